@@ -1,0 +1,56 @@
+# One verb per job; `make` alone lists them. Every verb sets up what it needs first.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+CLICKS := build/clicks
+
+# Java is looked for once per call, after setup, and handed on; nothing is stored.
+WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
+
+.PHONY: help setup run test check unit bench oracle mutants crash schema lock clean
+
+help: ## list these verbs
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: ## make .venv with the locked dependencies, and find or install Java
+	@scripts/setup.sh
+
+run: setup ## run the main job on a generated click stream, afresh (ARGS="--source PATH")
+	@[ -e $(CLICKS)/_SUCCESS ] || $(BIN)/idlestate generate clicks --out $(CLICKS)
+	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh $(ARGS)
+
+test: check ## lint, types and all tests (ARGS="-k name")
+	@$(WITH_JAVA) $(BIN)/pytest $(ARGS)
+
+check: setup ## lint, format and types only
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+unit: setup ## tests that need no JVM (ARGS="-k name")
+	@$(BIN)/pytest -m "not spark" $(ARGS)
+
+bench: setup ## measure against Spark's own operators in one go (minutes)
+	@$(WITH_JAVA) $(BIN)/python benchmarks/main.py $(ARGS)
+
+oracle: setup ## whole real data sets through the stack against the oracle (IDLESTATE_DATA_DIR)
+	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
+
+mutants: setup ## break the rule in every known way: each must make a test fail
+	@$(BIN)/python tests/mutants/main.py $(ARGS)
+
+crash: setup ## kill a running query N times and compare (N=20)
+	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) $(ARGS)
+
+schema: setup ## write the JSON Schema of the configuration files from the models
+	@$(BIN)/idlestate schema --out config/schema.json
+
+lock: ## resolve the dependencies again (needs uv; ARGS=--upgrade)
+	@scripts/lock.sh $(ARGS)
+
+clean: ## remove what was built or run here, .venv included
+	rm -rf .venv build dist src/*.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Policy and pipeline files: models, strict loading, schema, ready-made examples."""

@@ -1,0 +1,1 @@
+"""What idlestate reports about itself: metric names, registry, growth."""

@@ -1,0 +1,1 @@
+"""PySpark: the retain operator, its state, its sinks, and reading state back."""

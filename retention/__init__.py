@@ -1,0 +1,1 @@
+"""The rules of retention, pure: windows, lifetimes, policies; scalars and arrays alike."""

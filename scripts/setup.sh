@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Makes everything `make run` and `make test` need: .venv with the locked dependencies, the
+# package itself (editable), and a Java runtime. Says what it does; a second call finds that
+# nothing changed and installs nothing.
+set -eu
+
+cd "$(dirname "$0")/.."
+VENV=.venv
+STAMP=$VENV/.idlestate-setup
+
+say() { echo "setup: $*"; }
+fail() {
+    echo "setup: $*" >&2
+    exit 1
+}
+
+# ------------------------------------------------------------------ Python
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+can_make_venvs() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+# The first Python 3.11+ that can make virtual environments; else the first that is new enough.
+find_python() {
+    local name fallback=""
+    for name in ${PYTHON:-python3 python3.11 python3.12 python3.13 python3.14}; do
+        command -v "$name" >/dev/null && is_new_enough "$name" || continue
+        if can_make_venvs "$name"; then
+            echo "$name"
+            return 0
+        fi
+        fallback=${fallback:-$name}
+    done
+    [ -n "$fallback" ] && echo "$fallback"
+}
+
+# Debian and Ubuntu keep venv in a package of its own.
+install_venv_module() {
+    local version package
+    version=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    package=python$version-venv
+    if command -v apt-get >/dev/null; then
+        if [ "$(id -u)" -eq 0 ]; then
+            say "installing $package from the system's packages"
+            apt-get update -qq
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"
+        elif sudo -n true 2>/dev/null; then
+            say "installing $package from the system's packages"
+            sudo -n apt-get update -qq
+            sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"
+        fi
+    fi >&2
+    can_make_venvs "$1" ||
+        fail "Python $version has no venv module: install it (Debian, Ubuntu: sudo apt-get" \
+            "install $package), then call this again"
+}
+
+make_venv() {
+    local python
+    python=$(find_python) || fail "no Python 3.11 or newer found: install one, or name it by" \
+        "PYTHON=/path/to/python, then call this again"
+    can_make_venvs "$python" || install_venv_module "$python"
+    say "making $VENV with $("$python" -V)"
+    "$python" -m venv --clear "$VENV"
+}
+
+# ------------------------------------------------------------------ packages
+
+# What the environment was made from. The folder belongs to it: a moved .venv does not work.
+fingerprint() {
+    { pwd -P; "$VENV/bin/python" -V; cat "$@"; } | cksum
+}
+
+pip_install() {
+    "$VENV/bin/python" -m pip install --disable-pip-version-check --no-input --quiet "$@"
+}
+
+# Build tools first and by hash; they then build what comes as source (pyspark, ourselves).
+# Everything else has to come as a wheel: nothing is compiled here.
+install_dependencies() {
+    say "installing the locked dependencies (Spark is 450 MB: minutes, the first time)"
+    pip_install --require-hashes --no-deps -r requirements-build.lock
+    pip_install --require-hashes --no-deps --no-build-isolation \
+        --only-binary :all: --no-binary pyspark -r requirements.lock
+}
+
+install_package() {
+    say "installing idlestate itself (editable)"
+    pip_install --no-deps --no-build-isolation --editable .
+}
+
+stamped() { sed -n "s/^$1 //p" "$STAMP" 2>/dev/null || true; }
+
+# ------------------------------------------------------------------ the way through
+
+[ -x "$VENV/bin/python" ] && is_new_enough "$VENV/bin/python" || make_venv
+
+locked=$(fingerprint requirements-build.lock requirements.lock)
+project=$(fingerprint requirements-build.lock requirements.lock pyproject.toml)
+did=nothing
+if [ "$(stamped locked)" != "$locked" ]; then
+    install_dependencies
+    did=installed
+fi
+if [ "$(stamped project)" != "$project" ]; then
+    install_package
+    did=installed
+fi
+if [ $did = installed ]; then
+    printf 'locked %s\nproject %s\n' "$locked" "$project" >"$STAMP"
+fi
+
+java_home=$(scripts/java.sh --install) || exit 1
+
+if [ $did = installed ]; then
+    say "ready: $("$VENV/bin/python" -V) in $VENV, Java in $java_home"
+else
+    say "up to date: $("$VENV/bin/python" -V) in $VENV, Java in $java_home"
+fi

@@ -1,0 +1,1 @@
+"""Keyed state that forgets on purpose: retention for PySpark Structured Streaming."""

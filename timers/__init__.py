@@ -1,0 +1,1 @@
+"""Clocks and timers: where the time comes from that the rules believe."""
