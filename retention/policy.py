@@ -1,0 +1,160 @@
+"""A retention policy: which rules are on for the lives of one operator's keys, and how far apart.
+
+A policy is plain numbers, already resolved: files with durations, defaults and selectors are the
+business of `idlestate.config`. The rules that read it are in `idlestate.retention.rules`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+FOREVER_MS = 2**63 - 1
+"""A span or a time that never comes: the largest int64, in milliseconds."""
+
+JSON_VERSION = 1
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+class UpdateType(StrEnum):
+    """Which accesses count: creation and writes, or reads too."""
+
+    ON_CREATE_AND_WRITE = "on_create_and_write"
+    ON_READ_AND_WRITE = "on_read_and_write"
+
+
+class TimeDomain(StrEnum):
+    """Which time the rules go by: the events' own, or the time at which a batch is processed."""
+
+    EVENT = "event"
+    PROCESSING = "processing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The retention rules of one operator. All spans are int milliseconds, 0 switches a rule off.
+
+    Without arguments nothing is on: every key is kept for ever (`is_unbounded`).
+
+    Attributes:
+        idle_min_ms: an idle key lives at least this long after its last access. The idle rule is
+            on iff this is above 1 (0 and 1 are off, whatever the max says).
+        idle_max_ms: an idle key lives at most this long after its last access; at least the min.
+        update: which accesses count for the idle rule.
+        ttl_ms: a life ends this long after its last write.
+        ttl_update: lets `ttl_ms` count from the last read too.
+        max_lifetime_ms: a life ends this long after its creation, whatever happens to it.
+        time: event or processing time.
+        remember_ms: how long after its end a life is remembered, so that the key's next life is
+            known for a comeback; None takes the default of `remember_for_ms`, `FOREVER_MS`
+            never forgets.
+
+    Raises:
+        ValueError: a span is no int from 0 to `FOREVER_MS`, the max is below the min, or a word
+            is no member of its enum.
+    """
+
+    idle_min_ms: int = 0
+    idle_max_ms: int = 0
+    update: UpdateType = UpdateType.ON_CREATE_AND_WRITE
+    ttl_ms: int = 0
+    ttl_update: UpdateType = UpdateType.ON_CREATE_AND_WRITE
+    max_lifetime_ms: int = 0
+    time: TimeDomain = TimeDomain.EVENT
+    remember_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_span("idle_min_ms", self.idle_min_ms)
+        _require_span("idle_max_ms", self.idle_max_ms)
+        _require_span("ttl_ms", self.ttl_ms)
+        _require_span("max_lifetime_ms", self.max_lifetime_ms)
+        if self.remember_ms is not None:
+            _require_span("remember_ms", self.remember_ms)
+        if self.idle_max_ms < self.idle_min_ms:
+            raise ValueError(
+                f"idle_max_ms {self.idle_max_ms} is below idle_min_ms {self.idle_min_ms}: "
+                "a max must be at least the min"
+            )
+        _require_member("update", self.update, UpdateType)
+        _require_member("ttl_update", self.ttl_update, UpdateType)
+        _require_member("time", self.time, TimeDomain)
+
+    @property
+    def idle_on(self) -> bool:
+        """Whether the idle rule ends lives: iff the min is above 1 ms."""
+        return self.idle_min_ms > 1
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether nothing ever ends a life, so that state grows with every new key."""
+        return not (self.idle_on or self.ttl_ms or self.max_lifetime_ms)
+
+    @property
+    def remember_for_ms(self) -> int:
+        """How long an ended life is remembered, in milliseconds.
+
+        `remember_ms` where given, else the idle max, else the ttl, else the lifetime, each if its
+        rule is on; 0 for an unbounded policy, under which no life ends.
+        """
+        if self.remember_ms is not None:
+            return self.remember_ms
+        return (self.idle_max_ms if self.idle_on else 0) or self.ttl_ms or self.max_lifetime_ms
+
+    def to_json(self) -> dict[str, object]:
+        """The policy as a dict that `json` writes as it stands; `from_json` is its inverse."""
+        return {
+            "version": JSON_VERSION,
+            "idle_min_ms": self.idle_min_ms,
+            "idle_max_ms": self.idle_max_ms,
+            "update": self.update.value,
+            "ttl_ms": self.ttl_ms,
+            "ttl_update": self.ttl_update.value,
+            "max_lifetime_ms": self.max_lifetime_ms,
+            "time": self.time.value,
+            "remember_ms": self.remember_ms,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> "Policy":
+        """Read back what `to_json` gave.
+
+        Raises:
+            ValueError: the version is another, a field is missing or unknown, or a value is
+                refused by the policy itself.
+        """
+        version = data.get("version")
+        if type(version) is not int or version != JSON_VERSION:
+            raise ValueError(
+                f"this policy was written in version {version!r}, which this idlestate does not "
+                f"read (it reads {JSON_VERSION}): use the idlestate that wrote it"
+            )
+        expected = cls().to_json().keys()
+        missing = sorted(expected - data.keys())
+        unknown = sorted(str(name) for name in data.keys() - expected)
+        if missing or unknown:
+            raise ValueError(f"a policy lacks the fields {missing}, has the unknown {unknown}")
+        fields = {name: value for name, value in data.items() if name != "version"}
+        fields["update"] = _member("update", data["update"], UpdateType)
+        fields["ttl_update"] = _member("ttl_update", data["ttl_update"], UpdateType)
+        fields["time"] = _member("time", data["time"], TimeDomain)
+        return cls(**fields)  # type: ignore[arg-type]  # __post_init__ checks every value
+
+
+def _require_span(name: str, value: object) -> None:
+    if type(value) is not int or not 0 <= value <= FOREVER_MS:
+        raise ValueError(
+            f"{name} must be an int from 0 to {FOREVER_MS} milliseconds, not {value!r}"
+        )
+
+
+def _require_member(name: str, value: object, kind: type[StrEnum]) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
+
+
+def _member(name: str, value: object, kind: type[_Word]) -> _Word:
+    if not isinstance(value, str) or value not in set(kind):
+        words = ", ".join(kind)
+        raise ValueError(f"{name} must be one of {words}, not {value!r}")
+    return kind(value)

@@ -1,0 +1,120 @@
+"""A policy refuses what no rule can read, resolves its defaults, and survives JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
+
+SPANS = ("idle_min_ms", "idle_max_ms", "ttl_ms", "max_lifetime_ms", "remember_ms")
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    spans = st.integers(0, FOREVER_MS)
+    low, high = sorted((draw(spans), draw(spans)))
+    return Policy(
+        idle_min_ms=low,
+        idle_max_ms=high,
+        update=draw(st.sampled_from(UpdateType)),
+        ttl_ms=draw(spans),
+        ttl_update=draw(st.sampled_from(UpdateType)),
+        max_lifetime_ms=draw(spans),
+        time=draw(st.sampled_from(TimeDomain)),
+        remember_ms=draw(st.none() | spans),
+    )
+
+
+@given(policies())
+def test_json_gives_the_same_policy_back(policy: Policy) -> None:
+    assert Policy.from_json(json.loads(json.dumps(policy.to_json()))) == policy
+
+
+def test_nothing_is_on_by_default() -> None:
+    policy = Policy()
+    assert policy.is_unbounded
+    assert not policy.idle_on
+    assert policy.remember_for_ms == 0
+    assert policy.time is TimeDomain.EVENT
+
+
+@pytest.mark.parametrize(("min_ms", "on"), [(0, False), (1, False), (2, True)])
+def test_the_idle_rule_is_on_above_one_millisecond(min_ms: int, on: bool) -> None:
+    policy = Policy(idle_min_ms=min_ms, idle_max_ms=600_000)
+    assert policy.idle_on is on
+    assert policy.is_unbounded is not on
+
+
+@pytest.mark.parametrize("rule", ["ttl_ms", "max_lifetime_ms"])
+def test_one_rule_bounds_a_policy(rule: str) -> None:
+    assert not replace(Policy(), **{rule: 1}).is_unbounded
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected_ms"),
+    [
+        (Policy(idle_min_ms=2, idle_max_ms=3, ttl_ms=5, max_lifetime_ms=7), 3),
+        (Policy(idle_min_ms=1, idle_max_ms=3, ttl_ms=5, max_lifetime_ms=7), 5),
+        (Policy(ttl_ms=5, max_lifetime_ms=7), 5),
+        (Policy(max_lifetime_ms=7), 7),
+        (Policy(idle_min_ms=2, idle_max_ms=3, remember_ms=0), 0),
+        (Policy(idle_min_ms=2, idle_max_ms=3, remember_ms=FOREVER_MS), FOREVER_MS),
+    ],
+)
+def test_remembering_falls_back_from_max_to_ttl_to_lifetime(
+    policy: Policy, expected_ms: int
+) -> None:
+    assert policy.remember_for_ms == expected_ms
+
+
+@pytest.mark.parametrize("name", SPANS)
+@pytest.mark.parametrize("value", [-1, FOREVER_MS + 1, 1.0, True, "1"])
+def test_a_span_is_an_int_within_64_bits(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(Policy(), **{name: value})
+
+
+@pytest.mark.parametrize("name", [name for name in SPANS if name != "idle_min_ms"])
+def test_the_largest_span_is_allowed(name: str) -> None:
+    assert getattr(replace(Policy(), **{name: FOREVER_MS}), name) == FOREVER_MS
+
+
+def test_a_max_below_the_min_is_refused() -> None:
+    assert Policy(idle_min_ms=2, idle_max_ms=2).idle_on
+    with pytest.raises(ValueError, match="idle_max_ms 2 is below idle_min_ms 3"):
+        Policy(idle_min_ms=3, idle_max_ms=2)
+
+
+@pytest.mark.parametrize("name", ["update", "ttl_update", "time"])
+def test_a_bare_word_is_no_member(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(Policy(), **{name: "event"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"version": True}, "version True"),
+        ({"version": None}, "version None"),
+        ({"idle": 5}, r"unknown \['idle'\]"),
+        ({"update": "on_access"}, "update must be one of"),
+        ({"ttl_update": None}, "ttl_update must be one of"),
+        ({"time": 3}, "time must be one of"),
+        ({"ttl_ms": "5"}, "ttl_ms must be an int"),
+    ],
+)
+def test_json_that_is_not_ours_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Policy.from_json(Policy().to_json() | change)
+
+
+@pytest.mark.parametrize("name", [name for name in Policy().to_json() if name != "version"])
+def test_json_must_be_complete(name: str) -> None:
+    data = Policy().to_json()
+    del data[name]
+    with pytest.raises(ValueError, match=name):
+        Policy.from_json(data)
