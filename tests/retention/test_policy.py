@@ -1,7 +1,7 @@
 """A policy refuses what no rule can read, resolves its defaults, and survives JSON."""
 
 import json
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
 
 SPANS = ("idle_min_ms", "idle_max_ms", "ttl_ms", "max_lifetime_ms", "remember_ms")
+
+
+def policy_with(name: str, value: object) -> Policy:
+    fields: dict[str, Any] = {name: value}
+    return Policy(**fields)
 
 
 @st.composite
@@ -50,7 +55,7 @@ def test_the_idle_rule_is_on_above_one_millisecond(min_ms: int, on: bool) -> Non
 
 @pytest.mark.parametrize("rule", ["ttl_ms", "max_lifetime_ms"])
 def test_one_rule_bounds_a_policy(rule: str) -> None:
-    assert not replace(Policy(), **{rule: 1}).is_unbounded
+    assert not policy_with(rule, 1).is_unbounded
 
 
 @pytest.mark.parametrize(
@@ -74,12 +79,12 @@ def test_remembering_falls_back_from_max_to_ttl_to_lifetime(
 @pytest.mark.parametrize("value", [-1, FOREVER_MS + 1, 1.0, True, "1"])
 def test_a_span_is_an_int_within_64_bits(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=name):
-        replace(Policy(), **{name: value})
+        policy_with(name, value)
 
 
 @pytest.mark.parametrize("name", [name for name in SPANS if name != "idle_min_ms"])
 def test_the_largest_span_is_allowed(name: str) -> None:
-    assert getattr(replace(Policy(), **{name: FOREVER_MS}), name) == FOREVER_MS
+    assert getattr(policy_with(name, FOREVER_MS), name) == FOREVER_MS
 
 
 def test_a_max_below_the_min_is_refused() -> None:
@@ -91,7 +96,7 @@ def test_a_max_below_the_min_is_refused() -> None:
 @pytest.mark.parametrize("name", ["update", "ttl_update", "time"])
 def test_a_bare_word_is_no_member(name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        replace(Policy(), **{name: "event"})
+        policy_with(name, "event")
 
 
 @pytest.mark.parametrize(
