@@ -1,0 +1,46 @@
+"""Recorded traces: where they lie and how they are read."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VARIABLE = "IDLESTATE_GOLDEN_DIR"
+COPY = Path(__file__).parent / "golden"
+
+
+def golden_dir() -> Path:
+    """The folder of the traces: the variable's, else the copy beside the tests."""
+    folder = Path(os.environ.get(VARIABLE) or COPY)
+    if not folder.is_dir():
+        pytest.fail(f"{VARIABLE}={folder} is no folder; unset it to use {COPY}")
+    return folder
+
+
+def is_own_copy() -> bool:
+    return golden_dir().resolve() == COPY.resolve()
+
+
+def read_traces(name: str) -> list[dict[str, Any]]:
+    """The traces of `<name>.jsonl` or `<name>.jsonl.gz`, or both when both are there.
+
+    Skips the test when neither is; fails it when a file that is there holds no trace.
+    """
+    folder = golden_dir()
+    paths = [
+        path for ending in (".jsonl", ".jsonl.gz") if (path := folder / f"{name}{ending}").exists()
+    ]
+    if not paths:
+        pytest.skip(f"no {name}.jsonl or {name}.jsonl.gz in {folder}")
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        raw = path.read_bytes()
+        text = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        traces = [json.loads(line) for line in text.decode("utf-8").splitlines() if line.strip()]
+        if not any(trace.get("ops") for trace in traces):
+            pytest.fail(f"{path} is there but holds no trace")
+        found.extend(traces)
+    return found
