@@ -1,0 +1,135 @@
+"""A folder of generated parquet files that is complete or not there at all.
+
+The files are written into a folder beside the wanted one, which is renamed when the last file and
+the marker `_done.json` are in it. The marker says what was asked for and how long each file is, so
+that a second call can tell a finished folder from a damaged one without reading it. Spark does not
+read files whose names begin with an underscore.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+DONE = "_done.json"
+FORMAT = 1  # raised when the generator changes what a recipe gives
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What was asked for: equal recipes give equal bytes."""
+
+    events: int
+    seed: int
+    files: int
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class ClickFolder:
+    """A finished folder.
+
+    Attributes:
+        path: where it is.
+        recipe: what it was made from.
+        flaws: rows that a pipeline with a delay of ten minutes sets aside or finds late, by
+            reason: `null_time`, `too_old`, `too_far_ahead`, `late`.
+        created: whether this call made it; False when it was there already.
+    """
+
+    path: Path
+    recipe: Recipe
+    flaws: Mapping[str, int] = field(default_factory=dict)
+    created: bool = False
+
+    def parquet_files(self) -> list[Path]:
+        """Its data files, in the order in which they are to be read."""
+        return sorted(self.path.glob("*.parquet"))
+
+
+Parts = tuple[Sequence[tuple[int, pa.Table]], dict[str, int]]
+
+
+def write_folder(out: Path, recipe: Recipe, draw: Callable[[], Parts]) -> ClickFolder:
+    """Make `out` from what `draw` returns, unless it is there already and whole.
+
+    Args:
+        out: the folder to make; replaced when an earlier call made it from another recipe.
+        recipe: what `draw` is made from.
+        draw: called when there is something to write. Returns one (modification time in ms, rows)
+            per file, and the flaws by reason.
+
+    Raises:
+        FileExistsError: `out` holds something that this function did not write.
+    """
+    if (found := _read_done(out)) is not None and found.recipe == recipe:
+        return found
+    _refuse_foreign(out)
+    parts, flaws = draw()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.parent / f".{out.name}.part-{os.getpid()}"
+    try:
+        _write(draft, recipe, parts, flaws)
+        _put_in_place(draft, out)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return ClickFolder(out, recipe, flaws, created=True)
+
+
+def _write(
+    draft: Path, recipe: Recipe, parts: Sequence[tuple[int, pa.Table]], flaws: dict[str, int]
+) -> None:
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    sizes = {}
+    width = max(4, len(str(len(parts))))
+    for number, (modified_ms, rows) in enumerate(parts):
+        path = draft / f"clicks-{number:0{width}d}.parquet"
+        pq.write_table(rows, path, compression="zstd")
+        os.utime(path, ns=(modified_ms * 1_000_000,) * 2)
+        sizes[path.name] = path.stat().st_size
+    done = {"recipe": asdict(recipe), "flaws": flaws, "sizes": sizes}
+    (draft / DONE).write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
+
+
+def _put_in_place(draft: Path, out: Path) -> None:
+    """Rename `draft` to `out`, moving an older folder of ours out of the way first."""
+    old = out.parent / f".{out.name}.old-{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        out.rename(old)
+    try:
+        draft.rename(out)
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _read_done(out: Path) -> ClickFolder | None:
+    """The folder at `out` if it is finished and every file has its length, else None."""
+    try:
+        done = json.loads((out / DONE).read_text(encoding="utf-8"))
+        recipe = Recipe(**done["recipe"])
+        for name, size in done["sizes"].items():
+            if (out / name).stat().st_size != size:
+                return None
+        return ClickFolder(out, recipe, done["flaws"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Raise unless `out` may be replaced: absent, empty, or made here."""
+    if not out.exists() and not out.is_symlink():
+        return
+    if out.is_dir() and not out.is_symlink():
+        if (out / DONE).is_file() or not any(out.iterdir()):
+            return
+        what = "holds files that the generator did not write"
+    else:
+        what = "is not a folder"
+    raise FileExistsError(f"{out} {what}: name another folder, or remove it first")
