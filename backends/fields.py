@@ -1,0 +1,65 @@
+"""Columns of accumulators and keys: how they are gathered, joined and carried as Arrow.
+
+A field is a numpy array where a value is always there (int64, float64), else an Arrow array.
+Both are moved by the same three functions, so that nothing above cares which it is.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Field = npt.NDArray[Any] | pa.Array
+Rows = npt.NDArray[np.int64]
+
+
+def take(field: Field, rows: Rows) -> Field:
+    """The field at these row positions."""
+    return field[rows] if isinstance(field, np.ndarray) else field.take(pa.array(rows))
+
+
+def take_joined(first: Field, second: Field, rows: Rows) -> Field:
+    """Positions of `first` followed by `second`: row len(first) is second's row 0."""
+    return take(join([first, second]), rows)
+
+
+def join(parts: Sequence[Field]) -> Field:
+    """The fields one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return pa.concat_arrays(parts)
+
+
+def to_arrow(field: Field) -> pa.Array:
+    """The field as an Arrow array, without a copy where it is numpy."""
+    return pa.array(field) if isinstance(field, np.ndarray) else field
+
+
+def from_arrow(array: pa.Array | pa.ChunkedArray, like: pa.DataType | None) -> Field:
+    """A field read back; numpy when `like` is None, else an Arrow array of that type."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    return array.to_numpy(zero_copy_only=False) if like is None else array
+
+
+def to_int64(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Values of an integer, boolean, date or timestamp array as int64, nulls as 0."""
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar(0, pa.int64()).cast(array.type))
+    if pa.types.is_boolean(array.type):
+        return array.to_numpy(zero_copy_only=False).astype(np.int64)
+    width = array.type.bit_width
+    plain = array.view({8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
+    return plain.to_numpy().astype(np.int64, copy=False)
+
+
+def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """True where the array has a value."""
+    if not array.null_count:
+        return np.ones(len(array), dtype=bool)
+    return array.is_valid().to_numpy(zero_copy_only=False)

@@ -1,0 +1,44 @@
+"""Hashes of keys, the same in Python as Spark SQL's `xxhash64` in the JVM.
+
+Spark's function is standard XXH64 with seed 42, chained over the columns: the hash of one is the
+seed of the next, and a null leaves it as it is. Booleans, small integers and dates hash as four
+little-endian bytes, long integers and timestamps (microseconds) as eight.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import xxhash
+
+from idlestate.backends.fields import to_int64
+
+SEED = 42
+
+
+def hash_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """64-bit hashes of rows of key columns."""
+    seeds = [SEED] * len(keys[0])
+    for column in keys:
+        seeds = [
+            seed if value is None else xxhash.xxh64_intdigest(value, seed)
+            for seed, value in zip(seeds, _encoded(column), strict=True)
+        ]
+    return np.array(seeds, dtype=np.uint64).view(np.int64)
+
+
+def _encoded(column: pa.Array) -> list[bytes | None]:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.binary()).to_pylist()
+    if pa.types.is_binary(kind):
+        return column.to_pylist()
+    is_wide = pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
+    plain = to_int64(column).astype("<i8" if is_wide else "<i4")
+    width = plain.itemsize
+    data = plain.tobytes()
+    return [
+        data[i * width : (i + 1) * width] if present.as_py() else None
+        for i, present in enumerate(column.is_valid())
+    ]
