@@ -6,8 +6,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CLICKS := build/clicks
 
-# Java is looked for once per call, after setup, and handed on; nothing is stored.
-WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
+# Java is looked for when it is needed, after setup. Spark's workers run the same Python.
+WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
 .PHONY: help setup run test check unit bench oracle mutants crash schema lock clean
 
