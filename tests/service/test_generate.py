@@ -35,7 +35,8 @@ def rows(day: ClickFolder) -> pa.Table:
 def stamps_ms(table: pa.Table) -> npt.NDArray[np.int64]:
     """Event times that are neither null nor off by decades."""
     times = table["event_time"].drop_null().cast(pa.int64()).to_numpy() // 1000
-    return times[(times >= START_MS) & (times < START_MS + DAY_MS)]
+    good: npt.NDArray[np.int64] = times[(times >= START_MS) & (times < START_MS + DAY_MS)]
+    return good
 
 
 def gaps_s(table: pa.Table) -> npt.NDArray[np.float64]:
@@ -46,7 +47,8 @@ def gaps_s(table: pa.Table) -> npt.NDArray[np.float64]:
     table = table.sort_by([("session_id", "ascending"), ("event_time", "ascending")])
     session = table["session_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     time_s = table["event_time"].cast(pa.int64()).to_numpy() / 1e6
-    return np.diff(time_s)[np.diff(session) == 0]
+    gaps: npt.NDArray[np.float64] = np.diff(time_s)[np.diff(session) == 0]
+    return gaps
 
 
 def digest(folder: Path) -> str:

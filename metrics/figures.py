@@ -1,0 +1,68 @@
+"""The figures of one operator after one batch, as they are read from its state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from idlestate.retention.policy import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorFigures:
+    """A snapshot: every number is absolute, counted since the query's first batch.
+
+    Nothing here is a difference to an earlier snapshot, so a lost, repeated or replayed one does
+    no harm: the newest is the truth.
+
+    Attributes:
+        operator: the operator's uid.
+        batch_id: the batch after which this holds; -1 before the first.
+        batches: batches committed.
+        batch_time_ms: the batch's journaled time, ms since the epoch; None before the first.
+        watermark_ms: the event-time watermark, ms since the epoch; None where there is none.
+        input_rows: rows read, late and set-aside ones included.
+        late_rows: rows at or behind the watermark.
+        set_aside_rows: rows set aside, by reason (`names.SET_ASIDE_REASONS`).
+        live_keys: keys with an open life.
+        state_bytes: size of the state.
+        remembered_keys: ended keys that are remembered.
+        remembered_bytes: size of what is remembered.
+        keys_seen: distinct keys ever seen, as estimated.
+        keys_created: lives begun.
+        keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
+        comebacks: lives begun by keys that were remembered.
+        policy: the retention in force.
+    """
+
+    operator: str
+    batch_id: int = -1
+    batches: int = 0
+    batch_time_ms: int | None = None
+    watermark_ms: int | None = None
+    input_rows: int = 0
+    late_rows: int = 0
+    set_aside_rows: Mapping[str, int] = field(default_factory=dict)
+    live_keys: int = 0
+    state_bytes: int = 0
+    remembered_keys: int = 0
+    remembered_bytes: int = 0
+    keys_seen: int = 0
+    keys_created: int = 0
+    keys_expired: Mapping[str, int] = field(default_factory=dict)
+    comebacks: int = 0
+    policy: Policy = field(default_factory=Policy)
+
+    def __post_init__(self) -> None:
+        # Copies: the caller may go on counting in its own dicts.
+        object.__setattr__(self, "set_aside_rows", MappingProxyType(dict(self.set_aside_rows)))
+        object.__setattr__(self, "keys_expired", MappingProxyType(dict(self.keys_expired)))
+
+    @property
+    def set_aside_total(self) -> int:
+        """Rows set aside for any reason."""
+        return sum(self.set_aside_rows.values())
+
+    @property
+    def expired_total(self) -> int:
+        """Lives ended for any reason."""
+        return sum(self.keys_expired.values())

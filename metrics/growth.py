@@ -1,0 +1,216 @@
+"""How the state grew: one point per batch, in a file that outlives the query's process.
+
+The file is JSON lines. The first line is `{"idlestate_growth": 1}`, the version; each other line
+is one `GrowthPoint`. Points are only ever added at the end, in the order of their batches; a batch
+at or below the last one is known already and is ignored, so that replaying a batch after a crash
+adds nothing. A last line that was cut off by a crash is dropped when the next point is added.
+
+The file does not grow without bound either: beyond `MAX_POINTS` every second point is left out
+(never the highest one nor the last) and the file is written anew, so that the past gets coarser
+the older it is.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from idlestate.metrics.figures import OperatorFigures
+
+VERSION = 1
+MAX_POINTS = 10_000
+
+_HEADER = json.dumps({"idlestate_growth": VERSION}).encode() + b"\n"
+
+
+class GrowthLogError(ValueError):
+    """A growth log cannot be read. Remove the file: only the picture's past is lost with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthPoint:
+    """The size of an operator's state after a batch; totals count from the query's first batch.
+
+    Attributes:
+        batch_id: the batch.
+        time_ms: how far the batch got, ms since the epoch: the highest event time so far, or in
+            processing time the batch's own.
+        live_keys: keys with an open life.
+        keys_seen: distinct keys ever seen: what would be live without retention.
+        state_bytes: size of the state.
+        remembered_keys: ended keys that are remembered.
+        remembered_bytes: size of what is remembered.
+        input_rows: rows read.
+        keys_created: lives begun.
+        keys_expired: lives ended.
+        comebacks: lives begun by keys that were remembered.
+    """
+
+    batch_id: int
+    time_ms: int
+    live_keys: int = 0
+    keys_seen: int = 0
+    state_bytes: int = 0
+    remembered_keys: int = 0
+    remembered_bytes: int = 0
+    input_rows: int = 0
+    keys_created: int = 0
+    keys_expired: int = 0
+    comebacks: int = 0
+
+    @classmethod
+    def of(cls, figures: OperatorFigures, time_ms: int) -> "GrowthPoint":
+        """The point of a batch's figures, at `time_ms`."""
+        return cls(
+            batch_id=figures.batch_id,
+            time_ms=time_ms,
+            live_keys=figures.live_keys,
+            keys_seen=figures.keys_seen,
+            state_bytes=figures.state_bytes,
+            remembered_keys=figures.remembered_keys,
+            remembered_bytes=figures.remembered_bytes,
+            input_rows=figures.input_rows,
+            keys_created=figures.keys_created,
+            keys_expired=figures.expired_total,
+            comebacks=figures.comebacks,
+        )
+
+
+_FIELDS = tuple(field.name for field in fields(GrowthPoint))
+
+
+class GrowthLog:
+    """The growth log in one file, read when opened; the file comes into being with its first point.
+
+    It belongs to one operator of one query: keep it beside that query's checkpoint, and let it go
+    with the checkpoint. One process writes; others may read meanwhile.
+
+    Args:
+        path: the file.
+        max_points: how many points to keep at most.
+
+    Raises:
+        GrowthLogError: the file is no growth log, of a newer version, or damaged elsewhere than
+            at its end.
+    """
+
+    def __init__(self, path: Path, *, max_points: int = MAX_POINTS) -> None:
+        if max_points < 4:
+            raise ValueError(f"max_points must be at least 4, not {max_points}")
+        self.path = path
+        self._max_points = max_points
+        self._points, self._whole_bytes = _read(path)
+
+    def append(self, point: GrowthPoint) -> bool:
+        """Add the point of a batch, unless that batch or a later one is there.
+
+        The point is out of this process's hands when the call returns (`kill -9` does not lose
+        it). An OSError leaves the log as it was.
+
+        Returns:
+            Whether it was added.
+        """
+        if self._points and point.batch_id <= self._points[-1].batch_id:
+            return False
+        if len(self._points) >= self._max_points:
+            self._rewrite([*_thinned(self._points), point])
+            return True
+        line = _line(point)
+        if not self.path.exists():
+            self._rewrite([*self._points, point])
+            return True
+        if self._whole_bytes == 0:
+            line = _HEADER + line
+        with self.path.open("r+b", buffering=0) as file:
+            file.truncate(self._whole_bytes)  # drops what a crash or a full disk cut off
+            file.seek(self._whole_bytes)
+            if file.write(line) != len(line):
+                raise OSError(f"{self.path}: the disk is full: a growth point was not written")
+        self._whole_bytes += len(line)
+        self._points.append(point)
+        return True
+
+    def points(self) -> Sequence[GrowthPoint]:
+        """All points, by batch."""
+        return tuple(self._points)
+
+    def last(self) -> GrowthPoint | None:
+        """The newest point; None while there is none."""
+        return self._points[-1] if self._points else None
+
+    def peak(self) -> GrowthPoint | None:
+        """The point with the most live keys, the first of several; None while there is none."""
+        return _peak(self._points) if self._points else None
+
+    def _rewrite(self, points: list[GrowthPoint]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = _HEADER + b"".join(map(_line, points))
+        draft = self.path.with_name(f".{self.path.name}.part")
+        draft.write_bytes(text)
+        draft.replace(self.path)
+        self._points, self._whole_bytes = points, len(text)
+
+
+def _line(point: GrowthPoint) -> bytes:
+    return json.dumps(asdict(point), separators=(",", ":")).encode() + b"\n"
+
+
+def _peak(points: Sequence[GrowthPoint]) -> GrowthPoint:
+    return max(points, key=lambda point: point.live_keys)
+
+
+def _thinned(points: Sequence[GrowthPoint]) -> list[GrowthPoint]:
+    """Every second point, the peak and the last."""
+    kept = {point.batch_id: point for point in points[::2]}
+    for point in (_peak(points), points[-1]):
+        kept[point.batch_id] = point
+    return [kept[batch_id] for batch_id in sorted(kept)]
+
+
+def _read(path: Path) -> tuple[list[GrowthPoint], int]:
+    """The points of a file, and how many of its bytes they take."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    lines = content.split(b"\n")[:-1]  # what follows the last newline was cut off
+    if not lines:
+        if not _HEADER.startswith(content):
+            raise GrowthLogError(f"{path} is no growth log of idlestate: name another file")
+        return [], 0
+    _check_header(path, lines[0])
+    points: list[GrowthPoint] = []
+    whole_bytes = len(lines[0]) + 1
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            point = _parse(line)
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):
+                break
+            raise GrowthLogError(
+                f"{path}, line {number}: not a growth point ({error}); remove the file, or the"
+                " line, to go on: only a part of the picture is lost with it"
+            ) from error
+        points.append(point)
+        whole_bytes += len(line) + 1
+    return points, whole_bytes
+
+
+def _check_header(path: Path, line: bytes) -> None:
+    try:
+        version = json.loads(line)["idlestate_growth"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise GrowthLogError(f"{path} is no growth log of idlestate: name another file") from error
+    if version != VERSION:
+        raise GrowthLogError(
+            f"{path} has version {version} of the growth log, this idlestate reads {VERSION}:"
+            " use the idlestate that wrote it, or remove the file"
+        )
+
+
+def _parse(line: bytes) -> GrowthPoint:
+    values = json.loads(line)
+    point = {name: values[name] for name in _FIELDS if name in values}
+    if any(type(value) is not int for value in point.values()):
+        raise ValueError("a value is not a whole number")
+    return GrowthPoint(**point)

@@ -1,0 +1,195 @@
+"""What a running pipeline shows to Prometheus.
+
+Counters are not counted here. The state keeps them, exactly once; after each batch the pipeline
+hands over an `OperatorFigures` with absolute values, and a scrape builds its metric families from
+the newest one. So a restart goes on where the state is, and a replayed batch is not counted twice.
+Only the durations of batches belong to this process and begin at zero with it.
+
+Every series that can be named in advance is there from the first scrape on, at 0.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeAlias
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from idlestate.metrics import names
+from idlestate.metrics.figures import OperatorFigures
+from idlestate.retention.policy import FOREVER_MS
+
+Read: TypeAlias = Callable[[OperatorFigures], float]
+
+_PLAIN: tuple[tuple[names.Name, Read], ...] = (
+    (names.INPUT_ROWS, lambda f: f.input_rows),
+    (names.LATE_ROWS, lambda f: f.late_rows),
+    (names.LIVE_KEYS, lambda f: f.live_keys),
+    (names.STATE_BYTES, lambda f: f.state_bytes),
+    (names.REMEMBERED_KEYS, lambda f: f.remembered_keys),
+    (names.REMEMBERED_BYTES, lambda f: f.remembered_bytes),
+    (names.KEYS_SEEN, lambda f: f.keys_seen),
+    (names.KEYS_CREATED, lambda f: f.keys_created),
+    (names.COMEBACKS, lambda f: f.comebacks),
+    (names.WATERMARK, lambda f: _timestamp_s(f.watermark_ms)),
+    (names.LAST_BATCH, lambda f: _timestamp_s(f.batch_time_ms)),
+    (names.BATCHES, lambda f: f.batches),
+    (names.RETENTION_MIN, lambda f: _span_s(f.policy.idle_min_ms if f.policy.idle_on else 0)),
+    (names.RETENTION_MAX, lambda f: _span_s(f.policy.idle_max_ms if f.policy.idle_on else 0)),
+    (names.RETENTION_TTL, lambda f: _span_s(f.policy.ttl_ms)),
+    (names.RETENTION_LIFETIME, lambda f: _span_s(f.policy.max_lifetime_ms)),
+)
+
+_BY_REASON: tuple[
+    tuple[names.Name, tuple[str, ...], Callable[[OperatorFigures], Mapping[str, int]]], ...
+] = (
+    (names.SET_ASIDE_ROWS, names.SET_ASIDE_REASONS, lambda f: f.set_aside_rows),
+    (names.KEYS_EXPIRED, names.EXPIRY_REASONS, lambda f: f.keys_expired),
+)
+
+
+@dataclass(slots=True)
+class _Durations:
+    """Batch durations of one operator, by bucket; the last one is for all that is longer."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(names.BATCH_BUCKETS_S) + 1))
+    sum_s: float = 0.0
+
+
+class PipelineMetrics(Collector):
+    """Collects the metrics of the operators of one process.
+
+    Args:
+        registry: where to register; a registry of its own, not the client library's global one.
+        operators: uids of the operators to report on. This is the list of allowed label values:
+            what is reported for another operator is dropped and counted.
+        version: the running version of idlestate, for `idlestate_build_info`.
+
+    Raises:
+        ValueError: the registry already has these metrics, or an operator is named twice.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry, operators: Sequence[str], *, version: str
+    ) -> None:
+        if len(set(operators)) != len(operators):
+            raise ValueError(f"an operator is named twice: {', '.join(operators)}")
+        self._version = version
+        self._lock = Lock()
+        self._figures = {uid: OperatorFigures(operator=uid) for uid in operators}
+        self._durations = {uid: _Durations() for uid in operators}
+        self._dropped = 0
+        registry.register(self)
+
+    def update(self, figures: OperatorFigures) -> bool:
+        """Take over the figures of a batch; those of an older batch than the newest are ignored.
+
+        Returns:
+            Whether they are now what a scrape shows.
+        """
+        with self._lock:
+            newest = self._figures.get(figures.operator)
+            if newest is None:
+                self._dropped += 1
+                return False
+            if figures.batch_id < newest.batch_id:
+                return False
+            self._figures[figures.operator] = figures
+            return True
+
+    def observe_batch(self, operator: str, seconds: float) -> None:
+        """Count one batch of `operator` that took so many seconds."""
+        with self._lock:
+            durations = self._durations.get(operator)
+            if durations is None:
+                self._dropped += 1
+                return
+            durations.counts[bisect_left(names.BATCH_BUCKETS_S, seconds)] += 1
+            durations.sum_s += seconds
+
+    def newest(self, operator: str) -> OperatorFigures:
+        """The figures that a scrape shows for `operator`.
+
+        Raises:
+            KeyError: the operator is not one of those given at the start.
+        """
+        with self._lock:
+            return self._figures[operator]
+
+    def describe(self) -> Iterable[Metric]:
+        """The families without samples; the registry refuses names that it already has."""
+        return [
+            Metric(name.name.removesuffix("_total"), name.help, name.kind.value)
+            for name in names.ALL
+        ]
+
+    def collect(self) -> Iterator[Metric]:
+        """The families as of now, built anew for each scrape."""
+        with self._lock:
+            figures = list(self._figures.values())
+            durations = {
+                uid: (list(taken.counts), taken.sum_s) for uid, taken in self._durations.items()
+            }
+            dropped = self._dropped
+        for name, read in _PLAIN:
+            family = _family(name)
+            for of_operator in figures:
+                family.add_metric([of_operator.operator], read(of_operator))
+            yield family
+        for name, reasons, by_reason in _BY_REASON:
+            family = _family(name)
+            for of_operator in figures:
+                for reason, count in _bounded(by_reason(of_operator), reasons).items():
+                    family.add_metric([of_operator.operator, reason], count)
+            yield family
+        yield _histogram(durations)
+        family = _family(names.DROPPED_FIGURES)
+        family.add_metric([], dropped)
+        yield family
+        family = _family(names.BUILD_INFO)
+        family.add_metric([self._version], 1)
+        yield family
+
+
+def _family(name: names.Name) -> CounterMetricFamily | GaugeMetricFamily:
+    """The empty family of a counter or a gauge."""
+    make = CounterMetricFamily if name.kind is names.Kind.COUNTER else GaugeMetricFamily
+    return make(name.name, name.help, labels=name.labels)
+
+
+def _histogram(durations: Mapping[str, tuple[list[int], float]]) -> Metric:
+    name = names.BATCH_DURATION
+    family = HistogramMetricFamily(name.name, name.help, labels=name.labels)
+    edges = [*map(str, names.BATCH_BUCKETS_S), "+Inf"]
+    for operator, (counts, sum_s) in durations.items():
+        buckets, below = [], 0
+        for edge, count in zip(edges, counts, strict=True):
+            below += count
+            buckets.append((edge, float(below)))
+        family.add_metric([operator], buckets, sum_s)
+    return family
+
+
+def _bounded(counts: Mapping[str, int], allowed: tuple[str, ...]) -> dict[str, int]:
+    """All allowed reasons, 0 where there is none; what is not allowed is summed as one."""
+    bounded = {reason: counts.get(reason, 0) for reason in allowed}
+    if other := sum(count for reason, count in counts.items() if reason not in bounded):
+        bounded[names.OTHER] = other
+    return bounded
+
+
+def _timestamp_s(time_ms: int | None) -> float:
+    return 0.0 if time_ms is None else max(time_ms, 0) / 1000
+
+
+def _span_s(span_ms: int) -> float:
+    return math.inf if span_ms >= FOREVER_MS else span_ms / 1000

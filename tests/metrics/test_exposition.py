@@ -1,0 +1,309 @@
+"""The metrics server: what it answers, whom it drops, how it ends."""
+
+import errno
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection, HTTPResponse
+from time import monotonic
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from idlestate.metrics import exposition
+from idlestate.metrics.exposition import ListenError, MetricsServer
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    Gauge("idlestate_live_keys", "Live keys.", registry=registry).set(42)
+    return registry
+
+
+@pytest.fixture
+def server(registry: CollectorRegistry) -> Iterator[MetricsServer]:
+    with MetricsServer(registry, 0) as server:
+        yield server
+
+
+def ask(
+    server: MetricsServer, path: str, method: str = "GET", **headers: str
+) -> tuple[HTTPResponse, bytes]:
+    with closing(HTTPConnection(server.host, server.port, timeout=PATIENCE_S)) as connection:
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response, response.read()
+
+
+def connect(server: MetricsServer) -> socket.socket:
+    return socket.create_connection((server.host, server.port), timeout=PATIENCE_S)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """What comes until the server closes; a connection that it cuts off ends there too."""
+    received = b""
+    try:
+        while chunk := connection.recv(4096):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def send_until_cut(connection: socket.socket, content: bytes) -> int:
+    """Send until all is sent or the server hangs up; how many bytes left."""
+    sent = 0
+    try:
+        while sent < len(content):
+            sent += connection.send(content[sent : sent + 65_536])
+    except ConnectionError:
+        pass
+    return sent
+
+
+def test_metrics_are_served_as_text(server: MetricsServer) -> None:
+    response, body = ask(server, "/metrics")
+    assert response.status == 200
+    assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert b"\nidlestate_live_keys 42.0\n" in body
+    assert server.url == f"http://127.0.0.1:{server.port}/metrics"
+
+
+def test_openmetrics_is_served_to_who_asks_for_it(server: MetricsServer) -> None:
+    response, body = ask(server, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert response.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "application/openmetrics-text; version=x.y",
+        "application/openmetrics-text; version=1.0.0; escaping=runes",
+        "text/plain; version=;escaping=",
+        ";;,,=",
+        "*/*",
+    ],
+)
+def test_an_odd_accept_header_is_answered_all_the_same(server: MetricsServer, accept: str) -> None:
+    response, body = ask(server, "/metrics", Accept=accept)
+    assert response.status == 200
+    assert b"idlestate_live_keys 42.0\n" in body
+
+
+def test_a_folded_accept_header_cannot_add_lines_to_the_reply(server: MetricsServer) -> None:
+    with connect(server) as connection:
+        connection.sendall(
+            b"GET /metrics HTTP/1.0\r\n"
+            b"Accept: application/openmetrics-text; version=1.0.0\r\n\tX-Evil: 1\r\n\r\n"
+        )
+        head = read_all(connection).partition(b"\r\n\r\n")[0]
+    assert not any(line.strip().startswith(b"X-Evil") for line in head.split(b"\r\n"))
+
+
+def test_health_and_query_strings(server: MetricsServer) -> None:
+    assert ask(server, "/-/healthy")[1] == b"idlestate is healthy\n"
+    assert ask(server, "/metrics?name[]=x")[0].status == 200
+
+
+def test_head_has_no_body(server: MetricsServer) -> None:
+    response, body = ask(server, "/metrics", "HEAD")
+    assert response.status == 200
+    assert int(response.headers["Content-Length"]) > 0
+    assert body == b""
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics/", "/-/ready", "/../metrics", "/%2e%2e/etc/passwd"]
+)
+def test_other_paths_are_not_found(server: MetricsServer, path: str) -> None:
+    response, body = ask(server, path)
+    assert response.status == 404
+    assert b"try /metrics" in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_other_methods_are_refused(server: MetricsServer, method: str) -> None:
+    assert ask(server, "/metrics", method)[0].status == 501
+
+
+def test_each_connection_carries_one_request(server: MetricsServer) -> None:
+    with connect(server) as connection:
+        connection.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
+        assert read_all(connection).endswith(b"idlestate is healthy\n")
+
+
+def test_the_version_of_python_is_not_told(server: MetricsServer) -> None:
+    assert "Python" not in str(ask(server, "/metrics")[0].headers)
+
+
+def test_a_half_sent_request_is_closed_within_five_seconds(server: MetricsServer) -> None:
+    begun_s = monotonic()
+    with connect(server) as connection:
+        connection.sendall(b"GET /met")
+        assert read_all(connection) == b""
+    assert monotonic() - begun_s < 5.0
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
+def test_a_request_that_stops_anywhere_is_closed_after_the_timeout(
+    registry: CollectorRegistry, sent: bytes
+) -> None:
+    begun_s = monotonic()
+    with MetricsServer(registry, 0, request_timeout_s=0.3) as server, connect(server) as connection:
+        connection.sendall(sent)
+        assert read_all(connection) == b""
+    assert 0.3 <= monotonic() - begun_s < 3.0
+
+
+def test_a_request_that_drips_in_is_closed_after_the_timeout(registry: CollectorRegistry) -> None:
+    begun_s = monotonic()
+    with MetricsServer(registry, 0, request_timeout_s=1.0) as server, connect(server) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\n")
+        connection.settimeout(0.2)
+        closed = False
+        while not closed and monotonic() - begun_s < PATIENCE_S:
+            try:
+                closed = connection.recv(1) == b""
+            except TimeoutError:  # still open: one more header
+                connection.sendall(b"X: y\r\n")
+            except ConnectionResetError:
+                closed = True
+    assert closed
+    assert monotonic() - begun_s < 4.0
+
+
+def test_scrapes_go_on_while_others_hold_half_sent_requests(server: MetricsServer) -> None:
+    holders = [connect(server) for _ in range(8)]
+    try:
+        for holder in holders:
+            holder.sendall(b"GET /metrics HTTP/1.1\r\n")
+        begun_s = monotonic()
+        assert ask(server, "/metrics")[0].status == 200
+        assert monotonic() - begun_s < 1.0
+    finally:
+        for holder in holders:
+            holder.close()
+
+
+def test_too_many_connections_are_told_so_and_make_room_again(registry: CollectorRegistry) -> None:
+    with MetricsServer(registry, 0, max_connections=2) as server:
+        holders = [connect(server) for _ in range(2)]
+        with connect(server) as third:
+            assert read_all(third).startswith(b"HTTP/1.0 503 ")
+        for holder in holders:
+            holder.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")
+            assert b"healthy" in read_all(holder)
+            holder.close()
+        deadline_s = monotonic() + PATIENCE_S
+        while ask(server, "/metrics")[0].status != 200:
+            assert monotonic() < deadline_s
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /" + b"a" * 60_000_000,
+        b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 10_000_000,
+        b"POST /metrics HTTP/1.1\r\nContent-Length: 60000000\r\n\r\n" + b"b" * 60_000_000,
+    ],
+    ids=["line", "headers", "body"],
+)
+def test_a_huge_request_is_cut_off(server: MetricsServer, request_bytes: bytes) -> None:
+    begun_s = monotonic()
+    with connect(server) as connection:
+        assert send_until_cut(connection, request_bytes) < len(request_bytes)
+    assert monotonic() - begun_s < 5.0
+    assert ask(server, "/metrics")[0].status == 200
+
+
+@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"\x00" * 100 + b"\n"])
+def test_junk_is_answered_with_an_error_or_nothing(
+    server: MetricsServer, junk: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with connect(server) as connection:
+        connection.sendall(junk)
+        connection.shutdown(socket.SHUT_WR)
+        assert b" 200 " not in read_all(connection)
+    assert ask(server, "/metrics")[0].status == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_leaves_early_is_no_error(
+    server: MetricsServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with connect(server) as connection:
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    assert ask(server, "/metrics")[0].status == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_stop_frees_the_port_cuts_connections_and_may_be_called_twice(
+    registry: CollectorRegistry,
+) -> None:
+    server = MetricsServer(registry, 0)
+    port = server.port
+    with connect(server) as connection:
+        connection.sendall(b"GET /met")
+        begun_s = monotonic()
+        server.stop()
+        server.stop()
+        assert monotonic() - begun_s < 2.0
+        assert read_all(connection) == b""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    assert not any(thread.name == "idlestate-metrics" for thread in threading.enumerate())
+    MetricsServer(registry, port).stop()
+
+
+def test_a_taken_port_is_refused_with_the_way_out(
+    server: MetricsServer, registry: CollectorRegistry
+) -> None:
+    with pytest.raises(ListenError) as caught:
+        MetricsServer(registry, server.port)
+    assert str(caught.value) == (
+        f"cannot serve /metrics on 127.0.0.1 port {server.port}: another program listens there;"
+        " stop it, or give another port (0: any free one)"
+    )
+    assert ask(server, "/metrics")[0].status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "message"),
+    [
+        ("127.0.0.1", 70_000, "a port is a number from 0 to 65535"),
+        ("127.0.0.1", -1, "a port is a number from 0 to 65535"),
+        ("192.0.2.1", 0, "the address is not one of this machine's"),
+        ("no such host", 0, "'no such host' is no address"),
+    ],
+)
+def test_other_addresses_that_do_not_work_are_explained(
+    registry: CollectorRegistry, host: str, port: int, message: str
+) -> None:
+    with pytest.raises(ListenError, match=message):
+        MetricsServer(registry, port, host)
+
+
+def test_a_port_that_needs_privileges_is_explained(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bind(self: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(exposition._Server, "server_bind", bind)
+    with pytest.raises(ListenError, match="give a port from 1024 on"):
+        MetricsServer(registry, 80)
+
+
+def test_ipv6_loopback_works_where_there_is_one(registry: CollectorRegistry) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    with MetricsServer(registry, 0, "::1") as server:
+        assert server.url.startswith("http://[::1]:")
+        assert ask(server, "/metrics")[0].status == 200

@@ -1,0 +1,35 @@
+"""Figures are snapshots."""
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from idlestate.metrics.figures import OperatorFigures
+
+
+def test_a_snapshot_does_not_move_with_the_dicts_it_was_made_from() -> None:
+    expired = {"idle": 3}
+    figures = OperatorFigures(operator="clicks", keys_expired=expired)
+    expired["idle"] = 4
+    assert figures.keys_expired == {"idle": 3}
+    with pytest.raises(TypeError):
+        figures.keys_expired["idle"] = 5  # type: ignore[index]
+    with pytest.raises(FrozenInstanceError):
+        figures.comebacks = 1  # type: ignore[misc]
+
+
+def test_totals_sum_over_reasons() -> None:
+    figures = OperatorFigures(
+        operator="clicks",
+        set_aside_rows={"null_time": 1, "malformed": 2},
+        keys_expired={"idle": 3, "ttl": 4},
+    )
+    assert figures.set_aside_total == 3
+    assert figures.expired_total == 7
+    assert OperatorFigures(operator="clicks").expired_total == 0
+
+
+def test_equal_figures_are_equal() -> None:
+    one = OperatorFigures(operator="clicks", keys_expired={"idle": 3})
+    assert one == OperatorFigures(operator="clicks", keys_expired={"idle": 3})
+    assert one != OperatorFigures(operator="clicks", keys_expired={"idle": 4})

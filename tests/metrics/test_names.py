@@ -1,0 +1,43 @@
+"""The names, labels and buckets that dashboards and alerts rely on."""
+
+import re
+
+from idlestate.metrics import names
+from idlestate.metrics.names import Kind
+
+
+def test_names_are_distinct_and_begin_with_the_prefix() -> None:
+    assert len({name.name for name in names.ALL}) == len(names.ALL)
+    assert all(name.name.startswith("idlestate_") for name in names.ALL)
+
+
+def test_every_name_of_the_module_is_exported() -> None:
+    named = {value for value in vars(names).values() if isinstance(value, names.Name)}
+    assert named == set(names.ALL)
+
+
+def test_only_counters_end_in_total() -> None:
+    for name in names.ALL:
+        assert name.name.endswith("_total") == (name.kind is Kind.COUNTER), name.name
+
+
+def test_units_are_base_units() -> None:
+    odd = re.compile(r"_(ms|millis|milliseconds|minutes|hours|kb|mb|percent)(_|$)")
+    assert [name.name for name in names.ALL if odd.search(name.name)] == []
+
+
+def test_labels_are_operator_reason_and_version_only() -> None:
+    assert {label for name in names.ALL for label in name.labels} == {
+        "operator",
+        "reason",
+        "version",
+    }
+
+
+def test_help_is_a_sentence() -> None:
+    for name in names.ALL:
+        assert re.fullmatch(r"[A-Z][^\n]+\.", name.help), name.name
+
+
+def test_buckets_ascend() -> None:
+    assert sorted(set(names.BATCH_BUCKETS_S)) == list(names.BATCH_BUCKETS_S)

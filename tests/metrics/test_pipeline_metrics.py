@@ -1,0 +1,239 @@
+"""What a scrape shows of the figures that a pipeline hands over."""
+
+import math
+import shutil
+import subprocess
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from idlestate.metrics import names
+from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.retention.policy import FOREVER_MS, Policy
+
+UID = "clicks-by-session"
+FIGURES = OperatorFigures(
+    operator=UID,
+    batch_id=7,
+    batches=8,
+    batch_time_ms=1_741_000_000_500,
+    watermark_ms=1_740_990_000_250,
+    input_rows=1_000,
+    late_rows=6,
+    set_aside_rows={"null_time": 1, "too_old": 2, "too_far_ahead": 3, "malformed": 4},
+    live_keys=50,
+    state_bytes=4_096,
+    remembered_keys=20,
+    remembered_bytes=320,
+    keys_seen=110,
+    keys_created=120,
+    keys_expired={"idle": 60, "ttl": 7, "lifetime": 3},
+    comebacks=10,
+    policy=Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000, ttl_ms=500),
+)
+
+
+def metrics(*operators: str) -> tuple[CollectorRegistry, PipelineMetrics]:
+    registry = CollectorRegistry()
+    return registry, PipelineMetrics(registry, operators or (UID,), version="1.2.3")
+
+
+def series(registry: CollectorRegistry) -> dict[str, float]:
+    """Every series of a scrape, by its name and its sorted labels."""
+    text = generate_latest(registry).decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[_with_labels(sample.name, sample.labels)] = sample.value
+    return found
+
+
+def of(name: str, **more: str) -> str:
+    return _with_labels(f"idlestate_{name}", {"operator": UID, **more})
+
+
+def _with_labels(name: str, labels: dict[str, str]) -> str:
+    pairs = (f'{label}="{labels[label]}"' for label in sorted(labels))
+    return f"{name}{{{','.join(pairs)}}}"
+
+
+def test_a_scrape_shows_the_figures() -> None:
+    registry, pipeline = metrics()
+    assert pipeline.update(FIGURES)
+    shown = series(registry)
+    wanted = {
+        of("input_rows_total"): 1_000,
+        of("late_rows_total"): 6,
+        of("set_aside_rows_total", reason="null_time"): 1,
+        of("set_aside_rows_total", reason="too_old"): 2,
+        of("set_aside_rows_total", reason="too_far_ahead"): 3,
+        of("set_aside_rows_total", reason="malformed"): 4,
+        of("live_keys"): 50,
+        of("state_bytes"): 4_096,
+        of("remembered_keys"): 20,
+        of("remembered_bytes"): 320,
+        of("keys_seen"): 110,
+        of("keys_created_total"): 120,
+        of("keys_expired_total", reason="idle"): 60,
+        of("keys_expired_total", reason="ttl"): 7,
+        of("keys_expired_total", reason="lifetime"): 3,
+        of("comebacks_total"): 10,
+        of("watermark_timestamp_seconds"): 1_740_990_000.25,
+        of("last_batch_timestamp_seconds"): 1_741_000_000.5,
+        of("batches_total"): 8,
+        of("retention_min_seconds"): 1_800,
+        of("retention_max_seconds"): 2_700,
+        of("retention_ttl_seconds"): 0.5,
+        of("retention_max_lifetime_seconds"): 0,
+        "idlestate_dropped_figures_total{}": 0,
+        'idlestate_build_info{version="1.2.3"}': 1,
+    }
+    assert {name: shown[name] for name in wanted} == wanted
+    rest = set(shown) - set(wanted)
+    assert all(name.startswith("idlestate_batch_duration_seconds_") for name in rest)
+
+
+def test_before_the_first_batch_every_series_is_there_at_zero() -> None:
+    registry, pipeline = metrics()
+    before = series(registry)
+    assert {value for name, value in before.items() if "build_info" not in name} == {0}
+    pipeline.update(FIGURES)
+    pipeline.observe_batch(UID, 1.0)
+    assert set(series(registry)) == set(before)
+
+
+def test_every_name_of_the_list_is_exported_and_nothing_else() -> None:
+    registry, _ = metrics()
+    families = list(registry.collect())
+    assert {(family.name, family.type) for family in families} == {
+        (name.name.removesuffix("_total"), name.kind.value) for name in names.ALL
+    }
+    assert not any("_created{" in line for line in generate_latest(registry).decode().split("\n"))
+
+
+def test_the_global_registry_is_left_alone() -> None:
+    metrics()
+    assert not any(family.name.startswith("idlestate") for family in REGISTRY.collect())
+
+
+def test_two_of_them_do_not_fit_into_one_registry() -> None:
+    registry, _ = metrics()
+    with pytest.raises(ValueError, match="Duplicated timeseries"):
+        PipelineMetrics(registry, [UID], version="1")
+
+
+def test_an_operator_named_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="named twice"):
+        metrics(UID, UID)
+
+
+def test_the_figures_of_an_older_batch_are_ignored() -> None:
+    registry, pipeline = metrics()
+    pipeline.update(FIGURES)
+    assert not pipeline.update(OperatorFigures(operator=UID, batch_id=6, live_keys=1))
+    assert series(registry)[of("live_keys")] == 50
+
+
+def test_the_figures_of_a_replayed_batch_replace_those_of_its_first_run() -> None:
+    registry, pipeline = metrics()
+    pipeline.update(FIGURES)
+    assert pipeline.update(FIGURES)
+    assert series(registry)[of("input_rows_total")] == 1_000
+    assert pipeline.newest(UID) == FIGURES
+
+
+def test_operators_have_their_own_series() -> None:
+    registry, pipeline = metrics(UID, "edits-by-user")
+    pipeline.update(FIGURES)
+    shown = series(registry)
+    assert shown[of("live_keys")] == 50
+    assert shown['idlestate_live_keys{operator="edits-by-user"}'] == 0
+
+
+def test_an_operator_that_is_not_on_the_list_makes_no_series() -> None:
+    registry, pipeline = metrics()
+    before = set(series(registry))
+    assert not pipeline.update(OperatorFigures(operator="user-4711"))
+    pipeline.observe_batch("user-4712", 1.0)
+    after = series(registry)
+    assert set(after) == before
+    assert after["idlestate_dropped_figures_total{}"] == 2
+
+
+def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
+    registry, pipeline = metrics()
+    pipeline.update(OperatorFigures(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3}))
+    shown = series(registry)
+    assert shown[of("keys_expired_total", reason="idle")] == 1
+    assert shown[of("keys_expired_total", reason="__other__")] == 5
+    assert "boredom" not in generate_latest(registry).decode()
+
+
+def test_spans_that_never_end_are_infinite_and_a_rule_that_is_off_is_zero() -> None:
+    registry, pipeline = metrics()
+    off = Policy(idle_min_ms=1, idle_max_ms=5_000, ttl_ms=FOREVER_MS)
+    pipeline.update(OperatorFigures(operator=UID, policy=off))
+    shown = series(registry)
+    assert shown[of("retention_ttl_seconds")] == math.inf
+    assert shown[of("retention_min_seconds")] == 0
+    assert shown[of("retention_max_seconds")] == 0
+
+
+def test_a_watermark_before_1970_is_shown_as_none() -> None:
+    registry, pipeline = metrics()
+    pipeline.update(OperatorFigures(operator=UID, watermark_ms=-1))
+    assert series(registry)[of("watermark_timestamp_seconds")] == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first_bucket"),
+    [(0.0, "0.1"), (0.1, "0.1"), (0.1001, "0.25"), (900.0, "900.0"), (901.0, "+Inf")],
+)
+def test_a_duration_falls_into_the_bucket_that_reaches_it(
+    seconds: float, first_bucket: str
+) -> None:
+    registry, pipeline = metrics()
+    pipeline.observe_batch(UID, seconds)
+    shown = series(registry)
+    edges = [*map(str, names.BATCH_BUCKETS_S), "+Inf"]
+    reached = [e for e in edges if shown[of("batch_duration_seconds_bucket", le=e)] == 1]
+    assert reached == edges[edges.index(first_bucket) :]
+    assert shown[of("batch_duration_seconds_count")] == 1
+    assert shown[of("batch_duration_seconds_sum")] == seconds
+
+
+def test_durations_add_up() -> None:
+    registry, pipeline = metrics()
+    for seconds in (0.2, 0.7, 40.0):
+        pipeline.observe_batch(UID, seconds)
+    shown = series(registry)
+    assert shown[of("batch_duration_seconds_count")] == 3
+    assert shown[of("batch_duration_seconds_sum")] == pytest.approx(40.9)
+    assert shown[of("batch_duration_seconds_bucket", le="1.0")] == 2
+
+
+def test_label_values_cannot_break_out_of_their_quotes() -> None:
+    evil = 'a"} 1\nevil{b="\\'
+    registry, _ = metrics(evil)
+    text = generate_latest(registry).decode()
+    assert not any(line.startswith("evil") for line in text.split("\n"))
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert sample.labels.get("operator", evil) == evil
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
+def test_promtool_finds_nothing_to_complain_about() -> None:
+    registry, pipeline = metrics(UID, 'odd"uid\\')
+    pipeline.update(FIGURES)
+    pipeline.observe_batch(UID, 3.0)
+    done = subprocess.run(
+        ["promtool", "check", "metrics"],
+        input=generate_latest(registry),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
