@@ -4,7 +4,8 @@
 #   scripts/java.sh           print the home of the Java that is there; 1 when there is none
 #   scripts/java.sh --install the same, but install one first when there is none
 #
-# Looked at, in this order: JAVA_HOME, java on PATH, /usr/lib/jvm, the Mac's own register.
+# Looked at, in this order: JAVA_HOME, java on PATH, /usr/lib/jvm (IDLESTATE_JVM_DIR names
+# another folder), the Mac's own register.
 set -u
 
 WANTED=17
@@ -88,12 +89,12 @@ may_install() {
 install_java() {
     local package
     may_install || return 1
-    as_root apt-get update -qq >&2 || return 1
+    as_root apt-get update -qq >&2 || true # the lists that are there may do
     for package in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do
         apt-cache show "$package" >/dev/null 2>&1 || continue
         echo "java: none found; installing $package from the system's packages" >&2
         as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-install-recommends "$package" >&2 && return 0
+            apt-get install -y -qq --no-upgrade --no-install-recommends "$package" >&2 && return 0
     done
     return 1
 }

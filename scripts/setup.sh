@@ -44,12 +44,12 @@ install_venv_module() {
     if command -v apt-get >/dev/null; then
         if [ "$(id -u)" -eq 0 ]; then
             say "installing $package from the system's packages"
-            apt-get update -qq
-            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"
+            apt-get update -qq || true # the lists that are there may do
+            DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-upgrade "$package" || true
         elif sudo -n true 2>/dev/null; then
             say "installing $package from the system's packages"
-            sudo -n apt-get update -qq
-            sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$package"
+            sudo -n apt-get update -qq || true
+            sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-upgrade "$package" || true
         fi
     fi >&2
     can_make_venvs "$1" ||
@@ -68,10 +68,9 @@ make_venv() {
 
 # ------------------------------------------------------------------ packages
 
-# What the environment was made from. The folder belongs to it: a moved .venv does not work.
-fingerprint() {
-    { pwd -P; "$VENV/bin/python" -V; cat "$@"; } | cksum
-}
+fingerprint() { cat "$@" | cksum; }
+
+stamped() { sed -n "s/^$1 //p" "$STAMP" 2>/dev/null || true; }
 
 pip_install() {
     "$VENV/bin/python" -m pip install --disable-pip-version-check --no-input --quiet "$@"
@@ -88,14 +87,18 @@ install_dependencies() {
 
 install_package() {
     say "installing idlestate itself (editable)"
-    pip_install --no-deps --no-build-isolation --editable .
+    # setuptools warns that an editable package is read from its folder: that is the purpose.
+    PYTHONWARNINGS=ignore pip_install --no-deps --no-build-isolation --editable .
 }
-
-stamped() { sed -n "s/^$1 //p" "$STAMP" 2>/dev/null || true; }
 
 # ------------------------------------------------------------------ the way through
 
-[ -x "$VENV/bin/python" ] && is_new_enough "$VENV/bin/python" || make_venv
+# An environment counts when its set-up ended, in this folder (its scripts name the folder, so
+# that a copy of it would run the original) and with a Python that is still there.
+here=$(pwd -P)
+if [ "$(stamped folder)" != "$here" ] || ! is_new_enough "$VENV/bin/python"; then
+    make_venv
+fi
 
 locked=$(fingerprint requirements-build.lock requirements.lock)
 project=$(fingerprint requirements-build.lock requirements.lock pyproject.toml)
@@ -109,7 +112,7 @@ if [ "$(stamped project)" != "$project" ]; then
     did=installed
 fi
 if [ $did = installed ]; then
-    printf 'locked %s\nproject %s\n' "$locked" "$project" >"$STAMP"
+    printf 'folder %s\nlocked %s\nproject %s\n' "$here" "$locked" "$project" >"$STAMP"
 fi
 
 java_home=$(scripts/java.sh --install) || exit 1
