@@ -146,8 +146,12 @@ class GrowthLog:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = _HEADER + b"".join(map(_line, points))
         draft = self.path.with_name(f".{self.path.name}.part")
-        draft.write_bytes(text)
-        draft.replace(self.path)
+        try:
+            draft.write_bytes(text)
+            draft.replace(self.path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         self._points, self._whole_bytes = points, len(text)
 
 
