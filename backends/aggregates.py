@@ -84,6 +84,12 @@ class Aggregate:
             return self.accumulator.lift(dict(values), is_write, t_ms)
         return self.accumulator.lift(dict(values), is_write)
 
+    def at(self, fields: list[Field], t_ms: int) -> list[Field]:
+        """The accumulators as if their records were of this time (ms)."""
+        if isinstance(self.accumulator, Extreme) and self.accumulator.by_time:
+            return self.accumulator.at(fields, t_ms)
+        return fields
+
 
 def bind(
     texts: Mapping[str, str],

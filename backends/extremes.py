@@ -108,6 +108,11 @@ class Extreme:
         blank = pa.array(~is_write)
         return [pc.if_else(blank, pa.scalar(None, c.type), c) for c in columns]
 
+    def at(self, fields: list[Field], t_ms: int) -> list[Field]:
+        """The fields with another event time where there is a record."""
+        own = np.asarray(fields[0])
+        return [np.where(own == self._no_time, own, t_ms), *fields[1:]]
+
     def reduce(self, fields: list[Field], starts: Ints) -> list[Field]:
         """The fields of the extreme record of each segment, nulls where none counts."""
         leading = fields[self.compared[0]]

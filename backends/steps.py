@@ -88,8 +88,22 @@ class Steps:
         rows = np.arange(n)
         return _group(hashes, keys, rows, times_ms, reads, list(order), fields, sort)
 
+    @classmethod
+    def empty(cls, spec: TableSpec) -> "Steps":
+        """No records."""
+        none = np.zeros(0, dtype=np.int64)
+        values = {name: pa.array([], kind) for a in spec.aggregates for name, kind in a.inputs}
+        order = [pa.array([], kind) for _, kind in spec.order]
+        keys = [pa.array([], kind) for _, kind in spec.keys]
+        return cls.from_records(spec, keys, none, values, order=order, hashes=none)
+
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def at(self, t_ms: int, aggregates: Sequence[Aggregate]) -> "Steps":
+        """The same records, all at one time (ms)."""
+        fields = [a.at(f, t_ms) for a, f in zip(aggregates, self.fields, strict=True)]
+        return replace(self, t_ms=np.full(len(self.t_ms), t_ms), fields=fields)
 
     def slice(self, first: int, stop: int) -> "Steps":
         """The steps of keys first..stop."""

@@ -1,1 +1,25 @@
-"""Keyed state that forgets on purpose: retention for PySpark Structured Streaming."""
+"""TTL and idle-state retention for PySpark streaming jobs.
+
+    from idlestate import configure, retain, read_state
+
+Names are looked up when they are first used, so that `idlestate.retention` and the other rooms
+that need no Spark do not load it.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Policy": "idlestate.retention.policy",
+    "configure": "idlestate.pipeline.session",
+    "read_state": "idlestate.pipeline.read_state",
+    "retain": "idlestate.pipeline.retain",
+}
+
+__all__ = ["Policy", "configure", "read_state", "retain"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'idlestate' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

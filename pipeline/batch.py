@@ -1,0 +1,72 @@
+"""`retain` on a batch DataFrame: one batch and the final sweep, and nothing kept."""
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from idlestate.pipeline.batch_log import NO_WATERMARK_MS, BatchTimes
+from idlestate.pipeline.changelog import changelog_schema, unpacker
+from idlestate.pipeline.layout import PolicyVersion
+from idlestate.pipeline.operator_spec import TIME, Aside, OperatorSpec
+from idlestate.pipeline.pack import CELL_TYPE, packer
+from idlestate.pipeline.shard import advance
+from idlestate.pipeline.shard_state import RowCounts, ShardState
+from idlestate.pipeline.shards import SHARDS_PER_PARTITION
+from idlestate.pipeline.task import TaskBatch
+
+_OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected", StringType())])
+
+
+def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
+    """The changelog of the whole input as one batch.
+
+    There is no watermark before it, so nothing is late; what is due at the highest event time
+    less the delay is closed. The highest event time comes from a pass of its own.
+    """
+    partitions = int(str(marked.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    shards = list(range(spec.shards or SHARDS_PER_PARTITION * partitions))
+    task = TaskBatch(
+        BatchTimes(0, NO_WATERMARK_MS, 0), shards, PolicyVersion(1, 0, spec.policy), 0, None
+    )
+    highest = F.lit(None).cast("long")
+    if spec.is_event_time:
+        highest = F.max(F.when(F.col(TIME) > F.lit(int(max(Aside))), F.col(TIME)))
+    ends = marked.agg(
+        highest.alias("highest_ms"), F.max(F.unix_millis(F.current_timestamp())).alias("now_ms")
+    )
+    cells = marked.mapInArrow(packer(spec, lambda: task), CELL_TYPE)
+    timed = cells.crossJoin(F.broadcast(ends))
+
+    def run(rows: pa.Table) -> pa.Table:
+        counts = RowCounts()
+        for text in rows.column("counts").drop_null().to_pylist():
+            counts = counts.plus(RowCounts(**json.loads(text)))
+        highest_ms = rows.column("highest_ms")[0].as_py()
+        watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - spec.delay_ms - 1
+        times = replace(
+            task.times, watermark_ms=watermark_ms, time_ms=rows.column("now_ms")[0].as_py()
+        )
+        advanced = advance(
+            spec.table,
+            ShardState(spec.uid, 0),
+            None,
+            rows.column("packet").to_pylist(),
+            counts,
+            times,
+            task.in_force,
+        )
+        rejected = rows.column("rejected").drop_null().to_pylist()
+        blank = [None] * len(rejected)
+        return pa.table(
+            {
+                "cell": pa.array([*advanced.cells, *blank], pa.binary()),
+                "rejected": pa.array([*([None] * len(advanced.cells)), *rejected], pa.string()),
+            }
+        )
+
+    changed = timed.groupBy("shard").applyInArrow(run, _OUTPUT)
+    return changed.mapInArrow(unpacker(spec), changelog_schema(spec))

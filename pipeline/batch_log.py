@@ -1,0 +1,59 @@
+"""What Spark's checkpoint says of a micro-batch: its times, from the offset log.
+
+Spark writes `offsets/<N>` before batch N runs and never changes it, so every task, retry and
+replay of N reads the same watermark and the same batch time there.
+"""
+
+import json
+from dataclasses import dataclass
+
+from idlestate.pipeline.folder import Folder
+
+NO_WATERMARK_MS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Times of one micro-batch, int milliseconds."""
+
+    batch_id: int
+    watermark_ms: int
+    """W(N): the highest event time of earlier batches less the delay, never below 0."""
+    time_ms: int
+    """When Spark planned the batch."""
+
+
+def read_batch_times(checkpoint: Folder, batch_id: int) -> BatchTimes:
+    """Times of a batch from the offset log."""
+    metadata = _metadata(checkpoint, batch_id)
+    return BatchTimes(batch_id, metadata["batchWatermarkMs"], metadata["batchTimestampMs"])
+
+
+def newest_batch(checkpoint: Folder, log: str) -> int | None:
+    """The highest batch in the log `offsets` or `commits`; None when it is empty."""
+    numbers = [int(name) for name in checkpoint.names(log) if name.isdigit()]
+    return max(numbers, default=None)
+
+
+def pinned_partitions(checkpoint: Folder) -> int | None:
+    """The state partitions that the checkpoint was started with; None before its first batch."""
+    newest = newest_batch(checkpoint, "offsets")
+    if newest is None:
+        return None
+    conf = _metadata(checkpoint, newest)["conf"]
+    return int(conf["spark.sql.shuffle.partitions"])
+
+
+def owed_sweep(checkpoint: Folder) -> int | None:
+    """The newest committed batch if a sweep at the watermark it reached never ran, else None."""
+    committed = newest_batch(checkpoint, "commits")
+    planned = newest_batch(checkpoint, "offsets")
+    if committed is None or planned is None or committed != planned:
+        return None
+    commit = json.loads(checkpoint.read(f"commits/{committed}").decode().splitlines()[1])
+    reached = commit.get("nextBatchWatermarkMs", 0)
+    return committed if reached > read_batch_times(checkpoint, planned).watermark_ms else None
+
+
+def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, object]:  # type: ignore[type-arg]
+    return json.loads(checkpoint.read(f"offsets/{batch_id}").decode().splitlines()[1])

@@ -1,0 +1,61 @@
+"""The changelog: cells of change rows become the rows that downstream sees."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from idlestate.backends.changes import change_schema
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.types import spark_schema
+
+REJECT, REJECTED = "reject", "rejected"
+
+
+def changelog_arrow_schema(spec: OperatorSpec) -> pa.Schema:
+    """Arrow schema of the changelog; with rejects it ends with `rejected`, JSON text."""
+    schema = change_schema(spec.table)
+    return schema.append(pa.field("rejected", pa.string())) if spec.rejects else schema
+
+
+def changelog_schema(spec: OperatorSpec) -> StructType:
+    """Spark schema of the changelog."""
+    return spark_schema(changelog_arrow_schema(spec))
+
+
+def unpacker(
+    spec: OperatorSpec,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow` that yields the change rows of cells."""
+    schema = changelog_arrow_schema(spec)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for cell in batch.column("cell"):
+                if cell.is_valid:
+                    for rows in pa.ipc.open_stream(cell.as_buffer()):
+                        yield _with_rejected(rows, schema)
+            for text in batch.column("rejected").to_pylist():
+                if text:
+                    yield _reject_rows(json.loads(text), schema)
+
+    return run
+
+
+def _with_rejected(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if len(schema) == rows.num_columns:
+        return rows
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, pa.nulls(rows.num_rows, pa.string())], schema=schema
+    )
+
+
+def _reject_rows(found: list[tuple[int, str, str]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = {name: pa.nulls(len(found), schema.field(name).type) for name in schema.names}
+    columns["change"] = pa.array([REJECT] * len(found))
+    batch_ids, reasons, rows = zip(*found, strict=True)
+    columns["batch_id"] = pa.array(batch_ids, pa.int64())
+    columns["reason"] = pa.array(reasons, pa.string())
+    columns["rejected"] = pa.array(rows, pa.string())
+    return pa.RecordBatch.from_pydict(columns, schema=schema)

@@ -1,0 +1,31 @@
+"""Errors of the pipeline, split by what the operator does about them."""
+
+
+class IdlestateError(Exception):
+    """Something the operator can put right; its text says where and how.
+
+    Raised inside Spark tasks too, where only text survives: `plain_message` finds it again.
+    """
+
+
+class RefusedError(IdlestateError):
+    """The query does not fit its session, checkpoint or sink: change what the text names."""
+
+
+class DamagedStateError(IdlestateError):
+    """State named by the checkpoint is lost or damaged: restore the file the text names."""
+
+
+_MARK = "idlestate: "
+
+
+def marked(error: IdlestateError) -> RuntimeError:
+    """The error as a task raises it, so that its text can be found in Spark's."""
+    return RuntimeError(f"{_MARK}{error} [end]")
+
+
+def plain_message(text: str) -> str | None:
+    """The text of an idlestate error inside a Spark error, None when there is none."""
+    _, mark, rest = text.partition(_MARK)
+    message, end, _ = rest.partition(" [end]")
+    return message if mark and end else None

@@ -1,0 +1,147 @@
+"""What a checkpoint keeps about one operator besides its state: `<checkpoint>/idlestate/<uid>/`.
+
+`layout.json` is written at the first start and fixed from then on but for `retain_batches`: the
+state partitions, the integers of the shards, time domain, keys, aggregates and order columns.
+`policies.json` is the policy journal: every version with the batch time from which it holds.
+`runs/<shard>/` holds the runs. Tasks read both files and nothing of the session's settings, so
+that a retry or a replay decides as the first time.
+"""
+
+import base64
+import json
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.steps import TableSpec
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.shards import shard_numbers
+from idlestate.retention.policy import Policy
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The fixed facts of an operator in a checkpoint."""
+
+    format: int
+    state_partitions: int
+    shards: list[int]
+    time: str
+    keys: list[list[str]]
+    aggregates: list[list[str]]
+    order: list[list[str]]
+    schema: str
+    """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
+    retain_batches: int
+    """The largest number of batches that Spark was ever told to keep for this checkpoint."""
+
+    @classmethod
+    def of(
+        cls, spec: TableSpec, time: str, partitions: int, shards: int, retain_batches: int
+    ) -> "Layout":
+        """The layout of a first start."""
+        return cls(
+            _FORMAT,
+            partitions,
+            shard_numbers(shards, partitions),
+            time,
+            [[name, str(kind)] for name, kind in spec.keys],
+            [[a.name, a.text, str(a.result_type)] for a in spec.aggregates],
+            [[name, str(kind)] for name, kind in spec.order],
+            base64.b64encode(pa.schema(inputs(spec)).serialize()).decode(),
+            retain_batches,
+        )
+
+    def spec(self) -> TableSpec:
+        """What the table keeps, as it was declared."""
+        data = pa.py_buffer(base64.b64decode(self.schema))
+        types = {field.name: field.type for field in pa.ipc.read_schema(data)}
+        order = tuple((name, types[name]) for name, _ in self.order)
+        texts = {name: text for name, text, _ in self.aggregates}
+        return TableSpec(
+            tuple((name, types[name]) for name, _ in self.keys),
+            bind(texts, types, tuple(name for name, _ in order)),
+            order,
+        )
+
+
+def inputs(spec: TableSpec) -> dict[str, pa.DataType]:
+    """Every column that keys, aggregates and order read, with its type."""
+    wanted = dict(spec.keys) | dict(spec.order)
+    for aggregate in spec.aggregates:
+        wanted |= dict(aggregate.inputs)
+    return wanted
+
+
+def layout_path(uid: str) -> str:
+    """Where an operator's layout stands in its checkpoint."""
+    return f"idlestate/{uid}/layout.json"
+
+
+def read_layout(checkpoint: Folder, uid: str) -> Layout:
+    """The layout of an operator.
+
+    Raises:
+        RefusedError: there is none, or it is of another format.
+    """
+    if not checkpoint.exists(layout_path(uid)):
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} holds no operator {uid!r}; "
+            f"it holds {checkpoint.names('idlestate') or 'none'}"
+        )
+    facts = json.loads(checkpoint.read(layout_path(uid)))
+    if facts.get("format") != _FORMAT:
+        raise RefusedError(
+            f"checkpoint {checkpoint.url}, operator {uid!r}: layout format {facts.get('format')} "
+            f"is not the one this version reads ({_FORMAT}); use the version that wrote it"
+        )
+    return Layout(**facts)
+
+
+def write_layout(checkpoint: Folder, uid: str, layout: Layout) -> None:
+    """Write the layout in the place of an older one."""
+    checkpoint.replace(layout_path(uid), json.dumps(asdict(layout), indent=1).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """A policy and the batch time (ms) from which it holds."""
+
+    version: int
+    effective_ms: int
+    policy: Policy
+
+
+class PolicyJournal:
+    """The versions of an operator's policy, oldest first."""
+
+    def __init__(self, checkpoint: Folder, uid: str) -> None:
+        """Open the journal, which may be empty yet."""
+        self._checkpoint = checkpoint
+        self._name = f"idlestate/{uid}/policies.json"
+        entries = json.loads(checkpoint.read(self._name)) if checkpoint.exists(self._name) else []
+        self.versions = [
+            PolicyVersion(e["version"], e["effective_ms"], Policy.from_json(e["policy"]))
+            for e in entries
+        ]
+
+    def at(self, time_ms: int) -> PolicyVersion:
+        """The version in force for a batch of this time; the first also holds before its own."""
+        return next(
+            (v for v in reversed(self.versions) if v.effective_ms <= time_ms), self.versions[0]
+        )
+
+    def append(self, policy: Policy, effective_ms: int) -> None:
+        """Add a version, unless the policy is the newest already."""
+        if self.versions and self.versions[-1].policy == policy:
+            return
+        self.versions.append(PolicyVersion(len(self.versions) + 1, effective_ms, policy))
+        entries = [
+            {"version": v.version, "effective_ms": v.effective_ms, "policy": v.policy.to_json()}
+            for v in self.versions
+        ]
+        self._checkpoint.replace(self._name, json.dumps(entries, indent=1).encode())

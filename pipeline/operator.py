@@ -1,0 +1,146 @@
+"""The stateful step: Spark's calls for one shard, turned into `shard.advance`.
+
+One `ValueState` per shard holds `ShardState`. In event time one timer per shard stands at its next
+deadline: it makes Spark call the shard in the batch without data that follows the last one.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from idlestate.pipeline.errors import IdlestateError, marked
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.shard import Advanced, advance
+from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
+from idlestate.pipeline.shard_state import RowCounts, ShardState
+from idlestate.pipeline.task import TaskBatch, open_task_batch
+from idlestate.retention.policy import FOREVER_MS
+
+STATE_NAME = "shard"
+STATE_SCHEMA = StructType([StructField("value", BinaryType())])
+REPORT_SCHEMA = StructType([StructField(name, LongType()) for name in REPORT_FIELDS])
+OUTPUT_SCHEMA = StructType(
+    [
+        *REPORT_SCHEMA.fields,
+        StructField("cell", BinaryType()),
+        StructField("rejected", StringType()),
+    ]
+)
+"""A shard's report stands in its first row of a batch; the others carry cells alone."""
+
+
+class ShardOperator(StatefulProcessor):
+    """Keeps the shards of one operator."""
+
+    def __init__(self, spec: OperatorSpec) -> None:
+        """Travels to the executors with the operator's spec."""
+        self._spec = spec
+        self._batch: TaskBatch | None = None
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the one state."""
+        self._handle = handle
+        self._value = handle.getValueState(STATE_NAME, STATE_SCHEMA)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """A batch with data: take the packets in and close what is due."""
+        cells = pd.concat(list(rows), ignore_index=True)
+        counts = RowCounts()
+        for text in cells["counts"].dropna():
+            counts = counts.plus(RowCounts(**json.loads(text)))
+        yield from self._run(
+            int(key[0]), list(cells["packet"]), counts, list(cells["rejected"].dropna())
+        )
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        timerValues: Any,
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """The watermark passed a deadline and no data came: close what is due."""
+        yield from self._run(int(key[0]), [], RowCounts(), [], fired=True)
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+    def _run(
+        self,
+        shard: int,
+        packets: Sequence[bytes],
+        counts: RowCounts,
+        rejected: Sequence[str],
+        *,
+        fired: bool = False,
+    ) -> Iterator[pd.DataFrame]:
+        try:
+            state, advanced = self._advance(shard, packets, counts, fired=fired)
+        except IdlestateError as error:
+            raise marked(error) from error
+        report = ShardReport.of(state, self._task().in_force.policy, self._task().times.batch_id)
+        yield output_rows(report, advanced, rejected)
+
+    def _advance(
+        self, shard: int, packets: Sequence[bytes], counts: RowCounts, *, fired: bool
+    ) -> tuple[ShardState, Advanced]:
+        batch = self._task()
+        stored = self._value.get()
+        uid = self._spec.uid
+        state = ShardState.decode(stored[0]) if stored else ShardState(uid, shard)
+        if batch.checkpoint is None:
+            raise IdlestateError("a stream has a checkpoint")
+        files = RunFiles(batch.checkpoint, uid, shard)
+        state = files.remove_unwanted(state, batch.times.batch_id, batch.retain_batches)
+        advanced = advance(
+            self._spec.table, state, files, packets, counts, batch.times, batch.in_force
+        )
+        state = advanced.state
+        if self._spec.is_event_time:
+            state = self._set_timer(state, advanced.next_deadline_ms, batch, fired=fired)
+        self._value.update((state.encode(),))
+        return state, advanced
+
+    def _set_timer(
+        self, state: ShardState, next_ms: int, batch: TaskBatch, *, fired: bool
+    ) -> ShardState:
+        """Have the timer stand at the next deadline, or before it; a timer too early finds none
+        due and is set anew.
+        """
+        timer = None if fired else state.timer_ms
+        if timer is not None and (timer <= batch.times.watermark_ms or next_ms < timer):
+            self._handle.deleteTimer(timer)
+            timer = None
+        if timer is None and next_ms < FOREVER_MS:
+            self._handle.registerTimer(next_ms)
+            timer = next_ms
+        return replace(state, timer_ms=timer)
+
+    def _task(self) -> TaskBatch:
+        # Spark makes a new processor for each task, which works on one batch.
+        if self._batch is None:
+            self._batch = open_task_batch(self._spec.uid)
+        return self._batch
+
+
+def output_rows(
+    report: ShardReport | None, advanced: Advanced, rejected: Sequence[str]
+) -> pd.DataFrame:
+    """Rows of `OUTPUT_SCHEMA` for one shard."""
+    blank = (None,) * len(REPORT_FIELDS)
+    first = astuple(report) if report else blank
+    rows: list[tuple[Any, ...]] = [(*first, None, None)]
+    rows += [(*blank, cell, None) for cell in advanced.cells]
+    rows += [(*blank, None, text) for text in rejected]
+    frame = pd.DataFrame(rows, columns=[*REPORT_FIELDS, "cell", "rejected"], dtype=object)
+    return frame.astype(dict.fromkeys(REPORT_FIELDS, "Int64"))

@@ -1,0 +1,55 @@
+"""An operator: everything `retain` was told, in one value that travels to every task."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import pyarrow as pa
+
+from idlestate.backends.steps import TableSpec
+from idlestate.retention.policy import Policy, TimeDomain
+
+
+class Aside(IntEnum):
+    """Why a row is set aside before the watermark sees it, as a number below every event time."""
+
+    NULL_TIME = -(2**63) + 1
+    TOO_OLD = -(2**63) + 2
+    TOO_FAR_AHEAD = -(2**63) + 3
+    MALFORMED = -(2**63) + 4
+
+    @property
+    def label(self) -> str:
+        """The reason as it stands in reject rows."""
+        return self.name.lower()
+
+
+HASH, TIME = "__hash", "__time"
+"""Columns that `retain` adds in front of the packing step: key hash; event time in ms or `Aside`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """An operator.
+
+    `inputs` are the columns that the packing step receives besides hash and time, with the Arrow
+    types they are cast to.
+    """
+
+    uid: str
+    table: TableSpec
+    policy: Policy
+    inputs: tuple[tuple[str, pa.DataType], ...]
+    read_when: str | None
+    delay_ms: int
+    rejects: bool
+    has_time: bool
+    """Whether the `TIME` column is there: event time, or rows that may be malformed."""
+    shards: int | None
+    """Shards asked for; None for four per state partition."""
+    token: str
+    """Tells this operator from another of the same uid in one session."""
+
+    @property
+    def is_event_time(self) -> bool:
+        """Whether the rules go by the events' own time."""
+        return self.policy.time is TimeDomain.EVENT

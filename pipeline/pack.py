@@ -1,0 +1,139 @@
+"""The packing step: a task's rows become one packet per shard before the shuffle.
+
+Spark then moves a handful of binary cells instead of every row. Rows that touch nothing (late,
+or set aside by `retain`) are counted and, if asked for, handed on as JSON. Every shard gets a
+packet, an empty one too, so that each batch with data visits every shard.
+"""
+
+import datetime
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.packet import encode_packet
+from idlestate.backends.steps import Steps
+from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec
+from idlestate.pipeline.shard_state import RowCounts
+from idlestate.pipeline.shards import shard_bounds
+from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.types import spark_schema
+
+Ints = npt.NDArray[np.int64]
+
+CELL_SCHEMA = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("packet", pa.binary()),
+        ("counts", pa.string()),
+        ("rejected", pa.string()),
+    ]
+)
+CELL_TYPE = spark_schema(CELL_SCHEMA)
+
+
+def pack(
+    batches: Iterator[pa.RecordBatch], spec: OperatorSpec, batch: TaskBatch
+) -> Iterator[pa.RecordBatch]:
+    """Pack one task's rows: yields one record batch with a row per shard."""
+    rows = pa.Table.from_batches(list(batches)).combine_chunks()
+    n = rows.num_rows
+    hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
+    times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))
+    reasons: dict[str, Ints] = {}
+    if spec.has_time:
+        aside = times_ms <= max(Aside)
+        for reason in Aside if aside.any() else ():
+            reasons[reason.label] = np.flatnonzero(times_ms == reason)
+        late = ~aside & (times_ms <= batch.times.watermark_ms) & spec.is_event_time
+        reasons["late"] = np.flatnonzero(late)
+        counts_on = ~(aside | late)
+    else:
+        counts_on = np.ones(n, dtype=bool)
+    counts = RowCounts(input=n, **{reason: len(found) for reason, found in reasons.items()})
+    rejected = _as_json(rows, reasons, batch) if spec.rejects else None
+    if not counts_on.all():
+        kept = np.flatnonzero(counts_on)
+        rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
+    steps = _steps(rows, hashes, times_ms, spec).collapsed(spec.table.aggregates)
+    bounds = shard_bounds(steps.hashes, len(batch.shards))
+    packets = [
+        encode_packet(steps.slice(int(first), int(stop)))
+        for first, stop in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
+    blank = [None] * (len(packets) - 1)
+    yield pa.RecordBatch.from_arrays(
+        [
+            pa.array(batch.shards, pa.int32()),
+            pa.array(packets, pa.binary()),
+            # One shard keeps the counts of the whole task; which one does not matter to a sum.
+            pa.array([json.dumps(asdict(counts)), *blank], pa.string()),
+            pa.array([rejected, *blank], pa.string()),
+        ],
+        schema=CELL_SCHEMA,
+    )
+
+
+def packer(
+    spec: OperatorSpec, open_batch: Callable[[], TaskBatch]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow`; its name lets the listener find the operator in a plan."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from pack(batches, spec, open_batch())
+
+    run.__name__ = f"{PACKER_NAME}{spec.token}"
+    return run
+
+
+PACKER_NAME = "idlestate_pack_"
+
+
+def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> Steps:
+    columns = {name: _column(rows, name).cast(kind) for name, kind in spec.inputs}
+    table = spec.table
+    reads = None
+    if spec.read_when is not None:
+        reads = pc.fill_null(_column(rows, spec.read_when), False).to_numpy(zero_copy_only=False)
+    return Steps.from_records(
+        table,
+        [columns[name] for name in table.key_names],
+        times_ms if spec.is_event_time else np.zeros_like(times_ms),
+        columns,
+        reads=reads,
+        order=[columns[name] for name, _ in table.order],
+        hashes=hashes,
+    )
+
+
+def _plain(rows: pa.Table, name: str, absent: Ints) -> Ints:
+    return _column(rows, name).to_numpy() if name in rows.column_names else absent
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    chunks = rows.column(name).chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+
+
+def _as_json(rows: pa.Table, reasons: dict[str, Ints], batch: TaskBatch) -> str | None:
+    """Rejected rows as a JSON list of [batch id, reason, row]; None when there are none."""
+    names = [name for name in rows.column_names if name not in (HASH, TIME)]
+    found = [
+        [batch.times.batch_id, reason, json.dumps(row, default=_to_text, ensure_ascii=False)]
+        for reason, at in reasons.items()
+        for row in rows.select(names).take(pa.array(at)).to_pylist()
+    ]
+    return json.dumps(found) if found else None
+
+
+def _to_text(value: object) -> object:
+    if isinstance(value, datetime.datetime):
+        text = value.isoformat(timespec="milliseconds" if value.microsecond % 1000 == 0 else "auto")
+        return text.replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)

@@ -1,0 +1,118 @@
+"""Reading state back: the lives open after a batch, as a DataFrame."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate.backends.table import Table
+from idlestate.pipeline.batch_log import newest_batch, read_batch_times
+from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import PolicyJournal, read_layout
+from idlestate.pipeline.operator import STATE_NAME
+from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.session import check_session
+from idlestate.pipeline.shard_state import ShardState
+from idlestate.pipeline.types import spark_schema
+from idlestate.retention.policy import Policy
+
+
+def read_state(
+    spark: SparkSession, checkpoint: str, uid: str | None = None, batch_id: int | None = None
+) -> DataFrame:
+    """The lives open after a committed batch.
+
+    Args:
+        spark: a session set up for idlestate (`configure`).
+        checkpoint: the query's checkpoint folder.
+        uid: the operator; None when the query has one.
+        batch_id: a batch that Spark still retains; None for the newest committed one.
+
+    Returns:
+        Key columns, aggregates, `created_at`, `written_at`, `read_at`, `armed_at`,
+        `last_access`, `cleanup_at`, `deadline`, `reason`.
+
+    Raises:
+        RefusedError: no such operator or batch.
+        DamagedStateError: (from tasks, as text) a file that the state names is lost or damaged.
+    """
+    folder = Folder(checkpoint)
+    uid = uid or _only_operator(folder)
+    layout = read_layout(folder, uid)
+    batch_id = committed_batch(folder, batch_id)
+    states = read_shards(spark, checkpoint, uid, batch_id)
+    policy = policy_in_force(folder, uid, batch_id)
+    spec = layout.spec()
+    schema = Table.empty(spec).lives(policy).schema
+    rows = [(state.encode(),) for state in states]
+    values = spark.createDataFrame(rows, "value binary").repartition(max(1, len(rows)))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for value in batch.column(0).to_pylist():
+                state = ShardState.decode(value)
+                files = RunFiles(Folder(checkpoint), uid, state.shard)
+                try:
+                    table = Table(spec, files.read_run(state.run, spec))
+                except IdlestateError as error:
+                    raise marked(error) from error
+                yield from table.lives(policy).to_batches(max_chunksize=65_536)
+
+    return values.mapInArrow(run, spark_schema(schema))
+
+
+def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
+    """The newest committed batch, or the given one if it is committed.
+
+    Raises:
+        RefusedError: there is none, or not that one.
+    """
+    newest = newest_batch(checkpoint, "commits")
+    if newest is None:
+        raise RefusedError(f"checkpoint {checkpoint.url} has no committed batch yet")
+    if batch_id is not None and not checkpoint.exists(f"commits/{batch_id}"):
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} has no committed batch {batch_id} (any more); "
+            f"the newest is {newest}"
+        )
+    return newest if batch_id is None else batch_id
+
+
+def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -> list[ShardState]:
+    """What the state store holds for each shard of an operator after a batch.
+
+    Raises:
+        RefusedError: the session cannot read state, or no shard is there.
+    """
+    check_session(spark)
+    for operator in (name for name in Folder(checkpoint).names("state") if name.isdigit()):
+        rows = (
+            spark.read.format("statestore")
+            .option("path", checkpoint)
+            .option("operatorId", operator)
+            .option("stateVarName", STATE_NAME)
+            .option("batchId", batch_id)
+            .load()
+            .select("value.value")
+            .collect()
+        )
+        states = [ShardState.decode(bytes(row[0])) for row in rows]
+        if states and states[0].uid == uid:
+            return states
+    raise RefusedError(f"checkpoint {checkpoint} holds no state of operator {uid!r} yet")
+
+
+def policy_in_force(checkpoint: Folder, uid: str, batch_id: int) -> Policy:
+    """The policy by which a batch was judged."""
+    return PolicyJournal(checkpoint, uid).at(read_batch_times(checkpoint, batch_id).time_ms).policy
+
+
+def _only_operator(checkpoint: Folder) -> str:
+    uids = checkpoint.names("idlestate")
+    if len(uids) != 1:
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} holds {len(uids)} operators "
+            f"({', '.join(uids) or 'none'}); say which: uid='...'"
+        )
+    return uids[0]

@@ -1,0 +1,308 @@
+"""`retain`: the public way into the pipeline."""
+
+import logging
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
+
+from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.steps import TableSpec
+from idlestate.config.durations import DurationError, parse_duration
+from idlestate.config.loading import load
+from idlestate.pipeline.batch import retain_batch
+from idlestate.pipeline.changelog import REJECTED, changelog_schema, unpacker
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.layout import inputs
+from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
+from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec
+from idlestate.pipeline.pack import CELL_TYPE, packer
+from idlestate.pipeline.session import check_session, register
+from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
+from idlestate.pipeline.task import open_task_batch
+from idlestate.pipeline.types import arrow_type
+from idlestate.retention.policy import Policy, TimeDomain
+
+DAY_MS = 86_400_000
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_EVENT = "__event"
+_OWN_COLUMNS = ("change", "first_access", "last_access", "expired_at", "reason", "batch_id")
+_SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
+_UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_log = logging.getLogger("idlestate")
+
+
+def retain(
+    events: DataFrame,
+    *,
+    key: Sequence[str] | str,
+    aggregates: Mapping[str, str],
+    uid: str,
+    time: str | None = None,
+    delay: str = "0s",
+    policy: str | Policy | None = None,
+    config: str | Path | None = None,
+    order: Sequence[str] = (),
+    read_when: str | None = None,
+    max_ahead: str = "1h",
+    min_event_time_ms: int = DAY_MS,
+    malformed: str | None = None,
+    rejects: bool = False,
+    shards: int | None = None,
+) -> DataFrame:
+    """Group events by key, keep aggregates per key, and forget keys by a retention policy.
+
+    Works on streaming and on batch DataFrames. The result is an append-only changelog: per batch
+    and key at most one `update` row with the aggregates of its open life, and one `expire` row
+    with the final aggregates of each life that ended.
+
+    Args:
+        events: the input. It must not carry a watermark: `delay` sets one here.
+        key: one or more columns of string, binary, integer, boolean, date or timestamp type.
+        aggregates: result name to aggregate: count, count(col), sum, min, max, avg, first, last,
+            min_by(col, by), max_by(col, by).
+        uid: the operator's stable name; its state stands under it in the checkpoint.
+        time: the event-time column, a timestamp; needed unless the policy is in processing time.
+        delay: how late events may come, as `10m` or `10 minutes`.
+        policy: a policy of `config` by name, or a `Policy`; None takes what the selectors of
+            `config` give this uid, and without any the state grows without bound.
+        config: the policy file.
+        order: columns that order records of one key and event time.
+        read_when: a boolean column that marks records which only look.
+        max_ahead: event times further ahead of the batch's time are set aside.
+        min_event_time_ms: event times before this are set aside; at least a day after 1970.
+        malformed: a column that is not null where the source could not parse the row.
+        rejects: whether late and set-aside rows come out as `reject` rows.
+        shards: fixed number of shards of a new checkpoint; four per state partition by default.
+
+    Returns:
+        Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
+        `batch_id`, and with `rejects` the column `rejected`.
+
+    Raises:
+        RefusedError: the input, session or arguments do not fit; the text says what to write.
+        ConfigError: the policy file is wrong.
+    """
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    resolved = _resolve(policy, config, uid)
+    table = _bind(events.schema, keys, aggregates, tuple(order), uid)
+    is_event_time = resolved.time is TimeDomain.EVENT
+    _check(events, uid, time, read_when, malformed, is_event_time, min_event_time_ms, shards)
+    spec = OperatorSpec(
+        uid=uid,
+        table=table,
+        policy=resolved,
+        inputs=tuple(inputs(table).items()),
+        read_when=read_when,
+        delay_ms=span_ms("delay", delay),
+        rejects=rejects,
+        has_time=is_event_time or malformed is not None,
+        shards=shards,
+        token=uuid.uuid4().hex,
+    )
+    marked = _mark(
+        events, spec, time, malformed, span_ms("max_ahead", max_ahead), min_event_time_ms
+    )
+    if not events.isStreaming:
+        return retain_batch(marked, spec)
+    check_session(events.sparkSession)
+    register(events.sparkSession, spec)
+    return _retain_stream(marked, spec)
+
+
+def span_ms(what: str, text: str) -> int:
+    """A duration written as in config files (`10m`) or spelt out (`10 minutes`), in milliseconds.
+
+    Raises:
+        RefusedError: it is neither.
+    """
+    parts = _SPELT_OUT.fullmatch(text)
+    try:
+        return parse_duration(f"{parts[1]}{_UNITS[parts[2]]}" if parts else text)
+    except DurationError as error:
+        raise RefusedError(f"{what}: {error}") from error
+
+
+def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
+    uid = spec.uid
+    cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid)), CELL_TYPE)
+    changed = cells.groupBy("shard").transformWithStateInPandas(
+        ShardOperator(spec), OUTPUT_SCHEMA, "Append", "EventTime" if spec.is_event_time else "None"
+    )
+    # Reports are observed before the change rows are unpacked: a few rows instead of every one.
+    reports = F.collect_list(
+        F.when(F.col("shard").isNotNull(), F.struct(*(F.col(name) for name in REPORT_FIELDS)))
+    )
+    observed = changed.observe(f"{OBSERVATION}{uid}", reports.alias("shards"))
+    return observed.select("cell", "rejected").mapInArrow(unpacker(spec), changelog_schema(spec))
+
+
+def _mark(
+    events: DataFrame,
+    spec: OperatorSpec,
+    time: str | None,
+    malformed: str | None,
+    max_ahead_ms: int,
+    min_event_time_ms: int,
+) -> DataFrame:
+    """The columns the packing step needs, hash and time first; the watermark set where it is due."""
+    names = events.columns if spec.rejects else [name for name, _ in spec.inputs]
+    if spec.read_when is not None and spec.read_when not in names:
+        names = [*names, spec.read_when]
+    front = [F.xxhash64(*(_col(name) for name in spec.table.key_names)).alias(HASH)]
+    back = [_col(name) for name in dict.fromkeys(names)]
+    if not spec.has_time:
+        return events.select(*front, *back)
+    code: Column = F.lit(0)
+    moment = F.lit(None)
+    if spec.is_event_time and time is not None:
+        moment = _col(time).cast("timestamp")
+        latest = F.timestamp_millis(F.unix_millis(F.current_timestamp()) + F.lit(max_ahead_ms))
+        earliest = F.timestamp_millis(F.lit(min_event_time_ms))
+        code = (
+            F.when(moment.isNull(), F.lit(int(Aside.NULL_TIME)))
+            .when(moment < earliest, F.lit(int(Aside.TOO_OLD)))
+            .when(moment > latest, F.lit(int(Aside.TOO_FAR_AHEAD)))
+            .otherwise(F.unix_millis(moment))
+        )
+    if malformed is not None:
+        code = F.when(_col(malformed).isNotNull(), F.lit(int(Aside.MALFORMED))).otherwise(code)
+    front.append(code.cast("long").alias(TIME))
+    if not spec.is_event_time or not events.isStreaming:
+        return events.select(*front, *back)
+    counted = F.when(F.col(TIME) > F.lit(int(max(Aside))), F.col(_EVENT)).alias(_EVENT)
+    timed = events.select(*front, moment.alias(_EVENT), *back)
+    columns = [name for name in timed.columns if name != _EVENT]
+    marked = timed.select(*(_col(name) for name in columns), counted)
+    # One millisecond more: a row is late iff its time <= the watermark, and the highest is not.
+    marked = marked.withWatermark(_EVENT, f"{spec.delay_ms + 1} milliseconds")
+    return marked.select(*(_col(name) for name in columns))
+
+
+def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
+    if isinstance(policy, Policy):
+        found = policy
+    elif config is not None:
+        loaded = load(Path(config))
+        found = loaded.policy_named(policy) if policy else loaded.policy_for(uid)
+    elif policy is not None:
+        raise RefusedError(f"policy {policy!r} is a name; say in which file: config='...yaml'")
+    else:
+        found = Policy()
+    if found.is_unbounded:
+        _log.warning(
+            "operator %s has no retention: its state grows with every new key, without bound; "
+            "write a policy with, for example, `idle: {min: 30m, max: 45m}` and name it",
+            uid,
+        )
+    return found
+
+
+def _bind(
+    schema: StructType,
+    keys: tuple[str, ...],
+    aggregates: Mapping[str, str],
+    order: tuple[str, ...],
+    uid: str,
+) -> TableSpec:
+    if not NAME.fullmatch(uid):
+        raise RefusedError(
+            f"uid {uid!r}: use letters, digits, '.', '_' and '-', beginning with a letter or "
+            "digit, 63 at most"
+        )
+    if not keys:
+        raise RefusedError(f"operator {uid!r}: key names no column")
+    found = {field.name: arrow_type(field.dataType) for field in schema.fields}
+    types = {name: kind for name, kind in found.items() if kind is not None}
+    missing = [name for name in (*keys, *order) if name not in types]
+    if missing:
+        raise RefusedError(
+            f"operator {uid!r}: no column {', '.join(missing)} of a simple type in the input; it "
+            f"has {', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}"
+        )
+    odd = [name for name in keys if not _is_key(types[name])]
+    if odd:
+        raise RefusedError(
+            f"operator {uid!r}: key column {odd[0]} is of type {types[odd[0]]}; keys are strings, "
+            "binaries, integers, booleans, dates or timestamps: cast it first"
+        )
+    taken = [name for name in aggregates if name in (*keys, *_OWN_COLUMNS, REJECTED)]
+    if taken:
+        raise RefusedError(
+            f"operator {uid!r}: the aggregate name {taken[0]} is taken by a key or by one of "
+            f"{', '.join(_OWN_COLUMNS)}; choose another"
+        )
+    if not aggregates:
+        raise RefusedError(f"operator {uid!r}: no aggregates; write for example count: count")
+    try:
+        bound = bind(aggregates, types, order)
+    except AggregateError as error:
+        raise RefusedError(f"operator {uid!r}: {error}") from error
+    return TableSpec(
+        tuple((name, types[name]) for name in keys),
+        bound,
+        tuple((name, types[name]) for name in order),
+    )
+
+
+def _check(
+    events: DataFrame,
+    uid: str,
+    time: str | None,
+    read_when: str | None,
+    malformed: str | None,
+    is_event_time: bool,
+    min_event_time_ms: int,
+    shards: int | None,
+) -> None:
+    schema = events.schema
+    for what, name in (("time", time), ("read_when", read_when), ("malformed", malformed)):
+        if name is not None and name not in schema.names:
+            raise RefusedError(
+                f"operator {uid!r}: {what} names the column {name}, which the input has not; it "
+                f"has {', '.join(schema.names)}"
+            )
+    if is_event_time and time is None:
+        raise RefusedError(
+            f"operator {uid!r}: its policy goes by event time; name the column: time='...'"
+        )
+    if is_event_time and not isinstance(schema[time].dataType, (TimestampType, TimestampNTZType)):
+        raise RefusedError(
+            f"operator {uid!r}: time column {time} is of type "
+            f"{schema[time].dataType.simpleString()}; cast it to timestamp first"
+        )
+    if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):
+        raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
+    if min_event_time_ms < DAY_MS:
+        raise RefusedError(
+            f"operator {uid!r}: min_event_time is before 1970-01-02; Spark's watermark cannot be "
+            "below 0, so earlier events would count as late without being so"
+        )
+    if shards is not None and shards < 1:
+        raise RefusedError(f"operator {uid!r}: shards is {shards}; it must be at least 1")
+    plan = events._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
+    if events.isStreaming and "EventTimeWatermark" in plan:
+        raise RefusedError(
+            f"operator {uid!r}: the input has a watermark already; remove withWatermark and say "
+            "delay='...' to retain, which sets it where bad event times cannot reach it"
+        )
+
+
+def _is_key(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def _col(name: str) -> Column:
+    return F.col(f"`{name}`")

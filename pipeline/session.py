@@ -1,0 +1,146 @@
+"""What a Spark session must be set to, and how a query's start reaches its operators.
+
+`retain` registers each operator here. When a query starts, Spark calls the listener in the
+query's own thread before the first batch: the operators of the query are found in its plan by
+the names of their packing functions, its checkpoint is prepared or checked, and the checkpoint's
+place is set as a local property that every task of the query reads. A listener's exceptions are
+only logged, so what is wrong travels as a property too and is raised by the first tasks.
+"""
+
+import logging
+import re
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQueryListener
+
+from idlestate.pipeline.errors import IdlestateError, RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.pack import PACKER_NAME
+from idlestate.pipeline.start import prepare_checkpoint
+from idlestate.pipeline.task import CHECKPOINT_PROPERTY, REFUSAL_PROPERTY
+from idlestate.timers.clock import SystemClock
+
+_STATE_STORE = "spark.sql.streaming.stateStore"
+REQUIRED_SETTINGS = {
+    f"{_STATE_STORE}.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
+}
+"""Settings without which state is not versioned as the design needs; all may be set at run time."""
+
+RECOMMENDED_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "256m",
+}
+"""Settings that make the way between Spark and Python fast; results do not depend on them."""
+
+_MANY_PARTITIONS_PER_CORE = 16
+_log = logging.getLogger("idlestate")
+
+
+def configure(spark: SparkSession) -> SparkSession:
+    """Set what idlestate needs, and what makes it fast, in a session."""
+    for name, value in {**REQUIRED_SETTINGS, **RECOMMENDED_SETTINGS}.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse a session whose state store cannot carry the state.
+
+    Raises:
+        RefusedError: with the lines to write.
+    """
+    wrong = [
+        f'spark.conf.set("{name}", "{value}")'
+        for name, value in REQUIRED_SETTINGS.items()
+        if spark.conf.get(name, "") != value
+    ]
+    if wrong:
+        lines = "\n    ".join(wrong)
+        raise RefusedError(
+            "this session's state store cannot keep idlestate's state; write before the query "
+            f"starts (or call idlestate.configure(spark)):\n    {lines}"
+        )
+    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    cores = spark.sparkContext.defaultParallelism
+    if partitions > _MANY_PARTITIONS_PER_CORE * cores:
+        _log.warning(
+            "spark.sql.shuffle.partitions is %d on %d cores: every batch pays for each of them, "
+            "and a checkpoint keeps the number for ever; set it to about the number of cores",
+            partitions,
+            cores,
+        )
+
+
+def register(spark: SparkSession, spec: OperatorSpec) -> None:
+    """Make an operator known, so that queries that contain it find their checkpoint."""
+    key = str(spark._jsparkSession.hashCode())  # noqa: SLF001 - tells sessions apart
+    if key not in _listeners:
+        listener = _StartListener(spark)
+        spark.streams.addListener(listener)
+        _listeners[key] = listener
+    _listeners[key].operators[spec.token] = spec
+
+
+class _StartListener(StreamingQueryListener):
+    """Prepares checkpoints of starting queries."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.operators: dict[str, OperatorSpec] = {}
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
+        query = self._spark._jsparkSession.streams().get(str(event.id))  # noqa: SLF001
+        execution = query.streamingQuery()
+        found = re.findall(rf"{PACKER_NAME}(\w+)\(", execution.logicalPlan().toString())
+        specs = [self.operators[token] for token in dict.fromkeys(found) if token in self.operators]
+        if not specs:
+            return
+        refusal = ""
+        root = execution.resolvedCheckpointRoot()
+        try:
+            _prepare(self._spark, execution, Folder(root), specs)
+        except IdlestateError as error:
+            refusal = str(error)
+        except Exception as error:  # noqa: BLE001 - raised again by the first task
+            refusal = f"checkpoint {root} cannot be prepared: {error}"
+        context = self._spark.sparkContext
+        context.setLocalProperty(CHECKPOINT_PROPERTY, root)
+        context.setLocalProperty(REFUSAL_PROPERTY, refusal)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Progress is read where a query is run."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Nothing to do."""
+
+
+def _prepare(
+    spark: SparkSession, execution: Any, checkpoint: Folder, specs: list[OperatorSpec]
+) -> None:
+    uids = [spec.uid for spec in specs]
+    if len(set(uids)) < len(uids):
+        raise RefusedError(
+            f"two operators of one query have the same uid ({', '.join(uids)}); "
+            "give each retain() a uid of its own"
+        )
+    settings = execution.sparkSession().sessionState().conf()
+    for spec in specs:
+        prepare_checkpoint(
+            checkpoint,
+            spec,
+            partitions=settings.numShufflePartitions(),
+            retain_batches=settings.minBatchesToRetain(),
+            now_ms=SystemClock().now_ms(),
+        )
+
+
+_listeners: dict[str, _StartListener] = {}

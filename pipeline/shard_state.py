@@ -1,0 +1,124 @@
+"""What Spark's state store holds for a shard: which files its table is, and its exact counts.
+
+Layout of the value, version 1: 4 bytes `IDS1`; a big-endian uint32 n; n bytes of JSON (the fields
+of `ShardState` but the sketch); the 4,096 registers of the sketch of keys ever seen.
+"""
+
+import json
+import struct
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from idlestate.backends import sketch
+from idlestate.backends.table import Tally
+from idlestate.pipeline.errors import DamagedStateError
+
+_MAGIC = b"IDS1"
+_RECENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """A file of the shard: its name, bytes, rows, XXH3 checksum and the batch that wrote it."""
+
+    name: str
+    bytes: int
+    rows: int
+    checksum: str
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A file that the state no longer names since a batch; removed when nobody can want it."""
+
+    name: str
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows that reached the operator, and those of them that touched nothing, by reason."""
+
+    input: int = 0
+    late: int = 0
+    null_time: int = 0
+    too_old: int = 0
+    too_far_ahead: int = 0
+    malformed: int = 0
+
+    def plus(self, other: "RowCounts") -> "RowCounts":
+        """Both together."""
+        mine, theirs = asdict(self), asdict(other)
+        return RowCounts(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """The state of one shard between two batches."""
+
+    uid: str
+    shard: int
+    run: FileRef | None = None
+    ended: FileRef | None = None
+    dropped: tuple[Dropped, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    rows: RowCounts = field(default_factory=RowCounts)
+    time_ms: int = 0
+    """The highest time at which lives were closed: W(N), or the batch time."""
+    timer_ms: int | None = None
+    """The event-time timer that is registered for the next deadline."""
+    recent: tuple[tuple[int, int, int, int], ...] = ()
+    """The last batches: batch id, time_ms, live keys, keys ever seen."""
+    seen: sketch.Registers = field(default_factory=sketch.empty, compare=False)
+
+    @property
+    def live_keys(self) -> int:
+        """Lives in the table."""
+        return self.run.rows if self.run else 0
+
+    def keys_ever_seen(self, exact: bool) -> int:
+        """Keys that ever had a life: exact when every ended key is remembered, else the sketch's."""
+        if exact:
+            return self.tally.created - self.tally.comebacks
+        return round(sketch.estimate(self.seen))
+
+    def with_recent(self, batch_id: int, exact: bool) -> "ShardState":
+        """The state with this batch among the last ones."""
+        point = (batch_id, self.time_ms, self.live_keys, self.keys_ever_seen(exact))
+        return replace(self, recent=(*self.recent, point)[-_RECENT:])
+
+    def encode(self) -> bytes:
+        """The value for the state store."""
+        facts = asdict(self)
+        facts.pop("seen")
+        text = json.dumps(facts, separators=(",", ":")).encode()
+        return _MAGIC + struct.pack(">I", len(text)) + text + self.seen.tobytes()
+
+    @classmethod
+    def decode(cls, value: bytes) -> "ShardState":
+        """Read it back.
+
+        Raises:
+            DamagedStateError: it is of another version.
+        """
+        if value[:4] != _MAGIC:
+            raise DamagedStateError(
+                f"a shard's state begins with {value[:4]!r}, not {_MAGIC!r}: "
+                "it was written by another version of idlestate; use that one"
+            )
+        (length,) = struct.unpack(">I", value[4:8])
+        facts = json.loads(value[8 : 8 + length])
+        run, ended = facts.pop("run"), facts.pop("ended")
+        tally = facts.pop("tally")
+        return cls(
+            run=FileRef(**run) if run else None,
+            ended=FileRef(**ended) if ended else None,
+            dropped=tuple(Dropped(**d) for d in facts.pop("dropped")),
+            tally=Tally(tally["created"], tally["comebacks"], tuple(tally["expired"])),
+            rows=RowCounts(**facts.pop("rows")),
+            recent=tuple(tuple(point) for point in facts.pop("recent")),
+            seen=np.frombuffer(value[8 + length :], dtype=np.uint8),
+            **facts,
+        )

@@ -1,0 +1,82 @@
+"""Preparing a checkpoint for an operator when its query starts, or refusing it."""
+
+from dataclasses import replace
+
+from idlestate.pipeline.batch_log import newest_batch, pinned_partitions, read_batch_times
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import (
+    Layout,
+    PolicyJournal,
+    layout_path,
+    read_layout,
+    write_layout,
+)
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.shards import SHARDS_PER_PARTITION
+
+_WAY_OUT = "put it back, or start with a new checkpoint folder (and new sink folders)"
+
+
+def prepare_checkpoint(
+    checkpoint: Folder, spec: OperatorSpec, *, partitions: int, retain_batches: int, now_ms: int
+) -> None:
+    """Write the operator's layout and policy at a first start, check them at a later one.
+
+    Args:
+        checkpoint: the query's checkpoint.
+        spec: the operator as the query declares it now.
+        partitions: `spark.sql.shuffle.partitions`, which only a first start takes up.
+        retain_batches: `spark.sql.streaming.minBatchesToRetain` now.
+        now_ms: the driver's time; a new policy holds for batches planned from now on.
+
+    Raises:
+        RefusedError: the checkpoint is another query's, or the operator changed.
+    """
+    planned = newest_batch(checkpoint, "offsets")
+    if checkpoint.exists(layout_path(spec.uid)):
+        kept = read_layout(checkpoint, spec.uid)
+        shards = spec.shards or len(kept.shards)
+        pinned = pinned_partitions(checkpoint) or kept.state_partitions
+        asked = Layout.of(spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches)
+        _refuse_differences(checkpoint, spec.uid, kept, asked)
+        if retain_batches > kept.retain_batches:
+            write_layout(checkpoint, spec.uid, replace(kept, retain_batches=retain_batches))
+    elif planned is not None:
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} belongs to another query: it has run batch {planned} "
+            f"without an operator {spec.uid!r} (it holds {checkpoint.names('idlestate') or 'none'}"
+            "); give this query a checkpoint of its own, or the operator its old uid"
+        )
+    else:
+        shards = spec.shards or SHARDS_PER_PARTITION * partitions
+        layout = Layout.of(spec.table, spec.policy.time.value, partitions, shards, retain_batches)
+        write_layout(checkpoint, spec.uid, layout)
+    effective_ms = now_ms
+    if planned is not None:
+        effective_ms = max(now_ms, read_batch_times(checkpoint, planned).time_ms + 1)
+    PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
+
+
+def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layout) -> None:
+    was_now = [
+        ("time", kept.time, asked.time),
+        ("keys", _pairs(kept.keys), _pairs(asked.keys)),
+        ("aggregates", _pairs(kept.aggregates), _pairs(asked.aggregates)),
+        ("order", _pairs(kept.order), _pairs(asked.order)),
+        ("shards", str(len(kept.shards)), str(len(asked.shards))),
+    ]
+    different = [
+        f"{what} was {was or 'none'}, is now {now or 'none'}"
+        for what, was, now in was_now
+        if was != now
+    ]
+    if different:
+        raise RefusedError(
+            f"operator {uid!r} is not the one of checkpoint {checkpoint.url}: "
+            f"{'; '.join(different)}; {_WAY_OUT}"
+        )
+
+
+def _pairs(parts: list[list[str]]) -> str:
+    return ", ".join(f"{name}: {' -> '.join(rest)}" for name, *rest in parts)

@@ -1,0 +1,52 @@
+"""What a Spark task knows of its batch: checkpoint, times, shards and policy in force.
+
+The checkpoint reaches tasks as a local property that the session's listener sets when the query
+starts. Everything else is read from files in it that no retry and no replay finds changed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from idlestate.pipeline.batch_log import BatchTimes, read_batch_times
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout
+
+CHECKPOINT_PROPERTY = "idlestate.checkpoint"
+REFUSAL_PROPERTY = "idlestate.refusal"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBatch:
+    """A batch as a task of it sees it."""
+
+    times: BatchTimes
+    shards: list[int]
+    in_force: PolicyVersion
+    retain_batches: int
+    checkpoint: Folder | None
+
+
+def open_task_batch(uid: str) -> TaskBatch:
+    """The batch that the calling task works on.
+
+    Raises:
+        RefusedError: the query was refused at its start, or idlestate's listener is missing.
+    """
+    from pyspark import TaskContext
+
+    context: Any = TaskContext.get()
+    refusal = context.getLocalProperty(REFUSAL_PROPERTY)
+    if refusal:
+        raise RefusedError(refusal)
+    root = context.getLocalProperty(CHECKPOINT_PROPERTY)
+    if not root:
+        raise RefusedError(
+            f"operator {uid!r} does not know its checkpoint: start the query in the session "
+            "(classic, not Spark Connect) in which retain() was called"
+        )
+    checkpoint = Folder(root)
+    times = read_batch_times(checkpoint, int(context.getLocalProperty("streaming.sql.batchId")))
+    layout = read_layout(checkpoint, uid)
+    in_force = PolicyJournal(checkpoint, uid).at(times.time_ms)
+    return TaskBatch(times, layout.shards, in_force, layout.retain_batches, checkpoint)

@@ -1,0 +1,39 @@
+"""Spark's column types and Arrow's, for the types that keys, aggregates and results may have."""
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+_PAIRS: tuple[tuple[spark.DataType, pa.DataType], ...] = (
+    (spark.BooleanType(), pa.bool_()),
+    (spark.ByteType(), pa.int8()),
+    (spark.ShortType(), pa.int16()),
+    (spark.IntegerType(), pa.int32()),
+    (spark.LongType(), pa.int64()),
+    (spark.FloatType(), pa.float32()),
+    (spark.DoubleType(), pa.float64()),
+    (spark.StringType(), pa.string()),
+    (spark.BinaryType(), pa.binary()),
+    (spark.DateType(), pa.date32()),
+    (spark.TimestampType(), pa.timestamp("us", tz="UTC")),
+    (spark.TimestampNTZType(), pa.timestamp("us")),
+)
+_TO_ARROW = dict(_PAIRS)
+_TO_SPARK = {arrow: kind for kind, arrow in _PAIRS}
+
+
+def arrow_type(kind: spark.DataType) -> pa.DataType | None:
+    """The Arrow type of a Spark column; None for types that are only passed over."""
+    if isinstance(kind, spark.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _TO_ARROW.get(kind)
+
+
+def spark_schema(schema: pa.Schema) -> spark.StructType:
+    """The Spark schema of Arrow columns; every column may be null."""
+    return spark.StructType([spark.StructField(f.name, _spark_type(f.type)) for f in schema])
+
+
+def _spark_type(kind: pa.DataType) -> spark.DataType:
+    if pa.types.is_decimal(kind):
+        return spark.DecimalType(kind.precision, kind.scale)
+    return _TO_SPARK[kind]
