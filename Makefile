@@ -18,7 +18,7 @@ setup: ## make .venv with the locked dependencies, and find or install Java
 	@scripts/setup.sh
 
 run: setup ## run the main job on a generated click stream, afresh (ARGS="--source PATH")
-	@[ -e $(CLICKS)/_SUCCESS ] || $(BIN)/idlestate generate clicks --out $(CLICKS)
+	@$(BIN)/idlestate generate clicks --out $(CLICKS) # finds a finished folder and leaves it
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh $(ARGS)
 
 test: check ## lint, types and all tests (ARGS="-k name")
@@ -45,7 +45,7 @@ crash: setup ## kill a running query N times and compare (N=20)
 	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) $(ARGS)
 
 schema: setup ## write the JSON Schema of the configuration files from the models
-	@$(BIN)/idlestate schema --out config/schema.json
+	@$(BIN)/idlestate schema --out config/idlestate.schema.json
 
 lock: ## resolve the dependencies again (needs uv; ARGS=--upgrade)
 	@scripts/lock.sh $(ARGS)
