@@ -15,6 +15,12 @@ FOREVER_MS = 2**63 - 1
 ON_CREATE_AND_WRITE = "on_create_and_write"
 ON_READ_AND_WRITE = "on_read_and_write"
 
+COUNTED = (
+    *("created", "comebacks", "lifetime", "ttl", "idle"),
+    # What a sequence put to the test:
+    *("rearms", "skipped_rearms", "at_deadline", "closed_in_its_batch"),
+)
+
 Key = tuple[Any, ...]
 
 
@@ -113,9 +119,7 @@ class Reference:
         self.ended: dict[Key, int] = {}
         self.expired: list[Row] = []
         self.batch_id = 0
-        self.counts: dict[str, int] = dict.fromkeys(
-            ("created", "comebacks", "lifetime", "ttl", "idle", "rearms", "skipped_rearms"), 0
-        )
+        self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
 
     # ---- the rule
 
@@ -143,14 +147,13 @@ class Reference:
         deadline, _ = self.end(life)
         return deadline is not None and deadline <= t_ms
 
-    def arm(self, life: Life, t_ms: int, previous_access: int) -> None:
+    def arm(self, life: Life, t_ms: int) -> None:
         """An access at t that counts for the idle rule."""
         if not self.rule.idle_on:
             return
-        if life.cleanup_at is not None:
-            if life.armed_at is None:  # the rule was off: armed at the last access
-                life.armed_at = previous_access
-            if t_ms + self.rule.idle_min_ms <= life.cleanup_at:
+        if life.armed_at is not None:
+            assert life.cleanup_at is not None
+            if plus(t_ms, self.rule.idle_min_ms) <= life.cleanup_at:
                 self.counts["skipped_rearms"] += 1
                 return
             self.counts["rearms"] += 1
@@ -165,6 +168,7 @@ class Reference:
                 life.cleanup_at = None
                 continue
             last = self.last_access(life, rule.update)
+            # Never armed, as the rule was off: the next access that counts arms.
             armed = last if life.armed_at is None else life.armed_at
             life.cleanup_at = max(plus(armed, rule.idle_max_ms), plus(last, rule.idle_min_ms))
 
@@ -178,29 +182,29 @@ class Reference:
             t_ms = max(t_ms, life.written_at)
             if life.read_at is not None:
                 t_ms = max(t_ms, life.read_at)
+            self.counts["at_deadline"] += self.end(life)[0] == t_ms
         if record.read:
             if life is not None and not self.has_ended(life, t_ms):
                 self.read(life, t_ms)
             return
         if life is not None and self.has_ended(life, t_ms):
+            self.counts["closed_in_its_batch"] += life.batch_id == self.batch_id
             self.close(record.key)
             life = None
         if life is None:
             life = self.create(record.key, t_ms)
         else:
-            previous = self.last_access(life, self.rule.update)
             life.written_at = t_ms
-            self.arm(life, t_ms, previous)
+            self.arm(life, t_ms)
         moment: Moment = (record.t_ms, *(rank(value) for value in record.order))
         for one in life.aggregates.values():
             one.add(moment, record.values)
         self.touch(life)
 
     def read(self, life: Life, t_ms: int) -> None:
-        previous = self.last_access(life, self.rule.update)
         life.read_at = t_ms
         if self.rule.update == ON_READ_AND_WRITE:
-            self.arm(life, t_ms, previous)
+            self.arm(life, t_ms)
         self.touch(life)
 
     def touch(self, life: Life) -> None:
@@ -211,7 +215,7 @@ class Reference:
     def create(self, key: Key, t_ms: int) -> Life:
         life = Life(created_at=t_ms, written_at=t_ms)
         life.aggregates = {name: accumulator(text) for name, text in self.specs.items()}
-        self.arm(life, t_ms, t_ms)
+        self.arm(life, t_ms)
         self.lives[key] = life
         self.counts["created"] += 1
         ended_at = self.ended.get(key)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.reference import (
     FOREVER_MS,
     ON_READ_AND_WRITE,
@@ -197,14 +198,14 @@ def test_shorter_windows_keep_a_life_at_least_the_new_min_after_its_access():
     assert reference.states()[KEY].cleanup_at == 17
 
 
-def test_a_life_never_armed_counts_as_armed_at_its_last_access():
+def test_a_life_never_armed_counts_as_armed_at_its_last_access_until_one_arms_it():
     reference = run(Rule(), write(0), write(20))
     reference.change_rule(IDLE)
     assert reference.states()[KEY].cleanup_at == 65
-    reference.take(write(35))
-    assert reference.states()[KEY].cleanup_at == 65
-    reference.take(write(36))
-    assert reference.states()[KEY].cleanup_at == 81
+    reference.take(look(30))
+    assert (reference.states()[KEY].armed_at, reference.states()[KEY].cleanup_at) == (None, 65)
+    reference.take(write(31))
+    assert (reference.states()[KEY].armed_at, reference.states()[KEY].cleanup_at) == (31, 76)
 
 
 def test_what_was_closed_stays_closed():

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.golden_files import is_own_copy, read_traces
 
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import (
@@ -22,6 +21,7 @@ from idlestate.retention.rules import (
     is_due,
     needs_rearm,
 )
+from tests.golden_files import is_own_copy, read_traces
 
 pytestmark = pytest.mark.golden
 

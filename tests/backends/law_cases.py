@@ -1,0 +1,316 @@
+"""Random cases for the law of batches: policies, keys, values, sequences, cuts and sweeps.
+
+A sequence is drawn with the reference running alongside, so that accesses can be aimed at the
+places where the rule turns: one before, at, and one after a deadline or a re-arming.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tests.compare import LAST_MS
+from tests.reference import (
+    FOREVER_MS,
+    ON_CREATE_AND_WRITE,
+    ON_READ_AND_WRITE,
+    Record,
+    Reference,
+    Rule,
+)
+
+INF, NAN = float("inf"), float("nan")
+STAMPS = [datetime(2024, 1, day, 10, 0, 0, us, tzinfo=UTC) for day in (1, 2) for us in (0, 1500)]
+DAYS = [date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)]
+TIMESTAMP = pa.timestamp("us", "UTC")
+
+# Key columns and the keys drawn from. Equal hashes must not merge keys: of the last two, a null
+# here and a null there hash alike.
+KEYS: dict[str, tuple[list[pa.DataType], list[tuple[Any, ...]]]] = {
+    "string": ([pa.string()], [("a",), ("",), (None,), ("é\U0001f600",)]),
+    "binary": ([pa.binary()], [(b"",), (b"\x00\xff",), (None,)]),
+    "int8": ([pa.int8()], [(-128,), (127,), (None,)]),
+    "int16": ([pa.int16()], [(-1,), (300,), (None,)]),
+    "int32": ([pa.int32()], [(0,), (-(2**31),), (None,)]),
+    "int64": ([pa.int64()], [(0,), (2**63 - 1,), (-(2**63),), (None,)]),
+    "boolean": ([pa.bool_()], [(True,), (False,), (None,)]),
+    "date": ([pa.date32()], [(day,) for day in [*DAYS, None]]),
+    "timestamp": ([TIMESTAMP], [(stamp,) for stamp in [*STAMPS, None]]),
+    "mixed": (
+        [pa.string(), pa.int32(), pa.bool_()],
+        [("a", 1, True), ("a", 2, True), ("a", None, None), (None, 1, False), (None, None, None)],
+    ),
+    "swapped": ([pa.string(), pa.string()], [("a", None), (None, "a"), ("a", "a"), (None, None)]),
+}
+
+# Value columns: each record draws one small number, every column derives its value from it.
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "i8": (pa.int8(), [None, -128, 127, 0, 1]),
+    "i16": (pa.int16(), [7, None, -300, 300]),
+    "i32": (pa.int32(), [None, 2**31 - 1, -(2**31), 5, 5]),
+    "i64": (pa.int64(), [0, 1, None, 2**60, -(2**60), 3, -7]),
+    "f32": (pa.float32(), [0.5, None, -0.25, NAN, 1024.0]),
+    "f64": (pa.float64(), [0.1, None, -0.3, 1e15, 0.0, -0.0, 2.5]),
+    "wild": (pa.float64(), [1.0, NAN, None, INF, -INF, 2.0, -1e300, 1.0]),
+    "dec": (
+        pa.decimal128(10, 2),
+        [Decimal("0.01"), None, Decimal("-99999999.99"), Decimal("5.00")],
+    ),
+    "wide": (pa.decimal128(30, 4), [None, Decimal("1" * 26 + ".0001"), Decimal("-1.5000")]),
+    "text": (pa.string(), ["b", None, "", "\uffff", "\U0001f600", "a"]),
+    "raw": (pa.binary(), [b"\x00", None, b"", b"\xff", b"\x7f"]),
+    "flag": (pa.bool_(), [True, None, False]),
+    "day": (pa.date32(), [*DAYS, None]),
+    "stamp": (TIMESTAMP, [*STAMPS, None]),
+}
+VARIANTS = 24
+NUMBERS = ("i8", "i16", "i32", "i64", "f32", "f64", "wild", "dec", "wide")
+ONE_COLUMN = ("min({0})", "max({0})", "first({0})", "last({0})", "count({0})")
+TEXTS = sorted(
+    {text.format(name) for name in COLUMNS for text in ONE_COLUMN}
+    | {f"{name}({column})" for name in ("sum", "avg") for column in NUMBERS}
+)
+
+ORDERS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "seq": (pa.int32(), [None, 1, 2]),
+    "weight": (pa.float64(), [None, 0.0, -0.0, NAN, 1.0]),
+}
+
+# Where times begin: at zero, before 1970, today, and close to what a timestamp can say.
+ORIGINS_MS = (0, -50, 1_700_000_000_000, LAST_MS - 2000)
+
+
+class Values(dict[str, Any]):
+    """The values of every column that one small number stands for; printed as that number."""
+
+    def __init__(self, variant: int) -> None:
+        self.variant = variant
+        for at, (name, (_, pool)) in enumerate(COLUMNS.items()):
+            self[name] = pool[(variant * (at + 1) + at) % len(pool)]
+
+    def __repr__(self) -> str:
+        return f"Values({self.variant})"
+
+
+ROW_VALUES = [Values(variant) for variant in range(VARIANTS)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: what is kept, and batches of records each followed by a sweep or none."""
+
+    key_kind: str
+    aggregates: dict[str, str]
+    order: tuple[str, ...]
+    rule: Rule
+    change: tuple[int, Rule] | None
+    """A batch from which on another policy holds."""
+    batches: list[list[Record]]
+    sweeps: list[int | None]
+    reference_sweeps: bool
+    """Whether the reference sweeps after each batch too, or at the end only."""
+    is_sorted: bool
+    """Whether the table orders each batch as a pipeline does, else the sequence is as given."""
+    weak_hash: bool
+    parts: int
+    restores: bool
+    """Whether the table is written and read back after every batch."""
+
+    def rule_of(self, batch_id: int) -> Rule:
+        return self.rule if self.change is None or batch_id < self.change[0] else self.change[1]
+
+    @property
+    def compares_comebacks(self) -> bool:
+        # Ended keys are remembered by their hash alone. A sweep beyond records that are still to
+        # come makes it forget what those would come back to.
+        rules = [self.rule, *([self.change[1]] if self.change else [])]
+        forever = all(rule.remember_ms == FOREVER_MS for rule in rules)
+        return not self.weak_hash and (forever or not self.reference_sweeps)
+
+
+def spans(most: int) -> st.SearchStrategy[int]:
+    return st.one_of(
+        st.integers(2, most), st.integers(2, most), st.sampled_from([1, 2**53, 2**62, FOREVER_MS])
+    )
+
+
+UPDATES = st.sampled_from([ON_CREATE_AND_WRITE, ON_READ_AND_WRITE])
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    """Any policy; mostly with an idle rule of windows of a few milliseconds."""
+    has_idle = draw(st.integers(0, 9)) > 0
+    if has_idle:
+        minimum = draw(st.integers(2, 10))
+        maximum = minimum + draw(st.sampled_from([0, 1, 3, 3, 5, 8, 12]))
+        if draw(st.integers(0, 19)) == 0:
+            maximum = draw(st.sampled_from([2**53, 2**62, FOREVER_MS]))
+            minimum = draw(st.sampled_from([minimum, maximum]))
+    else:
+        minimum = draw(st.sampled_from([0, 1]))
+        maximum = draw(st.sampled_from([minimum, 20]))
+    return Rule(
+        idle_min_ms=minimum,
+        idle_max_ms=maximum,
+        update=draw(UPDATES),
+        ttl_ms=draw(spans(25)) if draw(st.integers(0, 3)) == 0 else 0,
+        ttl_update=draw(UPDATES),
+        max_lifetime_ms=draw(spans(50)) if draw(st.integers(0, 4)) == 0 else 0,
+        remember_ms=draw(st.sampled_from([FOREVER_MS, None, 0, 3, 10])),
+    )
+
+
+@st.composite
+def aggregate_texts(draw: st.DrawFn) -> dict[str, str]:
+    """A count and a few others, over every type."""
+    texts = draw(st.lists(st.sampled_from(TEXTS), max_size=3))
+    pairs = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["min_by", "max_by"]),
+                st.sampled_from(list(COLUMNS)),
+                st.sampled_from(list(COLUMNS)),
+            ),
+            max_size=1,
+        )
+    )
+    texts += [f"{name}({one}, {two})" for name, one, two in pairs]
+    return {"n": "count"} | {f"a{at}": text for at, text in enumerate(texts)}
+
+
+# Where an access is aimed: at its key's deadline, at the last moment that does not re-arm, or
+# simply later than everything so far; and how far off.
+AIMS = st.sampled_from(
+    [("deadline", off) for off in (-1, 0, 0, 1)] * 3
+    + [("rearm", off) for off in (-1, 0, 1)] * 3
+    + [("later", gap) for gap in (0, 0, 1, 1, 2, 3, 4, 5, 6, 25)]
+)
+
+
+class Aim:
+    """Chooses the time of the next access to a key."""
+
+    def __init__(self, rule: Rule, origin_ms: int) -> None:
+        self.model = Reference(rule, {})
+        self.now_ms = origin_ms
+
+    def at(self, key: tuple[Any, ...], aim: str, off: int) -> int:
+        life = self.model.lives.get(key)
+        turn = None
+        if life is not None and aim == "deadline":
+            turn, _ = self.model.end(life)
+        elif life is not None and aim == "rearm" and life.cleanup_at is not None:
+            turn = life.cleanup_at - self.model.rule.idle_min_ms
+        if turn is None or turn >= LAST_MS:
+            return self.now_ms + abs(off)
+        return turn + off
+
+    def take(self, record: Record) -> None:
+        assert record.t_ms is not None
+        self.now_ms = max(self.now_ms, record.t_ms)
+        self.model.take(record)
+
+
+KINDS = st.sampled_from(list(KEYS))
+BACK = st.sampled_from([0, 0, 0, 1, 3, 10, 40])
+READ = st.sampled_from([False, False, True])
+VARIANT = st.integers(0, VARIANTS - 1)
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, is_sorted: bool) -> Case:
+    """A case whose batches the table orders as a pipeline does, or takes as they are."""
+    key_kind = draw(KINDS)
+    pool = KEYS[key_kind][1][: draw(st.integers(1, 5))]
+    keys = st.sampled_from(pool)
+    order = tuple(draw(st.sampled_from([(), (), ("seq",), ("seq", "weight")])))
+    rule = draw(rules())
+    aim = Aim(rule, draw(st.sampled_from(ORIGINS_MS)))
+    runs_back = not is_sorted and draw(st.booleans())
+    with_reads = draw(st.booleans())
+    sequence = []
+    for _ in range(draw(st.integers(1, 24))):
+        key = draw(keys)
+        t_ms = aim.at(key, *draw(AIMS))
+        if runs_back:
+            t_ms -= draw(BACK)
+        elif is_sorted:
+            t_ms = max(t_ms, aim.now_ms)
+        variant = draw(VARIANT)
+        record = Record(
+            key,
+            t_ms,
+            ROW_VALUES[variant],
+            read=with_reads and draw(READ),
+            order=tuple(ORDERS[name][1][variant % len(ORDERS[name][1])] for name in order),
+        )
+        aim.take(record)
+        sequence.append(record)
+    batches = draw(cuts(sequence))
+    change = None
+    if len(batches) > 1 and draw(st.integers(0, 5)) == 0:
+        change = draw(st.integers(1, len(batches) - 1)), draw(rules())
+    if is_sorted and draw(st.integers(0, 5)) == 0:
+        batches = [at_batch_time(batch) for batch in batches]
+    mirrored = change is not None or draw(st.integers(0, 3)) == 0
+    return Case(
+        key_kind=key_kind,
+        aggregates=draw(aggregate_texts()),
+        order=order,
+        rule=rule,
+        change=change,
+        batches=batches,
+        sweeps=draw(free_sweeps(batches) if mirrored else harmless_sweeps(batches)),
+        reference_sweeps=mirrored,
+        is_sorted=is_sorted,
+        weak_hash=draw(st.integers(0, 3)) == 0,
+        parts=draw(st.sampled_from([1, 1, 2, 3])) if is_sorted else 1,
+        restores=draw(st.integers(0, 3)) == 0,
+    )
+
+
+@st.composite
+def cuts(draw: st.DrawFn, sequence: list[Record]) -> list[list[Record]]:
+    """The sequence in batches: one record each, all in one, or anything between."""
+    way = draw(st.integers(0, 7))
+    if way == 0:
+        return [[record] for record in sequence]
+    if way <= 3:
+        return [sequence]
+    sizes = draw(st.lists(st.integers(1, 8), min_size=1, max_size=len(sequence)))
+    ends = [*(end for end in accumulate(sizes) if end < len(sequence)), len(sequence)]
+    return [sequence[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def at_batch_time(batch: list[Record]) -> list[Record]:
+    """The records in processing time: all at the time of their batch."""
+    return [replace(record, t_ms=max(times(batch))) for record in batch]
+
+
+def times(batch: Sequence[Record]) -> list[int]:
+    return [record.t_ms for record in batch if record.t_ms is not None]
+
+
+@st.composite
+def harmless_sweeps(draw: st.DrawFn, batches: list[list[Record]]) -> list[int | None]:
+    """Sweeps that may not change any result: none is past a time that is still to come."""
+    found: list[int | None] = []
+    for at in range(len(batches) - 1):
+        lowest = min(t_ms for batch in batches[at + 1 :] for t_ms in times(batch))
+        found.append(draw(st.sampled_from([None, lowest, lowest - 1, lowest - 3])))
+    highest = max(t_ms for batch in batches for t_ms in times(batch))
+    return [*found, highest + draw(st.sampled_from([0, 1, 5, 100]))]
+
+
+@st.composite
+def free_sweeps(draw: st.DrawFn, batches: list[list[Record]]) -> list[int | None]:
+    """Sweeps at any time, also past records that are still to come."""
+    everything = sorted({t_ms for batch in batches for t_ms in times(batch)})
+    near = st.builds(int.__add__, st.sampled_from(everything), st.integers(-3, 12))
+    return [draw(st.one_of(st.none(), near)) for _ in batches]

@@ -1,0 +1,205 @@
+"""Runs one case of the law through the table and through the reference, and compares them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.ended import Ended
+from idlestate.backends.hashing import hash_keys
+from idlestate.backends.packet import decode_packet, encode_packet
+from idlestate.backends.run import Run
+from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.table import Table, Tally
+from idlestate.retention.policy import Policy, UpdateType
+from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
+from tests.compare import assert_rows, assert_states
+from tests.reference import Record, Reference, Rule
+from tests.reference_pipeline import make_sequence
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+Found = dict[str, Any]
+
+
+def policy_of(rule: Rule) -> Policy:
+    return Policy(
+        idle_min_ms=rule.idle_min_ms,
+        idle_max_ms=rule.idle_max_ms,
+        update=UpdateType(rule.update),
+        ttl_ms=rule.ttl_ms,
+        ttl_update=UpdateType(rule.ttl_update),
+        max_lifetime_ms=rule.max_lifetime_ms,
+        remember_ms=rule.remember_ms,
+    )
+
+
+def spec_of(case: Case) -> TableSpec:
+    kinds = KEYS[case.key_kind][0]
+    order = tuple((name, ORDERS[name][0]) for name in case.order)
+    types = {name: kind for name, (kind, _) in COLUMNS.items()} | dict(order)
+    return TableSpec(
+        keys=tuple((f"k{at}", kind) for at, kind in enumerate(kinds)),
+        aggregates=bind(case.aggregates, types, case.order),
+        order=order,
+    )
+
+
+def needed_columns(spec: TableSpec) -> dict[str, pa.DataType]:
+    order = dict(spec.order)
+    found = {name: kind for each in spec.aggregates for name, kind in each.inputs}
+    return {name: kind for name, kind in found.items() if name not in order}
+
+
+def make_steps(spec: TableSpec, records: Sequence[Record], *, sort: bool, weak: bool) -> Steps:
+    keys = [
+        pa.array([record.key[at] for record in records], kind)
+        for at, (_, kind) in enumerate(spec.keys)
+    ]
+    return Steps.from_records(
+        spec,
+        keys,
+        np.array([record.t_ms for record in records], dtype=np.int64),
+        {
+            name: pa.array([record.values[name] for record in records], kind)
+            for name, kind in needed_columns(spec).items()
+        },
+        reads=np.array([record.read for record in records], dtype=bool),
+        order=[
+            pa.array([record.order[at] for record in records], kind)
+            for at, (_, kind) in enumerate(spec.order)
+        ],
+        hashes=hash_keys(keys) % 4 if weak else None,
+        sort=sort,
+    )
+
+
+def steps_of(spec: TableSpec, case: Case, batch: Sequence[Record]) -> Steps:
+    """One batch's steps; from several tasks as a pipeline hands them over, when it does."""
+    if case.parts == 1:
+        return make_steps(spec, batch, sort=case.is_sorted, weak=case.weak_hash)
+    parts = []
+    for at in range(case.parts):
+        rows = batch[at :: case.parts][::-1]
+        steps = make_steps(spec, rows, sort=True, weak=case.weak_hash)
+        packet = encode_packet(steps.collapsed(spec.aggregates))
+        parts.append(decode_packet(packet, spec))
+    return Steps.merged(parts)
+
+
+def restored(table: Table) -> Table:
+    """The table written to bytes and read back."""
+    run = Run.decode(pa.BufferReader(table.run.encode(table.spec, policy_version=1)), table.spec)
+    ended = Ended.decode(pa.BufferReader(table.ended.encode()))
+    return Table(table.spec, run, ended, table.seen)
+
+
+def run_table(case: Case) -> tuple[Table, list[Found], Tally]:
+    """Every batch through the table: the last table, all change rows, what was counted."""
+    spec = spec_of(case)
+    table, tally = Table.empty(spec), Tally()
+    rows: list[Found] = []
+    for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
+        rule = case.rule_of(batch_id)
+        outcome = table.apply(steps_of(spec, case, batch), policy_of(rule), sweep, batch_id)
+        table = restored(outcome.table) if case.restores else outcome.table
+        assert_table_is_whole(table)
+        tally = tally.plus(outcome.tally)
+        found = plain_rows(spec, outcome.changes)
+        assert_batch_is_in_form(found, batch, batch_id)
+        rows += found
+    return table, rows, tally
+
+
+def run_reference(case: Case) -> Reference:
+    reference = Reference(case.rule, case.aggregates)
+    for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
+        if case.change and case.change[0] == batch_id:
+            reference.change_rule(case.change[1])
+        reference.batch_id = batch_id
+        for record in make_sequence(batch) if case.is_sorted else batch:
+            reference.take(record)
+        is_last = batch_id == len(case.batches) - 1
+        if sweep is not None and (case.reference_sweeps or is_last):
+            reference.sweep(sweep)
+    return reference
+
+
+def assert_equal_runs(case: Case, reference: Reference) -> None:
+    """The law: last row of every life, the multiset of expire rows, final states, and counts."""
+    table, rows, tally = run_table(case)
+    assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
+    states = plain_rows(table.spec, table.lives(policy_of(case.rule_of(len(case.batches)))))
+    assert_states(reference.states(), states, case.aggregates)
+    counts = reference.counts
+    assert tally.created == counts["created"]
+    assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
+    if case.compares_comebacks:
+        assert tally.comebacks == counts["comebacks"]
+
+
+def plain_rows(spec: TableSpec, table: pa.Table) -> list[Found]:
+    """Rows as plain Python: `key` a tuple, times in ms, everything else under its name."""
+    results = {aggregate.name for aggregate in spec.aggregates}
+    columns: dict[str, list[Any]] = {}
+    for name in table.schema.names:
+        column = table.column(name)
+        if column.type == TIMESTAMP and name not in results and name not in spec.key_names:
+            micros = column.cast(pa.int64()).to_pylist()
+            assert all(us is None or us % 1000 == 0 for us in micros)
+            columns[name] = [None if us is None else us // 1000 for us in micros]
+        else:
+            columns[name] = column.to_pylist()
+    keys = list(zip(*(columns.pop(name) for name in spec.key_names), strict=True))
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [{"key": key, **row} for key, row in zip(keys, rows, strict=True)]
+
+
+def last_rows(rows: Sequence[Found]) -> list[Found]:
+    """All expire rows, and of each life without one the update of the highest batch."""
+    expired: list[Found] = []
+    updates: dict[tuple[Any, int], Found] = {}
+    for row in rows:
+        life = row["key"], row["first_access"]
+        if row["change"] == "expire":
+            expired.append(row)
+            updates.pop(life, None)
+        elif row["first_access"] is not None:
+            updates[life] = row
+    return [*expired, *updates.values()]
+
+
+def assert_batch_is_in_form(rows: Sequence[Found], batch: Sequence[Record], batch_id: int) -> None:
+    """Per key at most one update, after one expire per life closed, in order of lives."""
+    of_key: dict[Any, list[Found]] = defaultdict(list)
+    for row in rows:
+        assert row["batch_id"] == batch_id
+        assert (row["change"] == "expire") == (row["expired_at"] is not None)
+        assert (row["change"] == "expire") == (row["reason"] is not None)
+        of_key[row["key"]].append(row)
+    written = {record.key for record in batch if not record.read}
+    looked_at = {record.key for record in batch}
+    for key, found in of_key.items():
+        silent = [row for row in found if row["first_access"] is None]
+        lives = [row for row in found if row["first_access"] is not None]
+        assert [row["change"] for row in lives[:-1]] == ["expire"] * (len(lives) - 1)
+        born = [row["first_access"] for row in lives]
+        assert born == sorted(born)
+        if silent:
+            assert len(silent) == 1
+            assert key in looked_at - written
+            assert not lives or lives[-1]["change"] == "expire"
+            nulls = set(silent[0]) - {"key", "change", "batch_id"}
+            assert all(silent[0][name] is None for name in nulls)
+    assert looked_at <= set(of_key), "a key of the batch has no row"
+
+
+def assert_table_is_whole(table: Table) -> None:
+    """Runs are sorted by hash, and no key is in them twice."""
+    run = table.run
+    assert (run.hashes[1:] >= run.hashes[:-1]).all()
+    keys = Counter(zip(*(column.to_pylist() for column in run.keys), strict=True))
+    assert all(times == 1 for times in keys.values())
+    assert (table.ended.hashes[1:] > table.ended.hashes[:-1]).all()
