@@ -1,1 +1,8 @@
 """Policy and pipeline files: models, strict loading, schema, ready-made examples."""
+
+from idlestate.config.loading import Config, load, parse
+from idlestate.config.models import Pipeline
+from idlestate.config.problems import ConfigError, Problem
+from idlestate.config.selection import unbounded_advice
+
+__all__ = ["Config", "ConfigError", "Pipeline", "Problem", "load", "parse", "unbounded_advice"]

@@ -1,0 +1,74 @@
+"""A document on its way to a configuration: all that can be found out about it, right or wrong."""
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from idlestate.config.models import ConfigFile, Selector
+from idlestate.config.pipeline_rules import (
+    CheckAggregate,
+    Raw,
+    check_pipelines,
+    check_policy_name,
+)
+from idlestate.config.policy_rules import Merged, read_body
+from idlestate.config.problems import Finding
+from idlestate.config.selection import AGGREGATES, choose
+from idlestate.config.wording import findings_of
+from idlestate.retention.policy import TimeDomain
+
+
+class Draft:
+    """Everything in a document that could be read.
+
+    Attributes:
+        top: the document.
+        model: the document as a model; None when a field is wrong.
+        defaults: the fields of `defaults`.
+        policies: the fields of each policy over those of the defaults, by name.
+    """
+
+    def __init__(self, document: object) -> None:
+        """Read what can be read; nothing is raised."""
+        self.top = Raw((), document)
+        self.model: ConfigFile | None = None
+        self._model_findings: list[Finding] = []
+        try:
+            self.model = ConfigFile.model_validate(document)
+        except ValidationError as error:
+            self._model_findings = list(findings_of(error, ConfigFile, document))
+        beneath = read_body(self.top["defaults"].value, ("defaults",))
+        self.defaults = Merged(defaults=read_body(None, ()), own=beneath)
+        self.policies = {
+            each.name: Merged(beneath, read_body(each.value, each.path))
+            for each in self.top["policies"].sections
+        }
+        self._selectors = [
+            good for each in self.top["selectors"].items if (good := _selector(each))
+        ]
+
+    def findings(self, check_aggregate: CheckAggregate | None) -> Iterator[Finding]:
+        """Everything that is wrong; some of it may come twice."""
+        yield from self._model_findings
+        for merged in (self.defaults, *self.policies.values()):
+            yield from merged.check()
+        named = [each["policy"] for each in self.top["selectors"].items]
+        named += [each["policy"] for each in self.top["pipelines"].sections]
+        for each in named:
+            yield from check_policy_name(each, self.policies)
+        yield from check_pipelines(self.top["pipelines"], self._time_of, check_aggregate)
+
+    def _time_of(self, pipeline: Raw) -> TimeDomain | None:
+        """The time that a pipeline's policy goes by; None where that could not be read."""
+        if "policy" in pipeline.fields and pipeline["policy"].text is None:
+            return None
+        name = choose(pipeline.name, AGGREGATES, pipeline["policy"].text, self._selectors).policy
+        merged = self.defaults if name is None else self.policies.get(name)
+        return merged.time if merged else None
+
+
+def _selector(raw: Raw) -> Selector | None:
+    try:
+        return Selector.model_validate(raw.value)
+    except ValidationError:
+        return None

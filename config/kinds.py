@@ -1,0 +1,111 @@
+"""Kinds of field values: how one is read from plain data, and how editors are told about it.
+
+A kind is written behind a type, `Annotated[int, Kind(read, schema)]`. `read` takes what stands in
+the file and returns what the program works with, or raises `refuse(what, fix)`. The kinds of
+durations and instants are in `time_kinds`, those of names, columns and paths in `text_kinds`.
+"""
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from idlestate.config.problems import nearest, show
+from idlestate.retention.policy import TimeDomain, UpdateType
+
+REFUSAL = "refused"
+"""The type of the errors that `refuse` makes; their context holds `what` and `fix`."""
+
+_Member = TypeVar("_Member", bound=StrEnum)
+
+
+@dataclass(frozen=True, eq=False)  # two kinds are the same only when they are one
+class Kind:
+    """Reads one kind of value; `schema` is its JSON Schema."""
+
+    read: Callable[[Any], Any]
+    schema: dict[str, Any]
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Let `read` decide alone."""
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Tell what `read` takes."""
+        return dict(self.schema)
+
+
+def refuse(what: str, fix: str) -> PydanticCustomError:
+    """The error of a value that cannot be read: what is wrong, and what would be right."""
+    return PydanticCustomError(REFUSAL, "{what}; {fix}", {"what": what, "fix": fix})
+
+
+def _read_word(value: object, words: tuple[str, ...], hint: str = "") -> str:
+    if isinstance(value, str) and value in words:
+        return value
+    meant = nearest(value, words, likeness=0.8) if isinstance(value, str) else None
+    what = f"{show(value)} is none of {', '.join(words)}" if words[1:] else f"no {show(value)} here"
+    raise refuse(what + hint, f"write {meant or ' or '.join(words)}")
+
+
+def _words(*words: str, hint: str = "") -> Kind:
+    return Kind(partial(_read_word, words=words, hint=hint), {"enum": list(words)})
+
+
+def _members(enum: type[_Member]) -> Kind:
+    words = tuple(member.value for member in enum)
+    return Kind(lambda value: enum(_read_word(value, words)), {"enum": list(words)})
+
+
+Update = Annotated[UpdateType, _members(UpdateType)]
+Time = Annotated[TimeDomain, _members(TimeDomain)]
+Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", "csv")]
+Backend = Annotated[Literal["spark"], _words("spark", hint=": spark is the only backend")]
+
+
+def _read_whole(value: object, least: int, most: int) -> int:
+    fix = f"write {least}" if least == most else f"write a whole number from {least} to {most}"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise refuse(f"expected a whole number, found {show(value)}", fix)
+    if not least <= value <= most:
+        raise refuse(f"{show(value)} is out of range", fix)
+    return value
+
+
+def whole(least: int, most: int) -> Kind:
+    """Whole numbers between two bounds, both included."""
+    schema = {"type": "integer", "minimum": least, "maximum": most}
+    return Kind(partial(_read_whole, least=least, most=most), schema)
+
+
+def _read_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise refuse(f"expected true or false, found {show(value)}", "write true or false")
+    return value
+
+
+Flag = Annotated[bool, Kind(_read_flag, {"type": "boolean"})]
+
+
+def _read_address(value: object) -> str:
+    fix = "write 127.0.0.1 for this machine alone, or 0.0.0.0 for all"
+    if not isinstance(value, str):
+        raise refuse(f"expected an IP address, found {show(value)}", fix)
+    try:
+        ipaddress.ip_address("127.0.0.1" if value == "localhost" else value)
+    except ValueError as error:
+        raise refuse(f"{show(value)} is no IP address", fix) from error
+    return value
+
+
+Address = Annotated[str, Kind(_read_address, {"type": "string", "minLength": 2})]
+"""An IP address to listen on, or `localhost`."""

@@ -1,0 +1,123 @@
+"""Loads a configuration file: everything that is wrong in it, or what the program works with.
+
+    config = load("config/clicks.yaml")
+    config.policy_for("clicks-by-session")          # a retention policy, resolved
+    config.pipelines["clicks-by-session"].delay_ms  # a pipeline's fields
+
+Paths in a file are kept as they are written; a relative one counts from the directory in which the
+program runs, not from the file's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from idlestate.config.draft import Draft
+from idlestate.config.models import Pipeline, Selector
+from idlestate.config.pipeline_rules import CheckAggregate
+from idlestate.config.problems import (
+    ConfigError,
+    FieldPath,
+    Finding,
+    Problem,
+    listed,
+    locate,
+    nearest,
+    show,
+)
+from idlestate.config.selection import AGGREGATES, Choice, choose, unbounded_advice
+from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
+from idlestate.retention.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A configuration file that may be used.
+
+    Attributes:
+        file: its name, as the caller gave it.
+        defaults: the policy of operators that nothing else gives one to.
+        policies: policies by name, resolved over the defaults.
+        selectors: in the order of the file.
+        pipelines: pipelines by name, which is the operator's uid.
+        warnings: what is allowed but should be thought about, loudly.
+    """
+
+    file: str
+    defaults: Policy
+    policies: Mapping[str, Policy]
+    selectors: tuple[Selector, ...]
+    pipelines: Mapping[str, Pipeline]
+    warnings: tuple[Problem, ...]
+
+    def choice_for(self, uid: str, state: str = AGGREGATES) -> Choice:
+        """Which policy a state of an operator gets, and why; any uid may be asked for."""
+        pipeline = self.pipelines.get(uid)
+        return choose(uid, state, pipeline.policy if pipeline else None, self.selectors)
+
+    def policy_for(self, uid: str, state: str = AGGREGATES) -> Policy:
+        """The policy that a state of an operator gets; see `idlestate.config.selection`."""
+        name = self.choice_for(uid, state).policy
+        return self.defaults if name is None else self.policies[name]
+
+    def policy(self, name: str) -> Policy:
+        """The policy of that name.
+
+        Raises:
+            ValueError: there is none; the message names those there are.
+        """
+        if name in self.policies:
+            return self.policies[name]
+        meant = nearest(name, self.policies)
+        fix = f"write {meant}" if meant else f"its policies are {listed(self.policies) or 'none'}"
+        raise ValueError(f"{self.file} has no policy {show(name)}; {fix}")
+
+
+def load(path: str | Path, check_aggregate: CheckAggregate | None = None) -> Config:
+    """Read a configuration file; `check_aggregate` judges each aggregate where it is given.
+
+    Raises:
+        ConfigError: the file cannot be read or used; it holds all problems of the file.
+    """
+    file = str(path)
+    try:
+        with Path(path).open("rb") as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        fix = "write the path of a configuration file, such as config/clicks.yaml"
+        raise ConfigError([Problem(file, 0, "", f"cannot be read: {why}", fix)]) from error
+    return parse(data, file, check_aggregate)
+
+
+def parse(
+    data: bytes, file: str = "config.yaml", check_aggregate: CheckAggregate | None = None
+) -> Config:
+    """Read a configuration from bytes; `file` is its name in problems.
+
+    Raises:
+        ConfigError: it cannot be used; it holds all problems.
+    """
+    document = read_yaml(data, file)
+    draft = Draft(document.value)
+    found = (locate(each, file, document.lines) for each in draft.findings(check_aggregate))
+    problems = dict.fromkeys((*document.problems, *found))
+    if problems or draft.model is None:
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line))
+    config = Config(
+        file=file,
+        defaults=draft.defaults.policy(),
+        policies={name: merged.policy() for name, merged in draft.policies.items()},
+        selectors=draft.model.selectors,
+        pipelines=draft.model.pipelines,
+        warnings=(),
+    )
+    warnings = (locate(each, file, document.lines) for each in _warnings(config))
+    return replace(config, warnings=tuple(warnings))
+
+
+def _warnings(config: Config) -> Iterator[Finding]:
+    for uid in config.pipelines:
+        if config.policy_for(uid).is_unbounded:
+            path: FieldPath = ("pipelines", uid)
+            yield Finding(path, *unbounded_advice(uid, config.choice_for(uid)))

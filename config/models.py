@@ -1,0 +1,187 @@
+"""The shape of a configuration file: sections, fields, types, defaults.
+
+Each field is checked by its kind alone; what fields say about each other is checked in
+`policy_rules` and `pipeline_rules`, on whatever could be read, so that one wrong field hides
+nothing else. A field's name in the file is its alias: `ttl`, where the attribute is `ttl_ms`.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from idlestate.config import text_kinds as text
+from idlestate.config import time_kinds as times
+from idlestate.config.kinds import Address, Backend, Flag, Format, Time, Update, refuse, whole
+from idlestate.config.problems import show
+
+DEFAULT_MIN_GAP_MS = 300_000
+METRICS_PORT = 9464
+
+
+class Section(BaseModel):
+    """What all parts of a file have in common: no unknown fields, no coercion, no change."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+
+class IdleWindow(Section):
+    """How long an idle key lives after its last access; 0 and 0 switch the rule off."""
+
+    min_ms: times.IdleEdge = Field(alias="min", examples=["30m"])
+    """An idle key lives at least this long."""
+    max_ms: times.IdleEdge = Field(alias="max", examples=["45m"])
+    """An idle key lives at most this long; at least min + min_gap."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the window says that no key ends for being idle."""
+        return self.min_ms == 0 and self.max_ms == 0
+
+
+def _read_idle(value: object) -> object:
+    """Let a mapping pass; make one duration a window whose max is 1.5 times its min."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list):
+        raise refuse(f"expected a duration, found {show(value)}", "write {min: 30m, max: 45m}")
+    min_ms = times.read_idle_text(value)
+    return IdleWindow.model_construct(min_ms=min_ms, max_ms=min_ms * 3 // 2)
+
+
+Idle = Annotated[
+    IdleWindow,
+    BeforeValidator(_read_idle, json_schema_input_type=times.IdleText | IdleWindow),
+]
+
+
+class PolicyBody(Section):
+    """Retention rules. What a policy leaves out it takes from `defaults`."""
+
+    idle: Idle | None = None
+    """{min: 30m, max: 45m}, or one duration (12h is 12h / 18h), or never."""
+    update: Update | None = None
+    """Which accesses count for the idle rule; default on_create_and_write."""
+    ttl_ms: times.RuleSpan | None = Field(default=None, alias="ttl")
+    """A life ends this long after its last write; default never."""
+    ttl_update: Update | None = None
+    """on_read_and_write lets ttl count from the last read too; default on_create_and_write."""
+    max_lifetime_ms: times.RuleSpan | None = Field(default=None, alias="max_lifetime")
+    """A life ends this long after its creation; default never."""
+    time: Time | None = None
+    """Whether the rules go by the events' time or by the time of processing; default event."""
+    min_gap_ms: times.Span | None = Field(default=None, alias="min_gap")
+    """The least max - min of the idle window; default 5m. It keeps removals spread out."""
+    remember_ms: times.Memory | None = Field(default=None, alias="remember")
+    """How long an ended key is remembered, to count comebacks; default idle max, ttl, lifetime."""
+
+
+class Selector(Section):
+    """Gives a policy to the operators and states it matches."""
+
+    operator: text.Glob = Field(examples=['"*"'])
+    """Name of an operator, or a pattern with * and ?."""
+    state: text.Glob = "*"
+    """Name of a state, or a pattern with * and ?; an operator's aggregates are `aggregates`."""
+    policy: text.Name = Field(examples=["sessions"])
+    """The policy they get."""
+
+
+class Source(Section):
+    """Where the events come from: a folder or pattern of files."""
+
+    path: text.Place = Field(examples=["build/clicks"])
+    """Folder, file or pattern; relative paths count from the working directory."""
+    format: Format = Field(examples=["parquet"])
+    """parquet, json (one object a line) or csv; json and csv also as .gz."""
+    ddl: text.Ddl | None = Field(default=None, alias="schema")
+    """Columns and types, as Spark's DDL or as a mapping; by default taken from the files."""
+    files_per_batch: Annotated[int, whole(1, 1_000_000)] | None = None
+    """At most so many new files in one batch; default all that are there."""
+    header: Flag = True
+    """csv: whether each file begins with a line of column names."""
+    delimiter: text.Delimiter = ","
+    """csv: the character between two values."""
+    timestamp_format: text.TimePattern | None = None
+    """json, csv: Spark's pattern of timestamps; default ISO 8601."""
+
+
+class Sinks(Section):
+    """Where the rows go. Each place is a folder of its own."""
+
+    results: text.Place = Field(examples=["build/out/results"])
+    """The newest aggregates of each key."""
+    expired: text.Place | None = None
+    """One row for each life that ended."""
+    rejects: text.Place | None = None
+    """Rows that were late, malformed, or whose event time is unusable."""
+    format: Format = "parquet"
+    """parquet, json or csv."""
+
+
+class Metrics(Section):
+    """Where the figures for Prometheus are served while a pipeline runs."""
+
+    port: Annotated[int, whole(0, 65_535)] = METRICS_PORT
+    """TCP port; 0 takes any free one."""
+    address: Address = "127.0.0.1"
+    """IP address to listen on."""
+
+
+class Pipeline(Section):
+    """A query over one source; its name is the operator's uid."""
+
+    source: Source = Field(examples=["{path: build/clicks, format: parquet}"])
+    """Where the events come from."""
+    event_time: text.Column | None = None
+    """Timestamp column of the events' time; needed unless the policy says time: processing."""
+    delay_ms: times.Span = Field(default=0, alias="delay")
+    """How far behind the newest event a row may come; needed with event time."""
+    max_ahead_ms: times.PositiveSpan = Field(default=3_600_000, alias="max_ahead")
+    """Rows further ahead of the clock than this are set aside; default 1h."""
+    min_event_time_ms: times.FirstEventTime = Field(
+        default=times.FIRST_EVENT_TIME_MS, alias="min_event_time"
+    )
+    """Rows before this are set aside; default "1970-01-02", which is the earliest allowed."""
+    order: text.OrderColumns = ()
+    """Columns that order a key's rows of the same event time."""
+    read_when: text.Column | None = None
+    """Boolean column; rows in which it is true only look and write nothing."""
+    key: text.KeyColumns = Field(examples=["[session_id]"])
+    """The columns that make up the key."""
+    aggregates: dict[text.Column, text.Aggregate] = Field(
+        min_length=1, examples=["{events: count}"]
+    )
+    """What is kept per key, by the name of its column: count, sum(x), max(event_time), ..."""
+    policy: text.Name | None = None
+    """The policy; default the one of the selector that fits best."""
+    sinks: Sinks = Field(examples=["{results: build/out/results}"])
+    """Where the rows go."""
+    backend: Backend = "spark"
+    """Where state is kept: spark, in the query's checkpoint."""
+    checkpoint: text.Place = Field(examples=["build/checkpoint"])
+    """The query's checkpoint; state lives inside it."""
+    state_partitions: Annotated[int, whole(1, 10_000)] | None = None
+    """Partitions of the state; fixed by the first start. Default Spark's shuffle partitions."""
+    shards: Annotated[int, whole(1, 32_768)] | None = None
+    """Shards of the state, a multiple of state_partitions; fixed by the first start."""
+    trigger_ms: times.Trigger = Field(default=None, alias="trigger")
+    """available_now (what is there, then end) or the time between batches; default the first."""
+    metrics: Metrics = Metrics()
+    """Where the figures for Prometheus are served."""
+
+
+class ConfigFile(Section):
+    """Policies and pipelines of idlestate."""
+
+    version: Annotated[int, whole(1, 1)] = Field(examples=["1"])
+    """Version of this format: 1."""
+    defaults: PolicyBody = PolicyBody()
+    """What every policy takes where it says nothing itself."""
+    policies: dict[text.Name, PolicyBody] = {}
+    """Retention policies by name."""
+    selectors: Annotated[tuple[Selector, ...], Field(strict=False)] = ()
+    """Which policy an operator gets when its pipeline names none."""
+    pipelines: dict[text.Name, Pipeline] = {}
+    """Pipelines by name, which is the operator's uid."""

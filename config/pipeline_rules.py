@@ -1,0 +1,169 @@
+"""What the fields of pipelines and selectors say about each other and about policies.
+
+These rules look at the document as it was read from the file, not at models, and pass over what is
+missing or of another type (the models report that): one wrong field hides nothing else.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from idlestate.config.places import Place, check_places
+from idlestate.config.problems import FieldPath, Finding, listed, nearest, show
+from idlestate.retention.policy import TimeDomain
+
+CheckAggregate = Callable[[str], str | None]
+"""Says what is wrong with an aggregate such as `max(event_time)`; None when it can be computed."""
+
+CHANGE_COLUMNS = frozenset(
+    {
+        *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", "rejected"),
+        *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
+    }
+)
+"""Columns that results, expired records and the state read back have beside keys and aggregates."""
+
+_EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
+_CSV_ONLY = ("header", "delimiter")
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A section of the document: its path and, of its content, what has the expected type."""
+
+    path: FieldPath
+    value: object
+
+    def __getitem__(self, name: str) -> "Raw":
+        found = self.value.get(name) if isinstance(self.value, dict) else None
+        return Raw((*self.path, name), found)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """The fields of a mapping; none for anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> list["Raw"]:
+        """The entries of a list; none for anything else."""
+        entries = self.value if isinstance(self.value, list) else []
+        return [Raw((*self.path, at), entry) for at, entry in enumerate(entries)]
+
+    @property
+    def sections(self) -> list["Raw"]:
+        """The values of a mapping, each with its path."""
+        return [self[name] for name in self.fields]
+
+    @property
+    def text(self) -> str | None:
+        """The text that stands here; None for anything else."""
+        return self.value if isinstance(self.value, str) else None
+
+    @property
+    def name(self) -> str:
+        """The last step of the path."""
+        return str(self.path[-1])
+
+
+def check_policy_name(named: Raw, known: Mapping[str, object]) -> Iterator[Finding]:
+    """Refuse the name of a policy that the file does not have."""
+    if named.text is not None and named.text not in known:
+        meant = nearest(named.text, known)
+        fix = f"write {meant}" if meant else f"the policies are {listed(known)}"
+        if not known:
+            fix = f"write policies: {{{named.text}: {{idle: {{min: 30m, max: 45m}}}}}} at the top"
+        yield Finding(named.path, f"there is no policy {show(named.text)}", fix)
+
+
+def check_pipelines(
+    pipelines: Raw,
+    time_of: Callable[[Raw], TimeDomain | None],
+    check_aggregate: CheckAggregate | None,
+) -> Iterator[Finding]:
+    """All rules about pipelines but that of their policy's name.
+
+    `time_of` gives the time that a pipeline's policy goes by, None where that is not known.
+    """
+    folded: dict[str, str] = {}
+    for pipeline in pipelines.sections:
+        if twin := folded.get(pipeline.name.lower()):
+            what = f"{pipeline.name} and {twin} differ in case alone: one folder on some systems"
+            yield Finding(pipeline.path, what, "give one of them another name")
+        folded.setdefault(pipeline.name.lower(), pipeline.name)
+        if pipeline.fields:
+            yield from _check_time(pipeline, time_of(pipeline))
+            yield from _check_source(pipeline["source"])
+            yield from _check_columns(pipeline)
+            yield from _check_shards(pipeline)
+            yield from _check_aggregates(pipeline["aggregates"], check_aggregate)
+    sources = {
+        each.name: Place(each["source"]["path"].path, text)
+        for each in pipelines.sections
+        if (text := each["source"]["path"].text)
+    }
+    yield from check_places(
+        sources, {each.name: list(_outputs(each)) for each in pipelines.sections}
+    )
+
+
+def _check_time(pipeline: Raw, time: TimeDomain | None) -> Iterator[Finding]:
+    if time is TimeDomain.EVENT:
+        for name, example in (("event_time", "a timestamp column"), ("delay", "10m")):
+            if name not in pipeline.fields:
+                what = f"{name} is missing: the policy goes by event time"
+                fix = f"write {name}: {example}, or time: processing in the policy"
+                yield Finding((*pipeline.path, name), what, fix)
+    for name in _EVENT_TIME_ONLY if time is TimeDomain.PROCESSING else ():
+        if name in pipeline.fields:
+            what = f"{name} belongs to event time, and the policy says time: processing"
+            fix = "remove it, or write time: event in the policy"
+            yield Finding((*pipeline.path, name), what, fix)
+
+
+def _check_source(source: Raw) -> Iterator[Finding]:
+    kind = source["format"].text
+    unused = [] if kind in (None, "csv") else list(_CSV_ONLY)
+    if kind == "parquet":
+        unused.append("timestamp_format")
+    for name in unused:
+        if name in source.fields:
+            what = f"{name} says nothing about {kind} files"
+            yield Finding((*source.path, name), what, "remove it")
+
+
+def _check_columns(pipeline: Raw) -> Iterator[Finding]:
+    """Refuse names that would stand twice in the rows that come out; Spark ignores their case."""
+    taken = dict.fromkeys(CHANGE_COLUMNS, "a column that idlestate adds")
+    for key in pipeline["key"].items:
+        if key.text and key.text.lower() in CHANGE_COLUMNS:
+            what = f"{show(key.text)} is the name of a column that idlestate adds"
+            yield Finding(key.path, what, "rename the column in the source")
+        taken[(key.text or "").lower()] = "a key column"
+    for aggregate in pipeline["aggregates"].sections:
+        if user := taken.get(aggregate.name.lower()):
+            what = f"{show(aggregate.name)} is the name of {user}"
+            yield Finding(aggregate.path, what, "give the aggregate another name")
+        taken[aggregate.name.lower()] = "another aggregate"
+
+
+def _check_shards(pipeline: Raw) -> Iterator[Finding]:
+    partitions, shards = pipeline["state_partitions"].value, pipeline["shards"].value
+    if not (isinstance(partitions, int) and isinstance(shards, int)) or partitions < 1:
+        return
+    if shards % partitions:
+        what = f"{shards} shards cannot be spread evenly over {partitions} state_partitions"
+        fix = f"write a multiple of {partitions}, such as {4 * partitions}"
+        yield Finding((*pipeline.path, "shards"), what, fix)
+
+
+def _check_aggregates(aggregates: Raw, check: CheckAggregate | None) -> Iterator[Finding]:
+    for aggregate in aggregates.sections:
+        if check and aggregate.text and (wrong := check(aggregate.text)):
+            fix = "write a function of the source's columns, such as count or max(event_time)"
+            yield Finding(aggregate.path, wrong, fix)
+
+
+def _outputs(pipeline: Raw) -> Iterator[Place]:
+    sinks = pipeline["sinks"]
+    for place in (sinks["results"], sinks["expired"], sinks["rejects"], pipeline["checkpoint"]):
+        if place.text:
+            yield Place(place.path, place.text)

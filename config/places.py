@@ -1,0 +1,66 @@
+"""Whether the places that pipelines read and write get into each other's way."""
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from idlestate.config.problems import FieldPath, Finding, render_path, show
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path in a file, and where in the file it stands."""
+
+    path: FieldPath
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """The place in full, without `.`, `..` or what follows the first glob of a pattern."""
+        scheme, separator, rest = self.text.partition("://")
+        if not separator:
+            rest = Path(self.text.removeprefix("file:")).absolute().as_posix()
+        elif scheme == "file":
+            separator = ""
+        steps = rest.split("/")
+        globs = [at for at, step in enumerate(steps) if any(c in step for c in "*?[{")]
+        plain = "/".join(steps[: globs[0]] if globs else steps)
+        return (f"{scheme}://" if separator else "") + posixpath.normpath(plain or "/")
+
+    def holds(self, other: "Place") -> bool:
+        """Whether the other place is this one or lies inside it."""
+        return other.whole == self.whole or other.whole.startswith(self.whole.rstrip("/") + "/")
+
+
+def check_places(sources: dict[str, Place], outputs: dict[str, list[Place]]) -> Iterator[Finding]:
+    """Refuse outputs that meet each other, and those that meet the source of their pipeline.
+
+    Both arguments are by pipeline; a pipeline may read what another one writes.
+    """
+    earlier: list[Place] = []
+    for uid, places in outputs.items():
+        for place in places:
+            source = sources.get(uid)
+            if source and (source.holds(place) or place.holds(source)):
+                what = f"{show(place.text)} and the source {show(source.text)} lie in one another"
+                fix = "write a folder apart: the query would read its own output"
+                yield Finding(place.path, what, fix)
+            for other in earlier:
+                if other.holds(place) or place.holds(other):
+                    yield _clash(place, other)
+            earlier.append(place)
+
+
+def _clash(place: Place, other: Place) -> Finding:
+    user = render_path(other.path)
+    if place.whole == other.whole:
+        return Finding(
+            place.path, f"{show(place.text)} is the place of {user} too", "write a folder apart"
+        )
+    inner = "lies inside" if other.holds(place) else "holds"
+    return Finding(
+        place.path,
+        f"{show(place.text)} {inner} {show(other.text)} of {user}",
+        "write a folder apart",
+    )

@@ -1,0 +1,115 @@
+"""What is wrong in a file: where it stands, what it is, and what would be right."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+FieldPath = tuple[str | int, ...]
+"""The keys and list positions that lead to a value, from the top of the file."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_SHOWN = 60  # characters of a value from the file that a message repeats
+_LISTED = 100  # problems in the text of an error
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to correct, or, in `Config.warnings`, to think about.
+
+    Attributes:
+        file: the file as it was named by the caller.
+        line: line in the file, from 1; 0 when the file as a whole is meant.
+        field_path: where in the file, such as `policies.sessions.idle.max` or `selectors[0]`;
+            empty at the top.
+        what: what is wrong.
+        fix: what to write instead.
+    """
+
+    file: str
+    line: int
+    field_path: str
+    what: str
+    fix: str
+
+    def render(self) -> str:
+        """The problem on one line: `file.yaml:12: policies.sessions.idle.max: what; fix`."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        where = f"{self.field_path}: " if self.field_path else ""
+        text = f"{place}: {where}{self.what}; {self.fix}"
+        return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+class ConfigError(Exception):
+    """A file cannot be used. Correct every problem in `problems` and load it again."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Take all problems of a file, in the order of its lines; at least one."""
+        self.problems = tuple(problems)
+        lines = [problem.render() for problem in self.problems[:_LISTED]]
+        more = len(self.problems) - len(lines)
+        super().__init__("\n".join([*lines, f"and {more} more"] if more else lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem before its file and line are known."""
+
+    path: FieldPath
+    what: str
+    fix: str
+
+
+def locate(finding: Finding, file: str, lines: Mapping[FieldPath, int]) -> Problem:
+    """Give a finding its line: that of its field or, where it has none, of what encloses it."""
+    path = finding.path
+    while path not in lines and path:
+        path = path[:-1]
+    return Problem(file, lines.get(path, 0), render_path(finding.path), finding.what, finding.fix)
+
+
+def render_path(path: FieldPath) -> str:
+    """Write a path as `policies.sessions.idle.max`; names with other characters in quotes."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            plain = _PLAIN.fullmatch(step) and len(step) <= _SHOWN
+            name = step if plain else show(step)
+            text += f".{name}" if text else name
+    return text
+
+
+def show(value: object) -> str:
+    """A value from a file for a message: on one line, cut when long, with nothing unprintable."""
+    match value:
+        case bool():
+            text = "true" if value else "false"
+        case dict():
+            text = "a mapping"
+        case list():
+            text = "a list"
+        case str():
+            text = json.dumps(value, ensure_ascii=not value.isprintable())
+        case _:
+            text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known word that was probably meant; None when none is as like it as that (0 to 1)."""
+    by_folded = {_fold(each): each for each in known}
+    found = difflib.get_close_matches(_fold(word), by_folded, n=1, cutoff=likeness)
+    return by_folded[found[0]] if found else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names with commas between them; the first dozen when there are more."""
+    first = list(names)
+    return ", ".join(first[:12]) + (", ..." if first[12:] else "")
+
+
+def _fold(word: str) -> str:
+    return word[:_SHOWN].casefold().replace("-", "_")

@@ -1,0 +1,136 @@
+"""Kinds of values that are text: names, patterns, columns, aggregates, paths."""
+
+import re
+from functools import partial
+from typing import Annotated, Any
+
+from idlestate.config.kinds import Kind, refuse
+from idlestate.config.problems import show
+
+NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+GLOB_PATTERN = "^[A-Za-z0-9*?][A-Za-z0-9._*?-]{0,62}$"
+MAX_TEXT = 255
+MAX_PATH = 4096
+MAX_COLUMNS = 1000
+
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_<>(),: ]{0,254}")
+
+
+def _read_text(value: object, noun: str, example: str, longest: int = MAX_TEXT) -> str:
+    if not isinstance(value, str):
+        raise refuse(f"expected {noun}, found {show(value)}", f"write text, such as {example}")
+    if not value.strip():
+        raise refuse(f"{noun} cannot be empty", f"write one, such as {example}")
+    if value != value.strip() or not value.isprintable():
+        raise refuse(f"{show(value)} has blanks around it or a line break in it", "remove them")
+    if len(value) > longest:
+        raise refuse(f"{noun} of {len(value)} characters", f"write at most {longest}")
+    return value
+
+
+def _text(noun: str, example: str) -> Kind:
+    schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+    return Kind(partial(_read_text, noun=noun, example=example), schema)
+
+
+_COLUMN = _text("a column name", "user_id")
+Column = Annotated[str, _COLUMN]
+Aggregate = Annotated[str, _text("an aggregate", "count or max(event_time)")]
+TimePattern = Annotated[str, _text("a time pattern", "yyyy-MM-dd HH:mm:ss")]
+
+
+def _read_columns(value: object, least: int) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise refuse("expected a list of columns, found text", f"write [{show(value)[1:-1]}]")
+    if not isinstance(value, list):
+        raise refuse(f"expected a list of columns, found {show(value)}", "write [user_id]")
+    if not least <= len(value) <= MAX_COLUMNS:
+        fix = f"write {least} to {MAX_COLUMNS}, such as [user_id]"
+        raise refuse(f"{len(value)} columns are not allowed", fix)
+    names: list[str] = [_COLUMN.read(each) for each in value]
+    seen: dict[str, str] = {}
+    for name in names:
+        if twin := seen.get(name.lower()):
+            also = "" if twin == name else f" ({show(twin)} is the same column to Spark)"
+            raise refuse(f"{show(name)} is written twice{also}", "keep one of them")
+        seen[name.lower()] = name
+    return tuple(names)
+
+
+def _columns(least: int) -> Kind:
+    schema = {"type": "array", "items": _COLUMN.schema, "minItems": least, "uniqueItems": True}
+    return Kind(partial(_read_columns, least=least), schema)
+
+
+KeyColumns = Annotated[tuple[str, ...], _columns(1)]
+OrderColumns = Annotated[tuple[str, ...], _columns(0)]
+
+
+def _read_place(value: object) -> str:
+    text = _read_text(value, "a path", "build/clicks", MAX_PATH)
+    if text.startswith("~"):
+        raise refuse(f"{show(text)}: ~ does not stand for a folder here", "write the path in full")
+    return text
+
+
+Place = Annotated[str, Kind(_read_place, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})]
+"""A path, or a URI that Spark can open; a relative path counts from the working directory."""
+
+
+def _read_delimiter(value: object) -> str:
+    if not isinstance(value, str) or len(value) != 1:
+        fix = 'write one character in quotes, such as ";" or "\\t"'
+        raise refuse(f"{show(value)} is not one character", fix)
+    return value
+
+
+Delimiter = Annotated[
+    str, Kind(_read_delimiter, {"type": "string", "minLength": 1, "maxLength": 1})
+]
+
+
+def _read_ddl(value: object) -> str:
+    """The columns of a source as Spark writes them: `` `user` string, `n` bigint ``."""
+    fix = 'write "user string, n bigint", or a mapping such as {user: string, n: bigint}'
+    if isinstance(value, str) and value.strip():
+        return " ".join(value.split())
+    if not isinstance(value, dict) or not 0 < len(value) <= MAX_COLUMNS:
+        raise refuse(f"expected columns and their types, found {show(value)}", fix)
+    parts = []
+    for name, kind in value.items():
+        if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
+            raise refuse(f"{show(kind)} is no type for the column {show(name)}", fix)
+        parts.append("`{}` {}".format(_COLUMN.read(name).replace("`", "``"), kind))
+    return ", ".join(parts)
+
+
+_DDL_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}},
+    ]
+}
+Ddl = Annotated[str, Kind(_read_ddl, _DDL_SCHEMA)]
+
+
+def _read_name(value: object, pattern: str, noun: str, characters: str) -> str:
+    if not isinstance(value, str):
+        raise refuse(f"expected a {noun}, found {show(value)}", "write text, such as sessions")
+    if not re.fullmatch(pattern.removesuffix("$"), value):
+        fix = f"write at most 63 of {characters}, not beginning with a dot, dash or underscore"
+        raise refuse(f"{show(value)} is no {noun}", fix)
+    if ".." in value or value.endswith("."):
+        raise refuse(f"{show(value)} holds two dots in a row or ends in one", "take another name")
+    return value
+
+
+def _name(pattern: str, noun: str, characters: str) -> Kind:
+    read = partial(_read_name, pattern=pattern, noun=noun, characters=characters)
+    return Kind(read, {"type": "string", "pattern": pattern})
+
+
+Name = Annotated[str, _name(NAME_PATTERN, "name", "A-Z a-z 0-9 . _ -")]
+"""The name of a policy or an operator; safe as a folder and as the label of a metric."""
+
+Glob = Annotated[str, _name(GLOB_PATTERN, "name or pattern", "A-Z a-z 0-9 . _ - * ?")]
+"""A name, or a pattern in which `*` stands for any characters and `?` for one."""

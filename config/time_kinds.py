@@ -1,0 +1,144 @@
+"""Kinds of values that are times: durations and instants, as int milliseconds."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from idlestate.config import durations, instants
+from idlestate.config.kinds import Kind, refuse
+from idlestate.config.problems import show
+from idlestate.retention.policy import FOREVER_MS
+
+AVAILABLE_NOW = "available_now"
+FIRST_EVENT_TIME_MS = 86_400_000
+"""1970-01-02: event times before it come from clocks that were never set."""
+
+_ENDLESS = {"never", "forever", "none", "infinite", "off"}
+
+
+def _read_span(
+    value: object, word: str = "", word_ms: int = 0, zero_fix: str = "", endless_fix: str = ""
+) -> int:
+    """Milliseconds of a duration.
+
+    `word` stands for `word_ms` where there is one. The fixes say what to write instead of 0 where
+    0 is refused, and instead of words like `never` that are not allowed.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value:
+            raise refuse(f"{value} has no unit", durations.unit_hint(str(value)))
+        value = "0"
+    if not isinstance(value, str):
+        fix = f"write a duration such as {durations.EXAMPLES}"
+        raise refuse(f"expected a duration, found {show(value)}", fix)
+    if word and value == word:
+        return word_ms
+    try:
+        span_ms = durations.parse_duration(value)
+    except durations.DurationError as error:
+        fix = endless_fix if value.lower() in _ENDLESS else ""
+        raise refuse(error.what, fix or error.fix) from error
+    if span_ms == 0 and zero_fix:
+        raise refuse("0 is not allowed here", zero_fix)
+    return span_ms
+
+
+def _span_schema(word: str = "", zero: bool = True) -> dict[str, Any]:
+    text: dict[str, Any] = {"type": "string", "pattern": durations.PATTERN}
+    others: list[dict[str, Any]] = [{"const": word}] if word else []
+    others += [{"const": 0}] if zero else []
+    return {"anyOf": [text, *others]} if others else text
+
+
+Span = Annotated[
+    int, Kind(partial(_read_span, endless_fix="write 0 for none at all"), _span_schema())
+]
+"""A duration in milliseconds, 0 allowed."""
+
+IdleEdge = Annotated[
+    int, Kind(partial(_read_span, endless_fix="write idle: never"), _span_schema())
+]
+"""One end of an idle window in milliseconds."""
+
+PositiveSpan = Annotated[
+    int,
+    Kind(partial(_read_span, zero_fix="write at least 1ms, such as 1h"), _span_schema(zero=False)),
+]
+"""A duration in milliseconds, above 0."""
+
+RuleSpan = Annotated[
+    int,
+    Kind(
+        partial(
+            _read_span,
+            word="never",
+            zero_fix="write never to switch the rule off, or a duration",
+            endless_fix="write never",
+        ),
+        _span_schema("never", zero=False),
+    ),
+]
+"""The duration of a rule in milliseconds; `never` gives 0, which is off."""
+
+Memory = Annotated[
+    int,
+    Kind(
+        partial(
+            _read_span,
+            word="forever",
+            word_ms=FOREVER_MS,
+            zero_fix="write a duration, or leave it out",
+            endless_fix="write forever, or leave it out",
+        ),
+        _span_schema("forever", zero=False),
+    ),
+]
+"""How long something is remembered, in milliseconds; `forever` gives `FOREVER_MS`."""
+
+
+def read_idle_text(value: object) -> int:
+    """Read an idle window that is written as one duration: its min in milliseconds.
+
+    Raises:
+        PydanticCustomError: it is no duration, `never` or 0.
+    """
+    return _read_span(value, word="never", endless_fix="write never")
+
+
+IdleText = Annotated[int, Kind(read_idle_text, _span_schema("never"))]
+"""An idle window written as one duration, in milliseconds; `never` and 0 give 0, which is off."""
+
+
+def _read_trigger(value: object) -> int | None:
+    if value == AVAILABLE_NOW:
+        return None
+    fix = f"write {AVAILABLE_NOW}, or the time between two batches, such as 10s"
+    if isinstance(value, str) and not any(each.isdigit() for each in value):
+        raise refuse(f"{show(value)} is no trigger", fix)
+    return _read_span(value, zero_fix=fix)
+
+
+Trigger = Annotated[
+    int | None,
+    Kind(_read_trigger, {"anyOf": [{"const": AVAILABLE_NOW}, _span_schema(zero=False)]}),
+]
+"""Milliseconds from one batch to the next; None for `available_now`."""
+
+
+def _read_first_event_time(value: object) -> int:
+    fix = 'write a UTC date or time in quotes, such as "2015-09-12" or "2015-09-12T06:30:00Z"'
+    if not isinstance(value, str):
+        raise refuse(f"expected a date, found {show(value)}", fix)
+    try:
+        instant_ms = instants.parse_instant(value)
+    except ValueError as error:
+        raise refuse(f"{show(value)} is no date", fix) from error
+    if instant_ms < FIRST_EVENT_TIME_MS:
+        what = f"{show(value)} is before 1970-01-02, among times of clocks that were never set"
+        raise refuse(what, 'write "1970-01-02" or later')
+    return instant_ms
+
+
+FirstEventTime = Annotated[
+    int, Kind(_read_first_event_time, {"type": "string", "pattern": instants.PATTERN})
+]
+"""Milliseconds since 1970-01-01T00:00:00Z, from `FIRST_EVENT_TIME_MS` on."""

@@ -1,0 +1,261 @@
+"""A strict reader of YAML files: plain data, the line of every value, and all that is refused.
+
+It takes the scanner and parser of PyYAML's `SafeLoader` and nothing behind them, so that no tag
+ever makes an object and no alias is ever expanded. Refused: duplicate keys, keys that are no text,
+anchors, aliases, merge keys, tags, null, scalars that YAML readers disagree about
+(`plain_scalars`), several documents, empty files, other encodings than UTF-8, and anything beyond
+the limits below. JSON is read too.
+
+What is refused inside a file leaves `REFUSED` in its place, so that one reading finds everything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import yaml
+
+from idlestate.config.plain_scalars import ScalarError, read_plain
+from idlestate.config.problems import ConfigError, FieldPath, Finding, Problem, locate, show
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 32
+MAX_NODES = 20_000  # some 600 pipelines, read in under a second
+
+
+class _Refused:
+    def __repr__(self) -> str:
+        return "REFUSED"
+
+
+REFUSED: Final = _Refused()
+"""Stands where a value was refused; its problem has been reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file holds.
+
+    Attributes:
+        value: dicts with text keys, lists, text, bools, ints, floats, and `REFUSED`.
+        lines: the line (from 1) of every key and list item, by path; of the top at `()`.
+        problems: all that was refused, in the order of the file.
+    """
+
+    value: object
+    lines: Mapping[FieldPath, int]
+    problems: tuple[Problem, ...]
+
+
+def read_yaml(data: bytes, file: str) -> Document:
+    """Read one YAML document; `file` is its name in problems.
+
+    Raises:
+        ConfigError: it cannot be read to its end: encoding, size, syntax, depth, or nothing in it.
+    """
+    if len(data) > MAX_BYTES:
+        raise _unreadable(file, 0, "the file is larger than 1 MiB", "split it into several files")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _unreadable(file, line, "this is not UTF-8", "save the file as UTF-8") from error
+    reader = _Reader(file)
+    try:
+        return reader.read(yaml.SafeLoader(text))
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise reader.stop(line, "there is an unprintable character", "remove it") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise reader.stop(mark.line + 1 if mark else 0, *_explain(error)) from error
+    except (ValueError, OverflowError) as error:  # of PyYAML itself, on escapes like \UFFFFFFFF
+        raise reader.stop(
+            reader.line, "a number is out of range", "write \\u and four digits"
+        ) from error
+
+
+class _Reader:
+    """Builds a document from parser events; recursion is bounded by `MAX_DEPTH`."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._lines: dict[FieldPath, int] = {}
+        self._problems: list[Problem] = []
+        self._nodes = 0
+
+    def read(self, events: yaml.SafeLoader) -> Document:
+        """Take the one document of a stream."""
+        self._events = events
+        events.get_event()  # StreamStart
+        if events.check_event(yaml.StreamEndEvent):
+            raise self.stop(0, "the file is empty", "write at least version: 1")
+        events.get_event()  # DocumentStart
+        start = events.peek_event()
+        self._lines[()] = _line(start)
+        if isinstance(start, yaml.ScalarEvent) and not start.value and start.style is None:
+            raise self.stop(0, "the file is empty", "write at least version: 1")
+        value = self._value((), depth=1)
+        events.get_event()  # DocumentEnd
+        if not events.check_event(yaml.StreamEndEvent):
+            line = _line(events.peek_event())
+            raise self.stop(line, "a second document begins", "keep one document in a file")
+        return Document(value, self._lines, tuple(self._problems))
+
+    @property
+    def line(self) -> int:
+        """The line that was read last."""
+        mark: yaml.Mark = self._events.get_mark()
+        return mark.line + 1
+
+    def stop(self, line: int, what: str, fix: str) -> ConfigError:
+        """The error that ends the reading, with all that was found before."""
+        return ConfigError([*self._problems, Problem(self._file, line, "", what, fix)])
+
+    def _refuse(self, event: yaml.Event, path: FieldPath, what: str, fix: str) -> _Refused:
+        place = {path: _line(event)}
+        self._problems.append(locate(Finding(path, what, fix), self._file, place))
+        return REFUSED
+
+    def _value(self, path: FieldPath, depth: int) -> object:
+        event = self._next()
+        if depth > MAX_DEPTH:
+            raise self.stop(
+                _line(event), f"values are nested deeper than {MAX_DEPTH} levels", "nest less"
+            )
+        match event:
+            case yaml.MappingStartEvent():
+                self._check_node(event, path)
+                return self._mapping(path, depth)
+            case yaml.SequenceStartEvent():
+                self._check_node(event, path)
+                return self._sequence(path, depth)
+            case yaml.ScalarEvent():
+                self._check_node(event, path)
+                return self._scalar(event, path)
+            case _:
+                return self._refuse_alias(event, path)
+
+    def _mapping(self, path: FieldPath, depth: int) -> dict[str, object]:
+        found: dict[str, object] = {}
+        while not self._events.check_event(yaml.MappingEndEvent):
+            event = self._events.peek_event()
+            key = self._key(path)
+            if key is None:
+                self._skip()
+            elif key in found:
+                first = self._lines[(*path, key)]
+                what = f"{show(key)[1:-1]} is written twice, first on line {first}"
+                self._refuse(event, (*path, key), what, "keep one of them")
+                self._skip()
+            else:
+                self._lines[(*path, key)] = _line(event)
+                found[key] = self._value((*path, key), depth + 1)
+        self._events.get_event()
+        return found
+
+    def _sequence(self, path: FieldPath, depth: int) -> list[object]:
+        found: list[object] = []
+        while not self._events.check_event(yaml.SequenceEndEvent):
+            item = (*path, len(found))
+            self._lines[item] = _line(self._events.peek_event())
+            found.append(self._value(item, depth + 1))
+        self._events.get_event()
+        return found
+
+    def _key(self, path: FieldPath) -> str | None:
+        """The next key; None when it was refused."""
+        event = self._events.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            self._refuse_alias(self._next(), path)
+            return None
+        if not isinstance(event, yaml.ScalarEvent):
+            self._refuse(event, path, "a key is a list or a mapping", "write text as the key")
+            self._skip()
+            return None
+        self._next()
+        self._check_node(event, path)
+        if event.style is None and event.value == "<<":
+            what = "merge keys (<<) are not read"
+            self._refuse(event, path, what, "put what policies share under defaults")
+            return None
+        if event.style is None and event.value == "":
+            self._refuse(event, path, "there is no key before the colon", "write one")
+            return None
+        key = self._scalar(event, path)
+        if isinstance(key, str | _Refused):
+            return key if isinstance(key, str) else None
+        shown = show(event.value)
+        self._refuse(event, path, f"the key {shown[1:-1]} is no text", f"write {shown} in quotes")
+        return None
+
+    def _scalar(self, event: yaml.ScalarEvent, path: FieldPath) -> object:
+        text: str = event.value
+        if not all(each.isprintable() or each in "\n\t" for each in text):
+            what = f"{show(text)} holds invisible characters"
+            return self._refuse(event, path, what, "type it again without them")
+        if event.style is not None or event.tag is not None:
+            return text
+        try:
+            return read_plain(text)
+        except ScalarError as error:
+            return self._refuse(event, path, error.what, error.fix)
+
+    def _check_node(
+        self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, path: FieldPath
+    ) -> None:
+        """Report an anchor or a tag; the value itself is read on."""
+        if event.anchor is not None:
+            name = show(event.anchor)[1:-1]
+            self._refuse(
+                event, path, f"anchors (&{name}) are not read", f"remove &{name} and its uses"
+            )
+        if event.tag is not None:
+            name = show(event.tag)[1:-1].replace("tag:yaml.org,2002:", "!!")
+            self._refuse(event, path, f"tags ({name}) are not read", "remove it")
+
+    def _refuse_alias(self, event: yaml.Event, path: FieldPath) -> _Refused:
+        name = show(getattr(event, "anchor", ""))[1:-1]
+        fix = "write the value out, or put what policies share under defaults"
+        return self._refuse(event, path, f"aliases (*{name}) are not read", fix)
+
+    def _next(self) -> yaml.Event:
+        self._nodes += 1
+        event: yaml.Event = self._events.get_event()
+        if self._nodes > MAX_NODES:
+            what = f"the file holds more than {MAX_NODES} values"
+            raise self.stop(_line(event), what, "split it into several files")
+        return event
+
+    def _skip(self) -> None:
+        """Pass over one value."""
+        open_ = 0
+        while True:
+            event = self._next()
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_ += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                open_ -= 1
+            if open_ == 0:
+                return
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
+
+
+def _unreadable(file: str, line: int, what: str, fix: str) -> ConfigError:
+    return ConfigError([Problem(file, line, "", what, fix)])
+
+
+def _explain(error: yaml.MarkedYAMLError) -> tuple[str, str]:
+    """What is wrong with the syntax, and what usually mends it."""
+    told = error.problem or error.context or "it cannot be read"
+    if "'\\t'" in told:
+        return "there is a tab where YAML wants spaces", "indent with spaces"
+    if "mapping values are not allowed" in told:
+        return "this is no YAML: there is a second colon on the line", (
+            "put text that holds a colon into quotes, or check the indentation"
+        )
+    fix = "check the indentation, quotes and brackets on and above this line"
+    return f"this is no YAML: {show(told)[1:-1]}", fix
