@@ -54,11 +54,13 @@ def pack(
         counts_on = ~(aside | late)
     else:
         counts_on = np.ones(n, dtype=bool)
-    counts = RowCounts(input=n, **{reason: len(found) for reason, found in reasons.items()})
     rejected = _as_json(rows, reasons, batch) if spec.rejects else None
     if not counts_on.all():
         kept = np.flatnonzero(counts_on)
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
+    highest_ms = int(times_ms.max(initial=0)) if spec.is_event_time else 0
+    found = {reason: len(at) for reason, at in reasons.items()}
+    counts = RowCounts(input=n, highest_ms=highest_ms, **found)
     steps = _steps(rows, hashes, times_ms, spec).collapsed(spec.table.aggregates)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
     packets = [

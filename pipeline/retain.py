@@ -14,7 +14,7 @@ from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, Timesta
 from idlestate.backends.aggregates import AggregateError, bind
 from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
-from idlestate.config.loading import load
+from idlestate.config.loading import Config, load
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.changelog import REJECTED, changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
@@ -189,7 +189,7 @@ def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -
         found = policy
     elif config is not None:
         loaded = load(Path(config))
-        found = loaded.policy_named(policy) if policy else loaded.policy_for(uid)
+        found = _named(loaded, policy) if policy else loaded.policy_for(uid)
     elif policy is not None:
         raise RefusedError(f"policy {policy!r} is a name; say in which file: config='...yaml'")
     else:
@@ -201,6 +201,13 @@ def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -
             uid,
         )
     return found
+
+
+def _named(loaded: Config, name: str) -> Policy:
+    try:
+        return loaded.policy(name)
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
 
 
 def _bind(

@@ -34,6 +34,7 @@ class ShardReport:
     too_old: int
     too_far_ahead: int
     malformed: int
+    highest_ms: int
 
     @classmethod
     def of(cls, state: ShardState, policy: Policy, batch_id: int) -> "ShardReport":

@@ -47,11 +47,15 @@ class RowCounts:
     too_old: int = 0
     too_far_ahead: int = 0
     malformed: int = 0
+    highest_ms: int = 0
+    """The highest event time among those that counted; the only figure that does not add up."""
 
     def plus(self, other: "RowCounts") -> "RowCounts":
         """Both together."""
         mine, theirs = asdict(self), asdict(other)
-        return RowCounts(**{name: mine[name] + theirs[name] for name in mine})
+        total = {name: mine[name] + theirs[name] for name in mine}
+        total["highest_ms"] = max(self.highest_ms, other.highest_ms)
+        return RowCounts(**total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class ShardState:
     timer_ms: int | None = None
     """The event-time timer that is registered for the next deadline."""
     recent: tuple[tuple[int, int, int, int], ...] = ()
-    """The last batches: batch id, time_ms, live keys, keys ever seen."""
+    """The last batches: batch id, how far time got (ms), live keys, keys ever seen."""
     seen: sketch.Registers = field(default_factory=sketch.empty, compare=False)
 
     @property
@@ -86,7 +90,8 @@ class ShardState:
 
     def with_recent(self, batch_id: int, exact: bool) -> "ShardState":
         """The state with this batch among the last ones."""
-        point = (batch_id, self.time_ms, self.live_keys, self.keys_ever_seen(exact))
+        reached_ms = max(self.time_ms, self.rows.highest_ms)
+        point = (batch_id, reached_ms, self.live_keys, self.keys_ever_seen(exact))
         return replace(self, recent=(*self.recent, point)[-_RECENT:])
 
     def encode(self) -> bytes:

@@ -1,0 +1,149 @@
+"""Sinks: one query's changelog written to a folder for updates, one for ends, one for rejects.
+
+    query = changes.writeStream.foreachBatch(FolderSinks(results="out/results",
+                                                         expired="out/expired")).start()
+
+A batch is written once, by Spark, to a staging folder with one part per kind of change; its parts
+are then moved into place as `<folder>/batch_id=<N>/`. A batch that runs again replaces its own
+folders, so each batch counts once however often it was tried. Each folder carries the id of the
+query that owns it (`_idlestate.json`, which readers skip).
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
+
+_MARK = "_idlestate.json"
+_STAGING = "_staging"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSinks:
+    """Writes batches of a changelog; give it to `foreachBatch`.
+
+    Attributes:
+        results: folder of `update` rows.
+        expired: folder of `expire` rows; None drops them.
+        rejects: folder of `reject` rows; None drops them.
+        format: parquet, json or csv.
+    """
+
+    results: str
+    expired: str | None = None
+    rejects: str | None = None
+    format: str = "parquet"
+
+    def __call__(self, changes: DataFrame, batch_id: int) -> None:
+        """Write one batch."""
+        spark = changes.sparkSession
+        try:
+            query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+            self.claim(spark, query_id)
+            self._write(spark, changes, batch_id)
+        except IdlestateError as error:
+            raise marked(error) from error
+
+    def claim(self, spark: SparkSession, query_id: str | None) -> None:
+        """Refuse folders of another query, and mark the others as this one's.
+
+        A query that has no id yet (None) owns nothing: it only takes folders that are empty or
+        not there, and marks none.
+
+        Raises:
+            RefusedError: a folder belongs to another query, or holds other files.
+        """
+        for folder in self._folders().values():
+            _claim(_Files(spark, folder), query_id)
+
+    def _folders(self) -> dict[str, str]:
+        pairs = {"update": self.results, "expire": self.expired, "reject": self.rejects}
+        return {change: folder for change, folder in pairs.items() if folder is not None}
+
+    def _write(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
+        folders = self._folders()
+        staging = f"{self.results}/{_STAGING}"
+        wanted = changes.where(F.col("change").isin(list(folders)))
+        # The folder's own name carries the batch id; the change is what the row is split by.
+        rows = wanted.drop("batch_id").withColumn("_change", F.col("change"))
+        rows.write.partitionBy("_change").mode("overwrite").format(self.format).save(staging)
+        staged = _Files(spark, staging)
+        for change, folder in folders.items():
+            target = _Files(spark, folder)
+            target.remove(f"batch_id={batch_id}")
+            staged.move(f"_change={change}", target, f"batch_id={batch_id}")
+        staged.remove("")
+
+
+def _claim(files: "_Files", query_id: str | None) -> None:
+    owner = files.read(_MARK)
+    if owner is None:
+        strangers = [name for name in files.names() if not name.startswith((".", "_"))]
+        if strangers:
+            raise RefusedError(
+                f"sink folder {files.folder} holds files that idlestate did not write "
+                f"({strangers[0]}); name an empty or new folder"
+            )
+        if query_id is not None:
+            files.write(_MARK, json.dumps({"query_id": query_id}))
+        return
+    if json.loads(owner)["query_id"] != query_id:
+        raise RefusedError(
+            f"sink folder {files.folder} belongs to another query (a deleted or different "
+            "checkpoint); name a new folder, give the query its old checkpoint back, or begin "
+            "everything anew: idlestate run FILE --afresh"
+        )
+
+
+class _Files:
+    """A folder through Hadoop's file systems, which Spark writes with."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self.folder = folder
+        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark has no public file API
+        self._root = self._jvm.org.apache.hadoop.fs.Path(folder)
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._system = self._root.getFileSystem(configuration)
+
+    def path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
+
+    def names(self) -> Iterator[str]:
+        if self._system.exists(self._root):
+            for status in self._system.listStatus(self._root):
+                yield status.getPath().getName()
+
+    def read(self, name: str) -> str | None:
+        if not self._system.exists(self.path(name)):
+            return None
+        stream = self._system.open(self.path(name))
+        try:
+            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return text
+
+    def write(self, name: str, text: str) -> None:
+        stream = self._system.create(self.path(name), True)
+        try:
+            stream.write(text.encode())
+        finally:
+            stream.close()
+
+    def remove(self, name: str) -> None:
+        self._system.delete(self.path(name), True)
+
+    def move(self, name: str, target: "_Files", new_name: str) -> None:
+        if not self._system.exists(self.path(name)):
+            return
+        target._system.mkdirs(target._root)  # noqa: SLF001 - the same class
+        if not self._system.rename(self.path(name), target.path(new_name)):
+            raise RefusedError(
+                f"{self.path(name)} cannot be moved to {target.path(new_name)}: results, expired "
+                "and rejects must be folders of one file system"
+            )

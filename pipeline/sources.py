@@ -1,0 +1,96 @@
+"""Sources of `idlestate run`: folders, files and patterns of parquet, JSON lines or CSV."""
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.types import StringType, StructField, StructType
+
+from idlestate.config.models import Source
+from idlestate.pipeline.errors import RefusedError
+
+CORRUPT = "_corrupt_record"
+"""The column in which Spark keeps the text of a row it could not parse."""
+
+_FORMATS = {
+    ".parquet": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A stream of events, and the column that marks malformed rows, if the format has such."""
+
+    frame: DataFrame
+    malformed: str | None
+
+
+def elsewhere(source: Source, path: str) -> Source:
+    """The same source reading another path; a known ending decides the format."""
+    endings = [suffix for suffix in PurePosixPath(path).suffixes if suffix != ".gz"]
+    kind = _FORMATS.get(endings[-1].lower()) if endings else None
+    changed = source.model_copy(update={"path": path, "format": kind or source.format})
+    return changed if changed.format == source.format else changed.model_copy(update={"ddl": None})
+
+
+def read_events(spark: SparkSession, source: Source, event_time: str | None) -> Events:
+    """A stream over the source's files, oldest first.
+
+    Columns come from the file's `schema`, else from the files themselves; an event time written
+    as text is parsed, and what does not parse is null.
+
+    Raises:
+        RefusedError: nothing is there, or it is not of that format.
+    """
+    options = _options(source)
+    try:
+        schema = _schema(spark, source, options)
+        reader = spark.readStream.format(source.format).options(**options).schema(schema)
+        if source.files_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
+        events = reader.load(source.path)
+    except AnalysisException as error:
+        raise RefusedError(
+            f"source {source.path} cannot be read as {source.format}: {first_line(error)}"
+        ) from error
+    if event_time is not None and event_time in events.columns:
+        column = F.col(f"`{event_time}`")
+        if isinstance(events.schema[event_time].dataType, StringType):
+            events = events.withColumn(event_time, F.try_to_timestamp(column))
+    return Events(events, CORRUPT if CORRUPT in events.columns else None)
+
+
+def _options(source: Source) -> dict[str, str]:
+    if source.format == "parquet":
+        return {}
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    if source.format == "csv":
+        options |= {"header": str(source.header).lower(), "sep": source.delimiter}
+    if source.timestamp_format is not None:
+        options["timestampFormat"] = source.timestamp_format
+    return options
+
+
+def _schema(spark: SparkSession, source: Source, options: dict[str, str]) -> StructType:
+    if source.ddl is not None:
+        schema = StructType.fromDDL(source.ddl)
+    else:
+        infer = {"inferSchema": "true"} if source.format == "csv" else {}
+        schema = (
+            spark.read.format(source.format).options(**options, **infer).load(source.path).schema
+        )
+    if source.format == "parquet":
+        return schema
+    plain = [field for field in schema.fields if field.name != CORRUPT]
+    return StructType([*plain, StructField(CORRUPT, StringType())])
+
+
+def first_line(error: Exception) -> str:
+    """What a Spark error says, without plan and stack."""
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,245 @@
+"""The command line: `idlestate run`, `check`, `generate`, `schema`."""
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from idlestate.backends.aggregates import AggregateError, parse_call
+from idlestate.config.loading import Config, load
+from idlestate.config.problems import ConfigError
+from idlestate.config.schema import render_schema
+from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
+
+FAILED = 1
+USAGE = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="idlestate")
+def main() -> None:
+    """Keyed state that forgets on purpose, for PySpark streaming jobs.
+
+    \b
+    Examples:
+      idlestate check config/clicks.yaml
+      idlestate run config/clicks.yaml
+      idlestate run config/clicks.yaml --source my-events/ --afresh
+    """
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def check(file: Path) -> None:
+    """Check a configuration file, and do nothing else.
+
+    \b
+    Example:
+      idlestate check config/clicks.yaml
+    """
+    config = _load(file)
+    click.echo(f"{file}: good ({len(config.policies)} policies, {len(config.pipelines)} pipelines)")
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--pipeline", "uid", help="Which pipeline of the file; not needed if it has one.")
+@click.option(
+    "--source",
+    help="Read these files instead: a folder, file or pattern of parquet, "
+    "JSON lines or CSV, also .gz.",
+)
+@click.option("--afresh", is_flag=True, help="Remove checkpoint and results of earlier runs first.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw state with and without retention over time: a path that ends in .svg or .png.",
+)
+def run(
+    file: Path, uid: str | None, source: str | None, afresh: bool, picture: Path | None
+) -> None:
+    """Run a pipeline of a configuration file; go on where its last run ended.
+
+    \b
+    Examples:
+      idlestate run config/clicks.yaml
+      idlestate run config/clicks.yaml --afresh --picture build/state.svg
+      idlestate run config/clicks.yaml --source more-clicks/ --afresh
+    """
+    config = _load(file)
+    chosen = _choose(config, uid, file)
+    if picture is not None and picture.suffix not in (".svg", ".png"):
+        _fail(f"--picture {picture}: write a path that ends in .svg or .png", USAGE)
+    # Only now: Spark takes a second to import, and a wrong file should be told at once.
+    from idlestate.pipeline.errors import IdlestateError
+    from idlestate.service.job import Job
+
+    job = Job(config, chosen, source)
+    try:
+        if afresh:
+            job.remove_traces()
+        finished = _run_live(job)
+    except IdlestateError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
+    except KeyboardInterrupt:
+        _fail("interrupted; the same command goes on from the last committed batch", 130)
+    _print_summary(job, finished)
+    if picture is not None:
+        from idlestate.metrics.picture import draw_growth
+
+        draw_growth(finished.growth.points(), picture, keys="keys", subtitle=f"{file}, {chosen}")
+        click.echo(f"picture: {picture}")
+    for place in (
+        job.pipeline.sinks.results,
+        job.pipeline.sinks.expired,
+        job.pipeline.sinks.rejects,
+    ):
+        if place is not None:
+            click.echo(f"written: {place}")
+
+
+@main.group()
+def generate() -> None:
+    """Make input to try things on."""
+
+
+@generate.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to make.")
+@click.option("--events", default=DEFAULT_EVENTS, show_default=True, help="Rows.")
+@click.option("--seed", default=DEFAULT_SEED, show_default=True, help="Same seed, same bytes.")
+def clicks(out: Path, events: int, seed: int) -> None:
+    """Make a day of clicks as parquet files; a folder that is complete is left as it is.
+
+    \b
+    Example:
+      idlestate generate clicks --out build/clicks
+    """
+    try:
+        folder = generate_clicks(out, events, seed)
+    except (ValueError, OSError) as error:
+        _fail(str(error))
+    click.echo(f"{events:,} clicks in {out}" + ("" if folder.created else " (there already)"))
+
+
+@main.command()
+@click.option("--out", type=click.Path(path_type=Path), help="File to write; else the terminal.")
+def schema(out: Path | None) -> None:
+    """Print the JSON Schema of configuration files, for editors.
+
+    \b
+    Example:
+      idlestate schema --out config/idlestate.schema.json
+    """
+    if out is None:
+        click.echo(render_schema(), nl=False)
+    else:
+        out.write_text(render_schema())
+        click.echo(f"written: {out}")
+
+
+def _load(file: Path) -> Config:
+    try:
+        config = load(file, _check_aggregate)
+    except ConfigError as error:
+        _fail(str(error))
+    for warning in config.warnings:
+        click.secho(f"WARNING {warning.render()}", fg="yellow", bold=True, err=True)
+    return config
+
+
+def _check_aggregate(text: str) -> str | None:
+    try:
+        parse_call(text)
+    except AggregateError as error:
+        return str(error)
+    return None
+
+
+def _choose(config: Config, uid: str | None, file: Path) -> str:
+    names = ", ".join(config.pipelines) or "none"
+    if uid is None:
+        if len(config.pipelines) != 1:
+            _fail(f"{file} has {len(config.pipelines)} pipelines ({names}): say --pipeline", USAGE)
+        return next(iter(config.pipelines))
+    if uid not in config.pipelines:
+        _fail(f"{file} has no pipeline {uid!r}; it has {names}", USAGE)
+    return uid
+
+
+def _run_live(job: Any) -> Any:
+    """Run with a live table on a terminal, a line per batch elsewhere."""
+    console = Console(stderr=True)
+    console.print(f"pipeline {job.uid}; Spark's own messages go to {job.log}")
+    if not console.is_terminal:
+        return job.run(
+            _say_where(console), lambda batch: console.print(_line(batch), soft_wrap=True)
+        )
+    with Live(console=console, refresh_per_second=4) as live:
+        finished = job.run(_say_where(console), lambda batch: live.update(_table(batch)))
+    return finished
+
+
+def _say_where(console: Console) -> Callable[[str], None]:
+    def say(url: str) -> None:
+        console.print(f"metrics at {url} while it runs; Spark is starting")
+
+    return say
+
+
+def _fields(batch: Any) -> list[tuple[str, str]]:
+    now = batch.figures
+    rate = batch.rows / batch.seconds if batch.seconds else 0.0
+    watermark = "-"
+    if now.watermark_ms is not None:
+        moment = datetime.fromtimestamp(now.watermark_ms / 1000, UTC)
+        watermark = moment.strftime("%Y-%m-%d %H:%M:%S")
+    return [
+        ("batch", f"{batch.batch_id}"),
+        ("rows", f"{now.input_rows:,}"),
+        ("rows/s", f"{rate:,.0f}"),
+        ("live keys", f"{now.live_keys:,}"),
+        ("expired", f"{now.expired_total:,}"),
+        ("state", f"{now.state_bytes / 1e6:,.1f} MB"),
+        ("watermark", watermark),
+    ]
+
+
+def _line(batch: Any) -> str:
+    return "  ".join(f"{name} {value}" for name, value in _fields(batch))
+
+
+def _table(batch: Any) -> Table:
+    table = Table()
+    fields = _fields(batch)
+    for name, _ in fields:
+        table.add_column(name, justify="right")
+    table.add_row(*(value for _, value in fields))
+    return table
+
+
+def _print_summary(job: Any, finished: Any) -> None:
+    from idlestate.service.summary import summary
+
+    lines = summary(
+        finished.monitor.figures, finished.growth, job.policy, finished.rows, finished.seconds
+    )
+    click.echo(f"\n{job.uid}")
+    for name, value in lines:
+        click.echo(f"  {name:<18} {value}")
+
+
+def _fail(message: str, code: int = FAILED) -> NoReturn:
+    click.secho(message, fg="red", err=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

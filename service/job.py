@@ -1,0 +1,248 @@
+"""The main job: one pipeline of a configuration file as a running Spark query."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from idlestate.config.loading import Config
+from idlestate.config.models import Pipeline, Source
+from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.growth import GrowthLog
+from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.pipeline.batch_log import newest_batch, owed_sweep
+from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_message
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import layout_path
+from idlestate.pipeline.read_state import read_shards
+from idlestate.pipeline.retain import retain
+from idlestate.pipeline.sinks import FolderSinks
+from idlestate.pipeline.sources import elsewhere, first_line, read_events
+from idlestate.service.monitor import Batch, Monitor
+from idlestate.service.spark import start_spark
+from idlestate.timers.clock import SystemClock
+
+VERSION = "0.1.0"
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run ended: figures of the query's whole life, and what this run did."""
+
+    monitor: Monitor
+    growth: GrowthLog
+    rows: int
+    seconds: float
+    busy_seconds: float
+
+
+class Job:
+    """A pipeline, ready to run.
+
+    Args:
+        config: the loaded file.
+        uid: which of its pipelines.
+        source: another path to read instead of the file's.
+    """
+
+    def __init__(self, config: Config, uid: str, source: str | None = None) -> None:
+        self._config = config
+        self.uid = uid
+        self.pipeline: Pipeline = config.pipelines[uid]
+        self.policy = config.policy_for(uid)
+        self._source: Source = self.pipeline.source
+        if source is not None:
+            self._source = elsewhere(self._source, source)
+        self.checkpoint = Path(self.pipeline.checkpoint).absolute()
+        self._folder = Folder(str(self.checkpoint))
+        sinks = self.pipeline.sinks
+        self._sinks = FolderSinks(
+            *(_absolute(place) for place in (sinks.results, sinks.expired, sinks.rejects)),
+            format=sinks.format,
+        )
+        self.log = self.checkpoint.parent / f"{self.checkpoint.name}.spark.log"
+
+    @property
+    def growth_path(self) -> Path:
+        """Where the growth log stands: in the checkpoint, whose life it shares."""
+        return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
+
+    def remove_traces(self) -> None:
+        """Remove the checkpoint and sink folders of earlier runs.
+
+        Raises:
+            RefusedError: a folder is there that does not carry idlestate's marks.
+        """
+        marks = {
+            self.checkpoint: self.checkpoint / layout_path(self.uid),
+            **{
+                Path(folder): Path(folder) / "_idlestate.json"
+                for folder in (self._sinks.results, self._sinks.expired, self._sinks.rejects)
+                if folder is not None
+            },
+        }
+        for folder, mark in marks.items():
+            if folder.exists() and any(folder.iterdir()) and not mark.exists():
+                raise RefusedError(
+                    f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
+                    "--afresh does not remove it; remove it yourself or name another folder"
+                )
+        for folder in marks:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def run(self, on_start: Callable[[str], None], on_batch: Callable[[Batch], None]) -> Finished:
+        """Run the query until its input ends (or it is interrupted).
+
+        Args:
+            on_start: told where metrics are served.
+            on_batch: told of each finished batch.
+
+        Raises:
+            RefusedError, DamagedStateError: what is wrong, where, and what to change.
+        """
+        clock = SystemClock()
+        registry = CollectorRegistry()
+        metrics = PipelineMetrics(registry, [self.uid], version=VERSION)
+        place = self.pipeline.metrics
+        try:
+            server = MetricsServer(registry, place.port, place.address)
+        except ListenError as error:
+            raise RefusedError(str(error)) from error
+        with server:
+            on_start(server.url)
+            spark = start_spark(self.pipeline.state_partitions, self.log)
+            try:
+                return self._run(spark, metrics, clock, on_batch)
+            except PySparkException as error:
+                raise _plain(error, self.log) from error
+            finally:
+                with contextlib.suppress(Exception):
+                    spark.stop()
+
+    def _run(
+        self,
+        spark: SparkSession,
+        metrics: PipelineMetrics,
+        clock: SystemClock,
+        on_batch: Callable[[Batch], None],
+    ) -> Finished:
+        self._sinks.claim(spark, self._query_id())
+        self._claim_source()
+        events = read_events(spark, self._source, self.pipeline.event_time)
+        changes = retain(
+            events.frame,
+            key=list(self.pipeline.key),
+            aggregates=self.pipeline.aggregates,
+            uid=self.uid,
+            time=self.pipeline.event_time,
+            delay=f"{self.pipeline.delay_ms}ms",
+            policy=self.policy,
+            order=self.pipeline.order,
+            read_when=self.pipeline.read_when,
+            max_ahead=f"{self.pipeline.max_ahead_ms}ms",
+            min_event_time_ms=self.pipeline.min_event_time_ms,
+            malformed=events.malformed,
+            rejects=self._sinks.rejects is not None,
+            shards=self.pipeline.shards,
+        )
+        growth = GrowthLog(self.growth_path)
+        monitor = Monitor(self.uid, self.policy, metrics, growth)
+        self._take_state(spark, monitor)
+        writer = (
+            changes.writeStream.queryName(self.uid)
+            .outputMode("append")
+            .option("checkpointLocation", str(self.checkpoint))
+            .foreachBatch(self._sinks)
+        )
+        trigger_ms = self.pipeline.trigger_ms
+        if trigger_ms is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{trigger_ms} milliseconds")
+        rows, busy = 0, 0.0
+        began = clock.monotonic_s()
+        while True:
+            query = writer.start()
+            for batch in _follow(query, monitor):
+                rows += batch.rows
+                busy += batch.seconds
+                on_batch(batch)
+            owed = owed_sweep(self._folder) if trigger_ms is None and self.policy_is_event else None
+            if owed is None:
+                break
+            # The last data batch runs again from its log, and the sweep that was lost follows.
+            for name in (f"commits/{owed}", f"commits/.{owed}.crc"):
+                self._folder.remove(name)
+        self._take_state(spark, monitor)
+        return Finished(monitor, growth, rows, clock.monotonic_s() - began, busy)
+
+    @property
+    def policy_is_event(self) -> bool:
+        """Whether the rules go by the events' own time."""
+        return self.policy.time.value == "event"
+
+    def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:
+        newest = newest_batch(self._folder, "commits")
+        if newest is not None and self._folder.exists(layout_path(self.uid)):
+            states = read_shards(spark, str(self.checkpoint), self.uid, newest)
+            monitor.begin_with(states, newest)
+
+    def _query_id(self) -> str | None:
+        if not self._folder.exists("metadata"):
+            return None
+        query_id: str = json.loads(self._folder.read("metadata"))["id"]
+        return query_id
+
+    def _claim_source(self) -> None:
+        """Refuse another source under a checkpoint that has read one already."""
+        name = f"idlestate/{self.uid}/source.json"
+        path = _absolute(self._source.path)
+        if not self._folder.exists(name):
+            if newest_batch(self._folder, "offsets") is None:
+                self._folder.replace(name, json.dumps({"path": path}).encode())
+            return
+        before = json.loads(self._folder.read(name))["path"]
+        if before != path:
+            raise RefusedError(
+                f"checkpoint {self.checkpoint} has read {before}, not {path}: its state would "
+                "mix both; begin anew with --afresh, or name another checkpoint and sinks"
+            )
+
+
+def _follow(query: Any, monitor: Monitor) -> Any:
+    try:
+        while not query.awaitTermination(_POLL_S):
+            yield from monitor.take(query.recentProgress)
+        yield from monitor.take(query.recentProgress)
+    except KeyboardInterrupt:
+        query.stop()
+        raise
+
+
+def _absolute(place: str | None) -> Any:
+    """A local place as a full path, so that a later run from elsewhere finds the same."""
+    if place is None or "://" in place:
+        return place
+    return os.path.abspath(place)  # noqa: PTH100 - keeps patterns with * as they are
+
+
+def _plain(error: Exception, log: Path) -> IdlestateError:
+    text = str(error)
+    message = plain_message(text)
+    if message is not None:
+        return RefusedError(message)
+    if "No space left on device" in text:
+        return RefusedError(
+            "the disk is full: free some space and run the same command again; nothing is lost, "
+            "the batch that failed runs again"
+        )
+    return RefusedError(f"Spark failed: {first_line(error)} (all of it is in {log})")

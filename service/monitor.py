@@ -1,0 +1,96 @@
+"""Follows a running query: Spark's progress becomes figures, metrics and the growth log."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, figures
+from idlestate.pipeline.shard_state import ShardState
+from idlestate.retention.policy import Policy
+
+_MS_PER_S = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A finished batch: its id, rows read, seconds taken, and the operator's figures after it."""
+
+    batch_id: int
+    rows: int
+    seconds: float
+    figures: OperatorFigures
+
+
+class Monitor:
+    """Keeps the newest report of each shard of one operator.
+
+    Reports are absolute, so that one that was lost is made up for by the next.
+    """
+
+    def __init__(
+        self, uid: str, policy: Policy, metrics: PipelineMetrics, growth: GrowthLog
+    ) -> None:
+        """Nothing is known yet."""
+        self._uid = uid
+        self._policy = policy
+        self._metrics = metrics
+        self._growth = growth
+        self._reports: dict[int, ShardReport] = {}
+        self._seen_batch = -1
+
+    @property
+    def figures(self) -> OperatorFigures:
+        """The operator's figures now."""
+        return figures(self._uid, self._policy, self._reports.values())
+
+    def begin_with(self, states: list[ShardState], batch_id: int) -> None:
+        """Take over what the checkpoint holds after its newest committed batch, and add the
+        batches to the growth log whose progress never arrived.
+        """
+        points: dict[int, list[tuple[int, int, int]]] = {}
+        for state in states:
+            self._reports[state.shard] = ShardReport.of(state, self._policy, batch_id)
+            for batch, reached_ms, live, seen in state.recent:
+                points.setdefault(batch, []).append((reached_ms, live, seen))
+        for batch in sorted(points):
+            shards = points[batch]
+            if len(shards) == len(states) and batch < batch_id:
+                reached, live, seen = zip(*shards, strict=True)
+                self._growth.append(
+                    GrowthPoint(
+                        batch_id=batch,
+                        time_ms=max(reached),
+                        live_keys=sum(live),
+                        keys_seen=sum(seen),
+                    )
+                )
+        self._show()
+
+    def take(self, progress: list[Any]) -> Iterator[Batch]:
+        """The batches among Spark's recent progress that were not seen before."""
+        for each in progress:
+            if each.batchId <= self._seen_batch:
+                continue
+            observed = (each.observedMetrics or {}).get(f"{OBSERVATION}{self._uid}")
+            if observed is None:
+                continue
+            self._seen_batch = each.batchId
+            for report in observed["shards"]:
+                self._reports[report["shard"]] = ShardReport(**_plain(report))
+            seconds = each.durationMs["triggerExecution"] / _MS_PER_S
+            self._metrics.observe_batch(self._uid, seconds)
+            self._show()
+            yield Batch(each.batchId, each.numInputRows, seconds, self.figures)
+
+    def _show(self) -> None:
+        now = self.figures
+        self._metrics.update(now)
+        reached_ms = max(max(r.time_ms, r.highest_ms) for r in self._reports.values())
+        self._growth.append(GrowthPoint.of(now, reached_ms))
+
+
+def _plain(report: Any) -> dict[str, int]:
+    return report if isinstance(report, dict) else report.asDict()

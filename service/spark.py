@@ -1,0 +1,65 @@
+"""The Spark session of `idlestate run`: set up for idlestate, quiet on the terminal."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.session import configure
+
+RETAIN_BATCHES = 10
+"""Batches that a checkpoint keeps to go back to; each keeps its runs on disk."""
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.minBatchesToRetain": str(RETAIN_BATCHES),
+    "spark.sql.sources.partitionOverwriteMode": "static",
+}
+_JAVA_HINT = (
+    "install a Java 17 runtime (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) "
+    "or set JAVA_HOME to one"
+)
+
+
+def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
+    """A session on this machine, or under the master that `spark-submit` set.
+
+    Args:
+        state_partitions: state partitions of a new checkpoint; None takes one per core.
+        log: where everything goes that Spark and its workers print.
+
+    Raises:
+        RefusedError: there is no Java to run Spark with.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    running = SparkSession.getActiveSession()
+    if running is None:
+        running = _launch(log)
+    cores = running.sparkContext.defaultParallelism
+    running.conf.set("spark.sql.shuffle.partitions", str(state_partitions or cores))
+    return configure(running)
+
+
+def _launch(log: Path) -> SparkSession:
+    conf = SparkConf()
+    for name, value in _SETTINGS.items():
+        conf.setIfMissing(name, value)
+    conf.setIfMissing("spark.master", "local[*]")
+    conf.setIfMissing("spark.app.name", "idlestate")
+    conf.setIfMissing("spark.driver.memory", "2g")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        try:
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
+        except Exception as error:
+            raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
+    context = SparkContext(conf=conf, gateway=gateway)
+    context.setLogLevel("WARN")
+    return SparkSession(context)

@@ -1,0 +1,52 @@
+"""The summary at the end of a run, for people."""
+
+from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.growth import GrowthLog
+from idlestate.retention.policy import FOREVER_MS, Policy
+
+
+def summary(
+    figures: OperatorFigures, growth: GrowthLog, policy: Policy, run_rows: int, run_seconds: float
+) -> list[tuple[str, str]]:
+    """What happened in the query's whole life, as (what, figure) lines."""
+    exact = policy.remember_for_ms == FOREVER_MS
+    about = "" if exact else "about "
+    peak = growth.peak()
+    peak_keys = max(peak.live_keys if peak else 0, figures.live_keys)
+    expired = figures.keys_expired
+    reasons = ", ".join(f"{count:,} {name}" for name, count in expired.items() if count)
+    aside = ", ".join(f"{n:,} {name}" for name, n in figures.set_aside_rows.items() if n)
+    key_bytes = max(
+        (point.state_bytes / point.live_keys for point in growth.points() if point.live_keys),
+        default=0.0,
+    )
+    seen = figures.keys_seen
+    without = f"{about}{seen:,} keys, {_bytes(seen * key_bytes)}"
+    if peak_keys:
+        without += f": {seen / peak_keys:,.1f} times the peak"
+    share = figures.comebacks / figures.keys_created if figures.keys_created else 0.0
+    rate = run_rows / run_seconds if run_seconds else 0.0
+    return [
+        ("keys ever seen", f"{about}{seen:,}"),
+        ("live now", f"{figures.live_keys:,} keys, {_bytes(figures.state_bytes)}"),
+        ("peak", f"{peak_keys:,} keys"),
+        ("expired", f"{figures.expired_total:,} lives" + (f" ({reasons})" if reasons else "")),
+        ("without retention", without),
+        ("comebacks", f"{figures.comebacks:,} ({share:.1%} of {figures.keys_created:,} lives)"),
+        (
+            "remembered",
+            f"{figures.remembered_keys:,} ended keys, {_bytes(figures.remembered_bytes)}",
+        ),
+        ("rows", f"{figures.input_rows:,}"),
+        ("late rows", f"{figures.late_rows:,}"),
+        ("set aside", f"{figures.set_aside_total:,}" + (f" ({aside})" if aside else "")),
+        ("this run", f"{run_rows:,} rows in {run_seconds:,.1f} s, {rate:,.0f} rows/s"),
+    ]
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1000
+    raise AssertionError("the loop returns")
