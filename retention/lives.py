@@ -8,19 +8,17 @@ leaves no trace. `walk` reaches the same result without going record by record:
 1. The life a key already has becomes a row of its own before the key's records, so that old and
    new are one sequence.
 2. Keys whose last record neither reaches the deadline nor re-arms have one life: done.
-3. For the others each row points at the next one that would re-arm or end a life armed there (a
-   binary search, since times ascend). Following such pointers by doubling gives the row where
-   each possible life would end, then the rows at which lives really begin, then the last row
-   that armed each. That is O(n log n) array steps however often one hot key is re-armed.
+3. For the others pointers from row to row are followed by doubling (`retention.chains`): O(n log
+   n) array steps however often one hot key is re-armed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
+from idlestate.retention.chains import dead_by_ttl, follow, is_quiet
+from idlestate.retention.layout import Flags, Layout, Rows, next_true
+from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import (
     NEVER_MS,
     Ends,
@@ -30,12 +28,8 @@ from idlestate.retention.rules import (
     ends,
     is_due,
     last_access,
-    needs_rearm,
     saturating_add,
 )
-
-Rows = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ class Lives:
     def __len__(self) -> int:
         return len(self.created_at_ms)
 
-    def take(self, rows: npt.NDArray[np.int64] | Flags) -> "Lives":
+    def take(self, rows: Rows | Flags) -> "Lives":
         """The lives at these positions or under this mask."""
         return Lives(
             self.created_at_ms[rows],
@@ -126,56 +120,16 @@ def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Walk
     begins = first_write < rows.stops
     is_start[first_write[begins]] = True
     anchor = np.arange(len(rows.t_ms))
-    busy = begins & ~_is_quiet(rows, np.minimum(first_write, rows.stops - 1), policy)
+    busy = begins & ~is_quiet(rows, np.minimum(first_write, rows.stops - 1), policy)
     if busy.any():
         picked = np.flatnonzero(np.repeat(busy, rows.stops - rows.starts))
-        chain_start, chain_anchor = _follow(rows.pick(picked, busy), policy)
+        chain_start, chain_anchor = follow(rows.pick(picked, busy), policy)
         is_start[picked] = chain_start
         anchor[picked] = picked[chain_anchor]
     return _summarise(rows, is_start, anchor, old, policy)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Rows of old lives and records, with what each would be as the start of a life."""
-
-    source: Rows
-    starts: Rows
-    stops: Rows
-    key: Rows
-    t_ms: Times
-    write_ms: Times
-    created_ms: Times
-    cleanup_ms: Times
-    arm_from_ms: Times
-    """`cleanup_ms`, or `NEVER_MS` where any access arms."""
-    is_old: Flags
-    is_write: Flags
-    next_write: Rows
-    """The first write at or after a row, of any key; the number of rows when there is none."""
-
-    def pick(self, picked: Rows, keys: Flags) -> "_Layout":
-        """The layout of some keys alone."""
-        sizes = (self.stops - self.starts)[keys]
-        stops = np.cumsum(sizes)
-        is_write = self.is_write[picked]
-        return _Layout(
-            self.source[picked],
-            stops - sizes,
-            stops,
-            np.repeat(np.arange(len(sizes)), sizes),
-            self.t_ms[picked],
-            self.write_ms[picked],
-            self.created_ms[picked],
-            self.cleanup_ms[picked],
-            self.arm_from_ms[picked],
-            self.is_old[picked],
-            is_write,
-            _next_true(is_write),
-        )
-
-
-def _lay_out(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> _Layout:
+def _lay_out(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Layout:
     sizes = accesses.counts + has_old
     stops = np.cumsum(sizes)
     starts = stops - sizes
@@ -196,7 +150,7 @@ def _lay_out(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> 
         next_write = np.arange(total + 1)
     else:
         is_write = np.concatenate([np.ones(m, dtype=bool), ~accesses.is_read])[source]
-        next_write = _next_true(is_write)
+        next_write = next_true(is_write)
     write_ms, created_ms = t_ms.copy(), t_ms.copy()
     write_ms[old_rows] = old.written_at_ms
     created_ms[old_rows] = old.created_at_ms
@@ -208,102 +162,13 @@ def _lay_out(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> 
     else:
         cleanup_ms = arm_from_ms = np.full(total, FOREVER_MS)
     key = np.repeat(np.arange(len(sizes)), sizes)
-    return _Layout(
+    return Layout(
         source, starts, stops, key, t_ms, write_ms, created_ms, cleanup_ms, arm_from_ms,
         is_old, is_write, next_write,
     )  # fmt: skip
 
 
-def _is_quiet(rows: _Layout, start: Rows, policy: Policy) -> Flags:
-    """For each key: whether its last record neither ends nor re-arms the life begun at `start`."""
-    last_ms = rows.t_ms[rows.stops - 1]
-    quiet = np.ones(len(last_ms), dtype=bool)
-    if policy.idle_on:
-        quiet &= ~is_due(rows.cleanup_ms[start], last_ms)
-        quiet &= ~needs_rearm(last_ms, rows.arm_from_ms[start], policy.idle_min_ms)
-    if policy.ttl_ms:
-        quiet &= ~is_due(saturating_add(rows.write_ms[start], policy.ttl_ms), last_ms)
-    if policy.max_lifetime_ms:
-        quiet &= ~is_due(saturating_add(rows.created_ms[start], policy.max_lifetime_ms), last_ms)
-    return quiet
-
-
-def _follow(rows: _Layout, policy: Policy) -> tuple[Flags, Rows]:
-    """Where lives start, and for each start the row that armed it last."""
-    n = len(rows.t_ms)
-    stop = np.repeat(rows.stops, rows.stops - rows.starts)
-    here = np.arange(n)
-    arms, breaks = _next_arming(rows, stop, policy)
-    keeps = (arms < n) & ~breaks
-    root = _roots(np.where(keeps, arms, here))
-    end = np.where(breaks[root], arms[root], n)
-    ttl_dead = _dead_by_ttl(rows, policy) if policy.ttl_ms else None
-    if ttl_dead is not None:
-        forced = _next_true(ttl_dead & rows.is_write)[1:]
-        end = np.minimum(end, np.where(forced < stop, forced, n))
-    if policy.max_lifetime_ms:
-        life_end_ms = saturating_add(rows.created_ms, policy.max_lifetime_ms)
-        past = _first_row(here + 1, stop, lambda at, row: is_due(life_end_ms[row], rows.t_ms[at]))
-        successor = rows.next_write[past]
-        end = np.minimum(end, np.where(successor < stop, successor, n))
-    first = rows.next_write[rows.starts]
-    is_start = _reached(first[first < rows.stops], end)
-    if ttl_dead is not None or policy.max_lifetime_ms:
-        life_start = np.maximum.accumulate(np.where(is_start, here, 0))
-        target = np.minimum(arms, n - 1)
-        keeps &= life_start[target] == life_start
-        if ttl_dead is not None:
-            keeps &= ~ttl_dead[target]
-        if policy.max_lifetime_ms:
-            keeps &= ~is_due(life_end_ms[life_start], rows.t_ms[target])
-        root = _roots(np.where(keeps, arms, here))
-    return is_start, root
-
-
-def _next_arming(rows: _Layout, stop: Rows, policy: Policy) -> tuple[Rows, Flags]:
-    """For a life armed at each row: the next row that arms, and whether it does so by ending it.
-
-    A read that comes after the end arms nothing; the write after it then begins a new life. The
-    row is n when nothing follows.
-    """
-    n = len(rows.t_ms)
-    if not policy.idle_on:
-        return np.full(n, n), np.zeros(n, dtype=bool)
-    min_ms = policy.idle_min_ms
-    row = _first_row(
-        np.arange(n) + 1,
-        stop,
-        lambda at, row: needs_rearm(rows.t_ms[at], rows.arm_from_ms[row], min_ms),
-    )
-    if policy.update is UpdateType.ON_CREATE_AND_WRITE:
-        row = rows.next_write[row]
-    row = np.where(row < stop, row, n)
-    at = np.minimum(row, n - 1)
-    ended = is_due(rows.cleanup_ms, rows.t_ms[at])
-    row = np.where(ended & (row < n), rows.next_write[at], row)
-    row = np.where(row < stop, row, n)
-    return row, ended & (row < n)
-
-
-def _dead_by_ttl(rows: _Layout, policy: Policy) -> Flags:
-    """Rows that come at or after the end that ttl sets to the life of the last write."""
-    n = len(rows.t_ms)
-    last_write = np.maximum.accumulate(np.where(rows.is_write, np.arange(n), -1))
-    previous = np.concatenate([[-1], last_write[:-1]])
-    first = np.repeat(rows.starts, rows.stops - rows.starts)
-    follows = previous >= first
-    previous = np.maximum(previous, 0)
-    if policy.ttl_update is UpdateType.ON_CREATE_AND_WRITE:
-        due_ms = saturating_add(rows.write_ms[previous], policy.ttl_ms)
-        return follows & is_due(due_ms, rows.t_ms)
-    # Reads count too: dead from the first gap of a ttl since the last write.
-    before_ms = np.concatenate([[NEVER_MS], rows.t_ms[:-1]])
-    gap = follows & is_due(saturating_add(before_ms, policy.ttl_ms), rows.t_ms)
-    gaps = np.cumsum(gap)
-    return follows & (gaps > gaps[previous])
-
-
-def _summarise(rows: _Layout, is_start: Flags, anchor: Rows, old: Lives, policy: Policy) -> Walk:
+def _summarise(rows: Layout, is_start: Flags, anchor: Rows, old: Lives, policy: Policy) -> Walk:
     n = len(rows.t_ms)
     start = np.flatnonzero(is_start)
     key = rows.key[start]
@@ -342,7 +207,7 @@ def _summarise(rows: _Layout, is_start: Flags, anchor: Rows, old: Lives, policy:
 
 
 def _counted_reads(
-    rows: _Layout, is_start: Flags, start: Rows, created: Times, cleanup: Times, policy: Policy
+    rows: Layout, is_start: Flags, start: Rows, created: Times, cleanup: Times, policy: Policy
 ) -> Times:
     """Times of the reads that find their life open, `NEVER_MS` for every other row."""
     life = np.maximum(np.cumsum(is_start) - 1, 0)
@@ -353,49 +218,5 @@ def _counted_reads(
         end_ms = saturating_add(created, policy.max_lifetime_ms)
         counts &= ~is_due(end_ms[life], rows.t_ms)
     if policy.ttl_ms:
-        counts &= ~_dead_by_ttl(rows, policy)
+        counts &= ~dead_by_ttl(rows, policy)
     return np.where(counts, rows.t_ms, NEVER_MS)
-
-
-def _first_row(lo: Rows, hi: Rows, past: Callable[[Rows, Rows], Flags]) -> Rows:
-    """For each row the first position in [lo, hi) for which `past(position, row)` holds, else hi.
-
-    `past` must be monotone: once true it stays true up to hi.
-    """
-    lo, hi = lo.copy(), hi.copy()
-    open_rows = np.flatnonzero(lo < hi)
-    while len(open_rows):
-        middle = (lo[open_rows] + hi[open_rows]) // 2
-        found = past(middle, open_rows)
-        hi[open_rows[found]] = middle[found]
-        lo[open_rows[~found]] = middle[~found] + 1
-        open_rows = open_rows[lo[open_rows] < hi[open_rows]]
-    return lo
-
-
-def _next_true(flags: Flags) -> Rows:
-    """For each position 0..n the first true position at or after it; n when there is none."""
-    n = len(flags)
-    positions = np.append(np.where(flags, np.arange(n), n), n)
-    return np.minimum.accumulate(positions[::-1])[::-1]
-
-
-def _roots(successor: Rows) -> Rows:
-    """The fixed point each row reaches by following `successor` (which never points back)."""
-    while True:
-        further = successor[successor]
-        if np.array_equal(further, successor):
-            return successor
-        successor = further
-
-
-def _reached(origins: Rows, successor: Rows) -> Flags:
-    """The rows reached from `origins` by following `successor`, which ends at n."""
-    n = len(successor)
-    marks = np.zeros(n + 1, dtype=bool)
-    marks[origins] = True
-    hop = np.append(successor, n)
-    while (hop[:n] < n).any():
-        marks[hop[np.flatnonzero(marks)]] = True
-        hop = hop[hop]
-    return marks[:n]

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from idlestate.retention.lives import Accesses, Flags, Lives, Rows, Walk, walk
+from idlestate.retention.layout import Flags, Rows
+from idlestate.retention.lives import Accesses, Lives, Walk, walk
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, Times
 
