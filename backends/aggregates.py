@@ -171,7 +171,7 @@ def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
 
 
 def _is_supported(kind: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)

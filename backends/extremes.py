@@ -26,17 +26,19 @@ Flags = npt.NDArray[np.bool_]
 def order_codes(array: pa.Array) -> Ints:
     """Numbers that compare as the values do; nulls get any number."""
     kind = array.type
+    codes: Ints
     if pa.types.is_floating(kind):
         plain = array.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.float64)
         plain = np.where(np.isnan(plain), np.nan, plain) + 0.0
         bits = plain.view(np.int64)
-        codes: Ints = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+        codes = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
         codes[np.isnan(plain)] = np.iinfo(np.int64).max
         return codes
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind):
         return to_int64(array)
     ranks = pc.rank(array, sort_keys="ascending", tiebreaker="dense")
-    return ranks.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = ranks.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def extreme_rows(columns: list[Field], valid: Flags, starts: Ints, largest: bool) -> Ints:

@@ -5,15 +5,16 @@ Both are moved by the same three functions, so that nothing above cares which it
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Field = npt.NDArray[Any] | pa.Array
+Field: TypeAlias = npt.NDArray[Any] | pa.Array
 Rows = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 def take(field: Field, rows: Rows) -> Field:
@@ -51,15 +52,19 @@ def to_int64(array: pa.Array) -> npt.NDArray[np.int64]:
     """Values of an integer, boolean, date or timestamp array as int64, nulls as 0."""
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0, pa.int64()).cast(array.type))
+    numbers: npt.NDArray[np.int64]
     if pa.types.is_boolean(array.type):
-        return array.to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers
     width = array.type.bit_width
     plain = array.view({8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
-    return plain.to_numpy().astype(np.int64, copy=False)
+    numbers = plain.to_numpy().astype(np.int64, copy=False)
+    return numbers
 
 
-def is_valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+def is_valid(array: pa.Array) -> Flags:
     """True where the array has a value."""
     if not array.null_count:
         return np.ones(len(array), dtype=bool)
-    return array.is_valid().to_numpy(zero_copy_only=False)
+    present: Flags = array.is_valid().to_numpy(zero_copy_only=False)
+    return present

@@ -30,10 +30,13 @@ def hash_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
 
 def _encoded(column: pa.Array) -> list[bytes | None]:
     kind = column.type
+    values: list[bytes | None]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.binary()).to_pylist()
+        values = column.cast(pa.binary()).to_pylist()
+        return values
     if pa.types.is_binary(kind):
-        return column.to_pylist()
+        values = column.to_pylist()
+        return values
     is_wide = pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
     plain = to_int64(column).astype("<i8" if is_wide else "<i4")
     width = plain.itemsize
