@@ -6,6 +6,7 @@ replay of N reads the same watermark and the same batch time there.
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from idlestate.pipeline.folder import Folder
 
@@ -55,5 +56,7 @@ def owed_sweep(checkpoint: Folder) -> int | None:
     return committed if reached > read_batch_times(checkpoint, planned).watermark_ms else None
 
 
-def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, object]:  # type: ignore[type-arg]
-    return json.loads(checkpoint.read(f"offsets/{batch_id}").decode().splitlines()[1])
+def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:
+    _, second, *_ = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
+    metadata: dict[str, Any] = json.loads(second)
+    return metadata

@@ -10,7 +10,10 @@ from dataclasses import astuple, replace
 from typing import Any
 
 import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import (
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.pipeline.errors import IdlestateError, marked
@@ -48,11 +51,11 @@ class ShardOperator(StatefulProcessor):
         self._handle = handle
         self._value = handle.getValueState(STATE_NAME, STATE_SCHEMA)
 
-    def handleInputRows(  # noqa: N802 - Spark's name
+    def handleInputRows(  # type: ignore[override]  # noqa: N802 - Spark's name; pandas frames
         self,
         key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
+        timerValues: Any,  # noqa: N803, ARG002 - Spark passes it by name
     ) -> Iterator[pd.DataFrame]:
         """A batch with data: take the packets in and close what is due."""
         cells = pd.concat(list(rows), ignore_index=True)
@@ -66,8 +69,8 @@ class ShardOperator(StatefulProcessor):
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
         key: Any,
-        timerValues: Any,
-        expiredTimerInfo: Any,  # noqa: N803
+        timerValues: Any,  # noqa: N803, ARG002
+        expiredTimerInfo: Any,  # noqa: N803, ARG002
     ) -> Iterator[pd.DataFrame]:
         """The watermark passed a deadline and no data came: close what is due."""
         yield from self._run(int(key[0]), [], RowCounts(), [], fired=True)

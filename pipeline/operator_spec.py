@@ -24,7 +24,7 @@ class Aside(IntEnum):
 
 
 HASH, TIME = "__hash", "__time"
-"""Columns that `retain` adds in front of the packing step: key hash; event time in ms or `Aside`."""
+"""Columns that `retain` adds before the packing step: key hash; event time in ms or `Aside`."""
 
 
 @dataclass(frozen=True, slots=True)

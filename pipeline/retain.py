@@ -150,7 +150,7 @@ def _mark(
     max_ahead_ms: int,
     min_event_time_ms: int,
 ) -> DataFrame:
-    """The columns the packing step needs, hash and time first; the watermark set where it is due."""
+    """The columns the packing step needs, hash and time first; the watermark set if it is due."""
     names = events.columns if spec.rejects else [name for name, _ in spec.inputs]
     if spec.read_when is not None and spec.read_when not in names:
         names = [*names, spec.read_when]
@@ -274,15 +274,17 @@ def _check(
                 f"operator {uid!r}: {what} names the column {name}, which the input has not; it "
                 f"has {', '.join(schema.names)}"
             )
-    if is_event_time and time is None:
-        raise RefusedError(
-            f"operator {uid!r}: its policy goes by event time; name the column: time='...'"
-        )
-    if is_event_time and not isinstance(schema[time].dataType, (TimestampType, TimestampNTZType)):
-        raise RefusedError(
-            f"operator {uid!r}: time column {time} is of type "
-            f"{schema[time].dataType.simpleString()}; cast it to timestamp first"
-        )
+    if is_event_time:
+        if time is None:
+            raise RefusedError(
+                f"operator {uid!r}: its policy goes by event time; name the column: time='...'"
+            )
+        kind = schema[time].dataType
+        if not isinstance(kind, (TimestampType, TimestampNTZType)):
+            raise RefusedError(
+                f"operator {uid!r}: time column {time} is of type {kind.simpleString()}; "
+                "cast it to timestamp first"
+            )
     if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):
         raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
     if min_event_time_ms < DAY_MS:
@@ -301,7 +303,7 @@ def _check(
 
 
 def _is_key(kind: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)
         or pa.types.is_integer(kind)

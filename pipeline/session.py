@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from idlestate.pipeline.errors import IdlestateError, RefusedError
 from idlestate.pipeline.folder import Folder
@@ -104,7 +104,7 @@ class _StartListener(StreamingQueryListener):
         refusal = ""
         root = execution.resolvedCheckpointRoot()
         try:
-            _prepare(self._spark, execution, Folder(root), specs)
+            _prepare(execution, Folder(root), specs)
         except IdlestateError as error:
             refusal = str(error)
         except Exception as error:  # noqa: BLE001 - raised again by the first task
@@ -123,9 +123,7 @@ class _StartListener(StreamingQueryListener):
         """Nothing to do."""
 
 
-def _prepare(
-    spark: SparkSession, execution: Any, checkpoint: Folder, specs: list[OperatorSpec]
-) -> None:
+def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
     uids = [spec.uid for spec in specs]
     if len(set(uids)) < len(uids):
         raise RefusedError(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from idlestate.backends.ended import Ended
 from idlestate.backends.packet import decode_packet
 from idlestate.backends.run import Run
-from idlestate.backends.ended import Ended
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.table import Table
 from idlestate.pipeline.batch_log import BatchTimes

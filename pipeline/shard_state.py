@@ -83,7 +83,7 @@ class ShardState:
         return self.run.rows if self.run else 0
 
     def keys_ever_seen(self, exact: bool) -> int:
-        """Keys that ever had a life: exact when every ended key is remembered, else the sketch's."""
+        """Keys that ever had a life: exact when every ended key is remembered, else a sketch's."""
         if exact:
             return self.tally.created - self.tally.comebacks
         return round(sketch.estimate(self.seen))

@@ -12,7 +12,7 @@ query that owns it (`_idlestate.json`, which readers skip).
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -105,7 +105,8 @@ class _Files:
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self.folder = folder
-        self._jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark has no public file API
+        # Spark has no public file API.
+        self._jvm = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001
         self._root = self._jvm.org.apache.hadoop.fs.Path(folder)
         configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         self._system = self._root.getFileSystem(configuration)
@@ -129,14 +130,14 @@ class _Files:
         return text
 
     def write(self, name: str, text: str) -> None:
-        stream = self._system.create(self.path(name), True)
+        stream = self._system.create(self.path(name), True)  # noqa: FBT003 - overwrite; Java knows no names
         try:
             stream.write(text.encode())
         finally:
             stream.close()
 
     def remove(self, name: str) -> None:
-        self._system.delete(self.path(name), True)
+        self._system.delete(self.path(name), True)  # noqa: FBT003 - with all that is in it
 
     def move(self, name: str, target: "_Files", new_name: str) -> None:
         if not self._system.exists(self.path(name)):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +80,7 @@ def _options(source: Source) -> dict[str, str]:
 
 def _schema(spark: SparkSession, source: Source, options: dict[str, str]) -> StructType:
     if source.ddl is not None:
-        schema = StructType.fromDDL(source.ddl)
+        schema = cast("StructType", StructType.fromDDL(source.ddl))
     else:
         infer = {"inferSchema": "true"} if source.format == "csv" else {}
         schema = (

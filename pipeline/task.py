@@ -7,6 +7,8 @@ starts. Everything else is read from files in it that no retry and no replay fin
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark import TaskContext
+
 from idlestate.pipeline.batch_log import BatchTimes, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
@@ -33,8 +35,6 @@ def open_task_batch(uid: str) -> TaskBatch:
     Raises:
         RefusedError: the query was refused at its start, or idlestate's listener is missing.
     """
-    from pyspark import TaskContext
-
     context: Any = TaskContext.get()
     refusal = context.getLocalProperty(REFUSAL_PROPERTY)
     if refusal:

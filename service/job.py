@@ -66,7 +66,9 @@ class Job:
         self._folder = Folder(str(self.checkpoint))
         sinks = self.pipeline.sinks
         self._sinks = FolderSinks(
-            *(_absolute(place) for place in (sinks.results, sinks.expired, sinks.rejects)),
+            _absolute(sinks.results),
+            _absolute(sinks.expired),
+            _absolute(sinks.rejects),
             format=sinks.format,
         )
         self.log = self.checkpoint.parent / f"{self.checkpoint.name}.spark.log"

@@ -58,13 +58,13 @@ class Monitor:
         for batch in sorted(points):
             shards = points[batch]
             if len(shards) == len(states) and batch < batch_id:
-                reached, live, seen = zip(*shards, strict=True)
+                reached_each, live_each, seen_each = zip(*shards, strict=True)
                 self._growth.append(
                     GrowthPoint(
                         batch_id=batch,
-                        time_ms=max(reached),
-                        live_keys=sum(live),
-                        keys_seen=sum(seen),
+                        time_ms=max(reached_each),
+                        live_keys=sum(live_each),
+                        keys_seen=sum(seen_each),
                     )
                 )
         self._show()
