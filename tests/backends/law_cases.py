@@ -116,8 +116,12 @@ class Case:
     """Whether the reference sweeps after each batch too, or at the end only."""
     is_sorted: bool
     """Whether the table orders each batch as a pipeline does, else the sequence is as given."""
+    at_batch_time: bool
+    """Whether all records of a batch have its time: processing time."""
     weak_hash: bool
     parts: int
+    """Tasks that each hand over a part of a batch."""
+    shards: int
     restores: bool
     """Whether the table is written and read back after every batch."""
 
@@ -139,6 +143,7 @@ def spans(most: int) -> st.SearchStrategy[int]:
     )
 
 
+OFF = st.just(0)
 UPDATES = st.sampled_from([ON_CREATE_AND_WRITE, ON_READ_AND_WRITE])
 
 
@@ -159,9 +164,9 @@ def rules(draw: st.DrawFn) -> Rule:
         idle_min_ms=minimum,
         idle_max_ms=maximum,
         update=draw(UPDATES),
-        ttl_ms=draw(spans(25)) if draw(st.integers(0, 3)) == 0 else 0,
+        ttl_ms=draw(st.one_of(OFF, OFF, spans(25))),
         ttl_update=draw(UPDATES),
-        max_lifetime_ms=draw(spans(50)) if draw(st.integers(0, 4)) == 0 else 0,
+        max_lifetime_ms=draw(st.one_of(OFF, OFF, spans(50))),
         remember_ms=draw(st.sampled_from([FOREVER_MS, None, 0, 3, 10])),
     )
 
@@ -217,6 +222,9 @@ class Aim:
         self.model.take(record)
 
 
+AT_LEAST = st.sampled_from([1, 6, 12])
+ORDER: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), (), ("seq",), ("seq", "weight")])
+ORIGIN = st.sampled_from(ORIGINS_MS)
 KINDS = st.sampled_from(list(KEYS))
 BACK = st.sampled_from([0, 0, 0, 1, 3, 10, 40])
 READ = st.sampled_from([False, False, True])
@@ -228,36 +236,37 @@ def cases(draw: st.DrawFn, *, is_sorted: bool) -> Case:
     """A case whose batches the table orders as a pipeline does, or takes as they are."""
     key_kind = draw(KINDS)
     pool = KEYS[key_kind][1][: draw(st.integers(1, 5))]
-    keys = st.sampled_from(pool)
-    order = tuple(draw(st.sampled_from([(), (), ("seq",), ("seq", "weight")])))
+    order = draw(ORDER)
     rule = draw(rules())
-    aim = Aim(rule, draw(st.sampled_from(ORIGINS_MS)))
+    aim = Aim(rule, draw(ORIGIN))
     runs_back = not is_sorted and draw(st.booleans())
     with_reads = draw(st.booleans())
+    drawn = st.tuples(st.sampled_from(pool), AIMS, BACK, VARIANT, READ)
     sequence = []
-    for _ in range(draw(st.integers(1, 24))):
-        key = draw(keys)
-        t_ms = aim.at(key, *draw(AIMS))
+    for key, (place, off), back, variant, read in draw(
+        st.lists(drawn, min_size=draw(AT_LEAST), max_size=24)
+    ):
+        t_ms = aim.at(key, place, off)
         if runs_back:
-            t_ms -= draw(BACK)
+            t_ms -= back
         elif is_sorted:
             t_ms = max(t_ms, aim.now_ms)
-        variant = draw(VARIANT)
         record = Record(
             key,
             t_ms,
             ROW_VALUES[variant],
-            read=with_reads and draw(READ),
+            read=with_reads and read,
             order=tuple(ORDERS[name][1][variant % len(ORDERS[name][1])] for name in order),
         )
         aim.take(record)
         sequence.append(record)
     batches = draw(cuts(sequence))
     change = None
-    if len(batches) > 1 and draw(st.integers(0, 5)) == 0:
+    if len(batches) > 1 and draw(st.sampled_from([False, False, False, True])):
         change = draw(st.integers(1, len(batches) - 1)), draw(rules())
-    if is_sorted and draw(st.integers(0, 5)) == 0:
-        batches = [at_batch_time(batch) for batch in batches]
+    at_batch_time = is_sorted and draw(st.integers(0, 5)) == 0
+    if at_batch_time:
+        batches = [as_one_time(batch) for batch in batches]
     mirrored = change is not None or draw(st.integers(0, 3)) == 0
     return Case(
         key_kind=key_kind,
@@ -269,8 +278,10 @@ def cases(draw: st.DrawFn, *, is_sorted: bool) -> Case:
         sweeps=draw(free_sweeps(batches) if mirrored else harmless_sweeps(batches)),
         reference_sweeps=mirrored,
         is_sorted=is_sorted,
+        at_batch_time=at_batch_time,
         weak_hash=draw(st.integers(0, 3)) == 0,
         parts=draw(st.sampled_from([1, 1, 2, 3])) if is_sorted else 1,
+        shards=draw(st.sampled_from([1, 1, 2])),
         restores=draw(st.integers(0, 3)) == 0,
     )
 
@@ -288,7 +299,7 @@ def cuts(draw: st.DrawFn, sequence: list[Record]) -> list[list[Record]]:
     return [sequence[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def at_batch_time(batch: list[Record]) -> list[Record]:
+def as_one_time(batch: list[Record]) -> list[Record]:
     """The records in processing time: all at the time of their batch."""
     return [replace(record, t_ms=max(times(batch))) for record in batch]
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,15 +54,17 @@ def needed_columns(spec: TableSpec) -> dict[str, pa.DataType]:
     return {name: kind for name, kind in found.items() if name not in order}
 
 
-def make_steps(spec: TableSpec, records: Sequence[Record], *, sort: bool, weak: bool) -> Steps:
+def make_steps(spec: TableSpec, case: Case, records: Sequence[Record]) -> Steps:
     keys = [
         pa.array([record.key[at] for record in records], kind)
         for at, (_, kind) in enumerate(spec.keys)
     ]
+    # In processing time a batch's time is not known where rows are packed.
+    times_ms = [0 if case.at_batch_time else record.t_ms for record in records]
     return Steps.from_records(
         spec,
         keys,
-        np.array([record.t_ms for record in records], dtype=np.int64),
+        np.array(times_ms, dtype=np.int64),
         {
             name: pa.array([record.values[name] for record in records], kind)
             for name, kind in needed_columns(spec).items()
@@ -71,22 +74,33 @@ def make_steps(spec: TableSpec, records: Sequence[Record], *, sort: bool, weak: 
             pa.array([record.order[at] for record in records], kind)
             for at, (_, kind) in enumerate(spec.order)
         ],
-        hashes=hash_keys(keys) % 4 if weak else None,
-        sort=sort,
+        hashes=hash_keys(keys) % 4 if case.weak_hash else None,
+        sort=case.is_sorted,
     )
 
 
 def steps_of(spec: TableSpec, case: Case, batch: Sequence[Record]) -> Steps:
     """One batch's steps; from several tasks as a pipeline hands them over, when it does."""
+    if case.is_sorted:
+        batch = [*batch[1::2], *batch[::2]][::-1]  # out of order, as files come
     if case.parts == 1:
-        return make_steps(spec, batch, sort=case.is_sorted, weak=case.weak_hash)
-    parts = []
-    for at in range(case.parts):
-        rows = batch[at :: case.parts][::-1]
-        steps = make_steps(spec, rows, sort=True, weak=case.weak_hash)
-        packet = encode_packet(steps.collapsed(spec.aggregates))
-        parts.append(decode_packet(packet, spec))
-    return Steps.merged(parts)
+        steps = make_steps(spec, case, batch)
+    else:
+        parts = []
+        for at in range(case.parts):
+            steps = make_steps(spec, case, batch[at :: case.parts])
+            packet = encode_packet(steps.collapsed(spec.aggregates))
+            parts.append(decode_packet(packet, spec))
+        steps = Steps.merged(parts)
+    t_ms = batch[0].t_ms
+    assert t_ms is not None
+    return steps.at(t_ms, spec.aggregates) if case.at_batch_time else steps
+
+
+def by_shard(steps: Steps, shards: int) -> list[Steps]:
+    """The steps by ranges of hashes: all, or those below zero and the others."""
+    bounds = [0, *np.searchsorted(steps.hashes, [0] * (shards - 1)).tolist(), len(steps)]
+    return [steps.slice(first, stop) for first, stop in pairwise(bounds)]
 
 
 def restored(table: Table) -> Table:
@@ -96,21 +110,23 @@ def restored(table: Table) -> Table:
     return Table(table.spec, run, ended, table.seen)
 
 
-def run_table(case: Case) -> tuple[Table, list[Found], Tally]:
-    """Every batch through the table: the last table, all change rows, what was counted."""
+def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
+    """Every batch through the table: the shards' last tables, all change rows, the counts."""
     spec = spec_of(case)
-    table, tally = Table.empty(spec), Tally()
+    tables, tally = [Table.empty(spec)] * case.shards, Tally()
     rows: list[Found] = []
     for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
-        rule = case.rule_of(batch_id)
-        outcome = table.apply(steps_of(spec, case, batch), policy_of(rule), sweep, batch_id)
-        table = restored(outcome.table) if case.restores else outcome.table
-        assert_table_is_whole(table)
-        tally = tally.plus(outcome.tally)
-        found = plain_rows(spec, outcome.changes)
+        policy = policy_of(case.rule_of(batch_id))
+        found: list[Found] = []
+        for at, steps in enumerate(by_shard(steps_of(spec, case, batch), case.shards)):
+            outcome = tables[at].apply(steps, policy, sweep, batch_id)
+            tables[at] = restored(outcome.table) if case.restores else outcome.table
+            assert_table_is_whole(tables[at])
+            tally = tally.plus(outcome.tally)
+            found += plain_rows(spec, outcome.changes)
         assert_batch_is_in_form(found, batch, batch_id)
         rows += found
-    return table, rows, tally
+    return tables, rows, tally
 
 
 def run_reference(case: Case) -> Reference:
@@ -129,9 +145,10 @@ def run_reference(case: Case) -> Reference:
 
 def assert_equal_runs(case: Case, reference: Reference) -> None:
     """The law: last row of every life, the multiset of expire rows, final states, and counts."""
-    table, rows, tally = run_table(case)
+    tables, rows, tally = run_table(case)
     assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
-    states = plain_rows(table.spec, table.lives(policy_of(case.rule_of(len(case.batches)))))
+    policy = policy_of(case.rule_of(len(case.batches)))
+    states = [row for each in tables for row in plain_rows(each.spec, each.lives(policy))]
     assert_states(reference.states(), states, case.aggregates)
     counts = reference.counts
     assert tally.created == counts["created"]

@@ -1,0 +1,115 @@
+"""`make mutants`: break the rule in every known way; each break must make a test fail.
+
+The project is copied to a temporary folder once. Each mutation (mutations.py) edits one file of
+the copy, the suites that need no JVM run until something fails, and the file is put back. Ends
+with 1 when a mutant survives, or when the text a mutation replaces is no longer there.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mutations import MUTATIONS, Mutation  # noqa: E402 - found beside this file
+
+NOT_COPIED = shutil.ignore_patterns(
+    *(".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"),
+    *("spark-warehouse", "metastore_db", "artifacts"),
+)
+SUITES = ["tests/retention", "tests/backends"]
+LIMIT_S = 300
+
+
+class Copy:
+    """A copy of the project in which source files can be edited and tests run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        shutil.copytree(ROOT, self.root, symlinks=True, ignore=NOT_COPIED)
+        self.environment = os.environ | {
+            "PYTHONPATH": str(self.root / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "IDLESTATE_HYPOTHESIS": "ci",
+            "IDLESTATE_LAW": "quick",
+        }
+
+    def imports_itself(self) -> bool:
+        """Whether the copy's tests run the copy's source, not that of the project."""
+        program = "import idlestate.backends; print(idlestate.backends.__file__)"
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return Path(done.stdout.strip()).is_relative_to(self.root)
+
+    def first_failure(self) -> str | None:
+        """The first test that fails, None when all pass."""
+        pytest = Path(sys.executable).with_name("pytest")
+        command = [pytest, "-x", "-q", "-m", "not spark", "-p", "no:cacheprovider", *SUITES]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.root,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"nothing ended within {LIMIT_S} s"
+        if done.returncode == 0:
+            return None
+        if found := re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE):
+            return found[1]
+        return f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+
+    def try_mutation(self, mutation: Mutation) -> tuple[str, str]:
+        """A verdict (killed, survived, no such text) and what brought it about."""
+        try:
+            path = mutation.file(self.root)
+        except LookupError as error:
+            return "no such text", str(error)
+        source = path.read_text()
+        path.write_text(source.replace(mutation.old, mutation.new))
+        try:
+            failure = self.first_failure()
+        finally:
+            path.write_text(source)
+        return ("killed", failure) if failure else ("survived", "no test fails")
+
+
+def main(words: list[str]) -> int:
+    """Try the mutations whose names contain one of the words; all without words."""
+    chosen = [each for each in MUTATIONS if not words or any(word in each.name for word in words)]
+    with tempfile.TemporaryDirectory(prefix="idlestate-mutants-") as folder:
+        copy = Copy(Path(folder))
+        if not copy.imports_itself():
+            print("the copy imports another idlestate: is an older one installed?")
+            return 1
+        print(f"{len(chosen)} mutants; first the source as it is, which must pass", flush=True)
+        if failure := copy.first_failure():
+            print(f"without any mutation this fails: {failure}")
+            return 1
+        verdicts = []
+        for mutation in chosen:
+            verdict, why = copy.try_mutation(mutation)
+            verdicts.append(verdict)
+            print(f"{verdict:<12}  {mutation.name:<58}  {why}", flush=True)
+    killed = verdicts.count("killed")
+    print(f"{killed} of {len(verdicts)} mutants killed")
+    return 0 if verdicts and killed == len(verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
