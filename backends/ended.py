@@ -37,13 +37,18 @@ class Ended:
 
     def look_up(self, hashes: Ints) -> Ints:
         """When these keys ended, `NEVER_MS` for keys not remembered."""
-        at = np.searchsorted(self.hashes, hashes)
-        inside = at < len(self.hashes)
-        found = np.zeros(len(hashes), dtype=bool)
-        found[inside] = self.hashes[at[inside]] == hashes[inside]
         ended = np.full(len(hashes), NEVER_MS)
-        ended[found] = self.ended_at_ms[at[found]]
+        if len(self):
+            at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
+            ended = np.where(self.hashes[at] == hashes, self.ended_at_ms[at], ended)
         return ended
+
+    def _rows(self, hashes: Ints) -> Ints:
+        """Where those of the hashes that are remembered stand."""
+        if not len(self):
+            return hashes[:0]
+        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
+        return at[self.hashes[at] == hashes]
 
     def after(
         self, revived: Ints, hashes: Ints, ended_at_ms: Ints, remember_ms: int, horizon_ms: int
@@ -57,10 +62,11 @@ class Ended:
             horizon_ms: no life can begin before this time any more.
         """
         gone = saturating_add(self.ended_at_ms, remember_ms) < horizon_ms
-        changed = np.concatenate([revived, hashes])
-        if not len(changed) and not gone.any():
+        for changed in (revived, hashes):
+            gone[self._rows(changed)] = True
+        if not len(hashes) and not gone.any():
             return self
-        kept = ~gone & ~np.isin(self.hashes, changed)
+        kept = ~gone
         new = saturating_add(ended_at_ms, remember_ms) >= horizon_ms
         every = np.concatenate([self.hashes[kept], hashes[new]])
         ends = np.concatenate([self.ended_at_ms[kept], ended_at_ms[new]])

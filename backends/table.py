@@ -199,7 +199,7 @@ class Table:
         ended_here = np.flatnonzero(is_last & is_over)
         swept_ends = self.run.lives.take(swept).ends(policy).deadline_ms
         ended = self.ended.after(
-            touched.hashes[stays],
+            touched.hashes[stays[~walk.is_old[stays]]],
             np.concatenate([touched.hashes[ended_here], self.run.hashes[swept]]),
             np.concatenate([walk.ends.deadline_ms[ended_here], swept_ends]),
             policy.remember_for_ms,
