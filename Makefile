@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 CLICKS := build/clicks
+PICTURE := build/state.svg
 
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
@@ -19,7 +20,7 @@ setup: ## make .venv with the locked dependencies, and find or install Java
 
 run: setup ## run the main job on a generated click stream, afresh (ARGS="--source PATH")
 	@$(BIN)/idlestate generate clicks --out $(CLICKS) # finds a finished folder and leaves it
-	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh $(ARGS)
+	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
 test: check ## lint, types and all tests (ARGS="-k name")
 	@$(WITH_JAVA) $(BIN)/pytest $(ARGS)

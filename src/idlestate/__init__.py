@@ -1,6 +1,6 @@
 """TTL and idle-state retention for PySpark streaming jobs.
 
-    from idlestate import configure, retain, read_state
+    from idlestate import configure, read_state, retain
 
 Names are looked up when they are first used, so that `idlestate.retention` and the other rooms
 that need no Spark do not load it.
@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "FolderSinks": "idlestate.pipeline.sinks",
     "Policy": "idlestate.retention.policy",
     "configure": "idlestate.pipeline.session",
     "read_state": "idlestate.pipeline.read_state",
     "retain": "idlestate.pipeline.retain",
 }
 
-__all__ = ["Policy", "configure", "read_state", "retain"]
+__all__ = ["FolderSinks", "Policy", "configure", "read_state", "retain"]
 
 
 def __getattr__(name: str) -> Any:
