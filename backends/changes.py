@@ -18,6 +18,8 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_LAST_MS = FOREVER_MS // 1000
+"""The last millisecond that a timestamp in microseconds reaches."""
 _REASONS = pa.array([reason.label for reason in Reason])
 _CHANGES = pa.array(["update", "expire"])
 
@@ -107,8 +109,8 @@ def life_columns(spec: TableSpec, run: Run, policy: Policy) -> pa.Table:
 
 
 def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:
-    """Milliseconds as UTC timestamps; `NEVER_MS` and `FOREVER_MS` are null."""
-    mask = (times_ms == NEVER_MS) | (times_ms == FOREVER_MS)
+    """Milliseconds as UTC timestamps; null where a timestamp cannot say it, as `FOREVER_MS`."""
+    mask = (times_ms > _LAST_MS) | (times_ms < -_LAST_MS)
     if not mask.any():
         return pa.array(times_ms * 1000).view(TIMESTAMP)
     return pa.array(np.where(mask, 0, times_ms) * 1000, mask=mask).view(TIMESTAMP)

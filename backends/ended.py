@@ -48,7 +48,8 @@ class Ended:
         if not len(self):
             return hashes[:0]
         at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
-        return at[self.hashes[at] == hashes]
+        found: Ints = at[self.hashes[at] == hashes]
+        return found
 
     def after(
         self, revived: Ints, hashes: Ints, ended_at_ms: Ints, remember_ms: int, horizon_ms: int

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 Field: TypeAlias = npt.NDArray[Any] | pa.Array
 Rows = npt.NDArray[np.int64]
@@ -50,16 +49,12 @@ def from_arrow(array: pa.Array | pa.ChunkedArray, like: pa.DataType | None) -> F
 
 def to_int64(array: pa.Array) -> npt.NDArray[np.int64]:
     """Values of an integer, boolean, date or timestamp array as int64, nulls as 0."""
-    if array.null_count:
-        array = pc.fill_null(array, pa.scalar(0, pa.int64()).cast(array.type))
-    numbers: npt.NDArray[np.int64]
     if pa.types.is_boolean(array.type):
-        numbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
-        return numbers
+        array = array.cast(pa.int8())
     width = array.type.bit_width
     plain = array.view({8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
-    numbers = plain.to_numpy().astype(np.int64, copy=False)
-    return numbers
+    values: npt.NDArray[np.int64] = plain.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    return values
 
 
 def is_valid(array: pa.Array) -> Flags:

@@ -3,6 +3,9 @@
 Spark's function is standard XXH64 with seed 42, chained over the columns: the hash of one is the
 seed of the next, and a null leaves it as it is. Booleans, small integers and dates hash as four
 little-endian bytes, long integers and timestamps (microseconds) as eight.
+
+A chain cannot tell (null, a) from (a, null). So keys of several columns are hashed with one long
+column more, whose bit i says that column i is null (`idlestate.pipeline.key_hash` in the JVM).
 """
 
 from collections.abc import Sequence
@@ -12,20 +15,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from idlestate.backends.fields import to_int64
+from idlestate.backends.fields import is_valid, to_int64
 
 SEED = 42
 
 
 def hash_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-    """64-bit hashes of rows of key columns."""
+    """64-bit hashes of rows of key columns (63 at most)."""
     seeds = [SEED] * len(keys[0])
-    for column in keys:
+    for column in keys if len(keys) == 1 else [*keys, _absences(keys)]:
         seeds = [
             seed if value is None else xxhash.xxh64_intdigest(value, seed)
             for seed, value in zip(seeds, _encoded(column), strict=True)
         ]
     return np.array(seeds, dtype=np.uint64).view(np.int64)
+
+
+def _absences(keys: Sequence[pa.Array]) -> pa.Array:
+    bits = np.zeros(len(keys[0]), dtype=np.int64)
+    for at, column in enumerate(keys):
+        bits |= (~is_valid(column)).astype(np.int64) << at
+    return pa.array(bits)
 
 
 def _encoded(column: pa.Array) -> list[bytes | None]:

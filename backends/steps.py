@@ -51,7 +51,7 @@ class Steps:
     """Per aggregate the accumulator fields of each row."""
 
     @classmethod
-    def from_records(  # noqa: PLR0913 - the parts of a record
+    def from_records(
         cls,
         spec: TableSpec,
         keys: Keys,
@@ -179,7 +179,7 @@ class Steps:
         )
 
 
-def _group(  # noqa: PLR0913 - the parts of a record
+def _group(
     hashes: Ints,
     keys: Keys,
     key_of_row: Ints,

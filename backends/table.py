@@ -15,11 +15,11 @@ import pyarrow as pa
 from idlestate.backends import sketch
 from idlestate.backends.changes import Changes, change_rows, life_columns
 from idlestate.backends.ended import Ended
-from idlestate.backends.fields import take_joined
+from idlestate.backends.fields import take, take_joined
 from idlestate.backends.keys import look_up, take_keys
 from idlestate.backends.run import Run
 from idlestate.backends.steps import Steps, TableSpec
-from idlestate.retention.lives import Accesses, Lives, Walk
+from idlestate.retention.lives import Accesses, Walk
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Reason, is_due, saturating_add
 from idlestate.retention.sequence import walk_sequence
@@ -119,7 +119,7 @@ class Table:
                 self.spec.aggregates, self.run.fields, steps.fields, strict=True
             ):
                 taken = [
-                    take_joined(_at(a, old_rows), b, walk.source)
+                    take_joined(take(a, old_rows), b, walk.source)
                     for a, b in zip(stored, added, strict=True)
                 ]
                 fields.append(aggregate.accumulator.reduce(taken, walk.life_start))
@@ -221,7 +221,3 @@ def _tally(
         comebacks=comebacks,
         expired=(int(counts[0]), int(counts[1]), int(counts[2])),
     )
-
-
-def _at(stored: object, rows: Ints) -> object:
-    return stored[rows] if isinstance(stored, np.ndarray) else stored.take(pa.array(rows))

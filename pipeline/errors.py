@@ -19,7 +19,7 @@ class DamagedStateError(IdlestateError):
 _MARK = "idlestate: "
 
 
-def marked(error: IdlestateError) -> RuntimeError:
+def marked(error: Exception) -> RuntimeError:
     """The error as a task raises it, so that its text can be found in Spark's."""
     return RuntimeError(f"{_MARK}{error} [end]")
 

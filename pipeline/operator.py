@@ -16,6 +16,8 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from idlestate.backends.packet import PacketError
+from idlestate.backends.sums import SumOverflowError
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.run_files import RunFiles
@@ -47,7 +49,8 @@ class ShardOperator(StatefulProcessor):
         self._batch: TaskBatch | None = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the one state."""
+        """Declare the one state. Spark calls this for each partition of each batch."""
+        self._batch = None
         self._handle = handle
         self._value = handle.getValueState(STATE_NAME, STATE_SCHEMA)
 
@@ -89,7 +92,7 @@ class ShardOperator(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         try:
             state, advanced = self._advance(shard, packets, counts, fired=fired)
-        except IdlestateError as error:
+        except (IdlestateError, SumOverflowError, PacketError) as error:
             raise marked(error) from error
         report = ShardReport.of(state, self._task().in_force.policy, self._task().times.batch_id)
         yield output_rows(report, advanced, rejected)
@@ -130,7 +133,6 @@ class ShardOperator(StatefulProcessor):
         return replace(state, timer_ms=timer)
 
     def _task(self) -> TaskBatch:
-        # Spark makes a new processor for each task, which works on one batch.
         if self._batch is None:
             self._batch = open_task_batch(self._spec.uid)
         return self._batch

@@ -6,8 +6,9 @@ packet, an empty one too, so that each batch with data visits every shard.
 """
 
 import datetime
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 import numpy as np
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.packet import encode_packet
 from idlestate.backends.steps import Steps
+from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec
 from idlestate.pipeline.shard_state import RowCounts
 from idlestate.pipeline.shards import shard_bounds
@@ -65,7 +67,7 @@ def pack(
     bounds = shard_bounds(steps.hashes, len(batch.shards))
     packets = [
         encode_packet(steps.slice(int(first), int(stop)))
-        for first, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for first, stop in itertools.pairwise(bounds)
     ]
     blank = [None] * (len(packets) - 1)
     yield pa.RecordBatch.from_arrays(
@@ -86,7 +88,10 @@ def packer(
     """The function for `mapInArrow`; its name lets the listener find the operator in a plan."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from pack(batches, spec, open_batch())
+        try:
+            yield from pack(batches, spec, open_batch())
+        except IdlestateError as error:
+            raise marked(error) from error
 
     run.__name__ = f"{PACKER_NAME}{spec.token}"
     return run

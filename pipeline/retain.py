@@ -14,10 +14,12 @@ from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, Timesta
 from idlestate.backends.aggregates import AggregateError, bind
 from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
+from idlestate.config.instants import parse_instant
 from idlestate.config.loading import Config, load
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.changelog import REJECTED, changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.layout import inputs
 from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec
@@ -50,7 +52,7 @@ def retain(
     order: Sequence[str] = (),
     read_when: str | None = None,
     max_ahead: str = "1h",
-    min_event_time_ms: int = DAY_MS,
+    min_event_time: str = "1970-01-02",
     malformed: str | None = None,
     rejects: bool = False,
     shards: int | None = None,
@@ -75,7 +77,8 @@ def retain(
         order: columns that order records of one key and event time.
         read_when: a boolean column that marks records which only look.
         max_ahead: event times further ahead of the batch's time are set aside.
-        min_event_time_ms: event times before this are set aside; at least a day after 1970.
+        min_event_time: event times before this UTC date (or `2015-09-12T06:30:00Z`) are set
+            aside; nothing before 1970-01-02.
         malformed: a column that is not null where the source could not parse the row.
         rejects: whether late and set-aside rows come out as `reject` rows.
         shards: fixed number of shards of a new checkpoint; four per state partition by default.
@@ -92,7 +95,8 @@ def retain(
     resolved = _resolve(policy, config, uid)
     table = _bind(events.schema, keys, aggregates, tuple(order), uid)
     is_event_time = resolved.time is TimeDomain.EVENT
-    _check(events, uid, time, read_when, malformed, is_event_time, min_event_time_ms, shards)
+    min_event_time_ms = _instant_ms(uid, min_event_time)
+    _check(events, uid, time, read_when, malformed, is_event_time, shards)
     spec = OperatorSpec(
         uid=uid,
         table=table,
@@ -128,6 +132,22 @@ def span_ms(what: str, text: str) -> int:
         raise RefusedError(f"{what}: {error}") from error
 
 
+def _instant_ms(uid: str, text: str) -> int:
+    try:
+        instant_ms = parse_instant(text)
+    except ValueError as error:
+        raise RefusedError(
+            f"operator {uid!r}: min_event_time {text!r} is {error}; write 2015-09-12 or "
+            "2015-09-12T06:30:00Z"
+        ) from error
+    if instant_ms < DAY_MS:
+        raise RefusedError(
+            f"operator {uid!r}: min_event_time {text} is before 1970-01-02; Spark's watermark "
+            "cannot be below 0, so earlier events would count as late without being so"
+        )
+    return instant_ms
+
+
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     uid = spec.uid
     cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid)), CELL_TYPE)
@@ -154,7 +174,7 @@ def _mark(
     names = events.columns if spec.rejects else [name for name, _ in spec.inputs]
     if spec.read_when is not None and spec.read_when not in names:
         names = [*names, spec.read_when]
-    front = [F.xxhash64(*(_col(name) for name in spec.table.key_names)).alias(HASH)]
+    front = [key_hash(spec.table.key_names).alias(HASH)]
     back = [_col(name) for name in dict.fromkeys(names)]
     if not spec.has_time:
         return events.select(*front, *back)
@@ -264,7 +284,6 @@ def _check(
     read_when: str | None,
     malformed: str | None,
     is_event_time: bool,
-    min_event_time_ms: int,
     shards: int | None,
 ) -> None:
     schema = events.schema
@@ -287,11 +306,6 @@ def _check(
             )
     if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):
         raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
-    if min_event_time_ms < DAY_MS:
-        raise RefusedError(
-            f"operator {uid!r}: min_event_time is before 1970-01-02; Spark's watermark cannot be "
-            "below 0, so earlier events would count as late without being so"
-        )
     if shards is not None and shards < 1:
         raise RefusedError(f"operator {uid!r}: shards is {shards}; it must be at least 1")
     plan = events._jdf.queryExecution().analyzed().toString()  # noqa: SLF001

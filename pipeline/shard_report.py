@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 
 from idlestate.metrics.figures import OperatorFigures
 from idlestate.pipeline.shard_state import ShardState
-from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 OBSERVATION = "idlestate:"
 """Prefix of the observation under which an operator's reports stand in Spark's progress."""
@@ -70,11 +70,13 @@ def figures(uid: str, policy: Policy, reports: Iterable[ShardReport]) -> Operato
 
     newest = max((each.batch_id for each in every), default=-1)
     time_ms = max((each.time_ms for each in every), default=0)
+    is_event_time = policy.time is TimeDomain.EVENT
     return OperatorFigures(
         operator=uid,
         batch_id=newest,
         batches=newest + 1,
-        watermark_ms=time_ms or None,
+        batch_time_ms=None if is_event_time else time_ms or None,
+        watermark_ms=time_ms or None if is_event_time else None,
         input_rows=total("input"),
         late_rows=total("late"),
         set_aside_rows={

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import cast
+from typing import Any, cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +55,7 @@ def read_events(spark: SparkSession, source: Source, event_time: str | None) -> 
         reader = spark.readStream.format(source.format).options(**options).schema(schema)
         if source.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
-        events = reader.load(source.path)
+        events = reader.load(_as_stream_path(spark, source.path))
     except AnalysisException as error:
         raise RefusedError(
             f"source {source.path} cannot be read as {source.format}: {first_line(error)}"
@@ -65,6 +65,23 @@ def read_events(spark: SparkSession, source: Source, event_time: str | None) -> 
         if isinstance(events.schema[event_time].dataType, StringType):
             events = events.withColumn(event_time, F.try_to_timestamp(column))
     return Events(events, CORRUPT if CORRUPT in events.columns else None)
+
+
+def _as_stream_path(spark: SparkSession, path: str) -> str:
+    """The path as streams take it: a single file becomes a pattern that fits only itself.
+
+    Spark takes a plain path for the folder of a partitioned table, and a file is none.
+    """
+    parent, slash, name = path.rpartition("/")
+    if any(glob in path for glob in "*?[]{}") or not name:
+        return path
+    jvm = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 - Spark has no public file API
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    system = file.getFileSystem(configuration)
+    if not system.exists(file) or not system.getFileStatus(file).isFile():
+        return path
+    return f"{parent}{slash}[{name[0]}]{name[1:]}"
 
 
 def _options(source: Source) -> dict[str, str]:

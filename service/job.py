@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ class Job:
             order=self.pipeline.order,
             read_when=self.pipeline.read_when,
             max_ahead=f"{self.pipeline.max_ahead_ms}ms",
-            min_event_time_ms=self.pipeline.min_event_time_ms,
+            min_event_time=_instant(self.pipeline.min_event_time_ms),
             malformed=events.malformed,
             rejects=self._sinks.rejects is not None,
             shards=self.pipeline.shards,
@@ -228,6 +229,11 @@ def _follow(query: Any, monitor: Monitor) -> Any:
     except KeyboardInterrupt:
         query.stop()
         raise
+
+
+def _instant(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _absolute(place: str | None) -> Any:

@@ -1,0 +1,17 @@
+"""The key hash as Spark computes it; `idlestate.backends.hashing` gives the same in Python."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+
+def key_hash(names: Sequence[str]) -> Column:
+    """The 64-bit hash of key columns."""
+    columns = [F.col(f"`{name}`") for name in names]
+    if len(columns) == 1:
+        return F.xxhash64(*columns)
+    absent = F.lit(0).cast("long")
+    for at, column in enumerate(columns):
+        absent += F.when(column.isNull(), F.lit(1 << at)).otherwise(F.lit(0)).cast("long")
+    return F.xxhash64(*columns, absent)
