@@ -42,7 +42,10 @@ def pack(
     batches: Iterator[pa.RecordBatch], spec: OperatorSpec, batch: TaskBatch
 ) -> Iterator[pa.RecordBatch]:
     """Pack one task's rows: yields one record batch with a row per shard."""
-    rows = pa.Table.from_batches(list(batches)).combine_chunks()
+    received = list(batches)
+    if not received:
+        return
+    rows = pa.Table.from_batches(received)
     n = rows.num_rows
     hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))

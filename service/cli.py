@@ -229,7 +229,12 @@ def _print_summary(job: Any, finished: Any) -> None:
     from idlestate.service.summary import summary
 
     lines = summary(
-        finished.monitor.figures, finished.growth, job.policy, finished.rows, finished.seconds
+        finished.monitor.figures,
+        finished.growth,
+        job.policy,
+        life_seconds=finished.life_seconds,
+        run_rows=finished.rows,
+        run_seconds=finished.seconds,
     )
     click.echo(f"\n{job.uid}")
     for name, value in lines:

@@ -43,7 +43,8 @@ class Finished:
     growth: GrowthLog
     rows: int
     seconds: float
-    busy_seconds: float
+    life_seconds: float
+    """Seconds that batches took in all runs of the query, as far as they were written down."""
 
 
 class Job:
@@ -86,7 +87,7 @@ class Job:
             RefusedError: a folder is there that does not carry idlestate's marks.
         """
         marks = {
-            self.checkpoint: self.checkpoint / layout_path(self.uid),
+            self.checkpoint: self.checkpoint / "idlestate" / self.uid,
             **{
                 Path(folder): Path(folder) / "_idlestate.json"
                 for folder in (self._sinks.results, self._sinks.expired, self._sinks.rejects)
@@ -171,13 +172,14 @@ class Job:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{trigger_ms} milliseconds")
-        rows, busy = 0, 0.0
+        rows, life_seconds = 0, self._life_seconds()
         began = clock.monotonic_s()
         while True:
             query = writer.start()
             for batch in _follow(query, monitor):
                 rows += batch.rows
-                busy += batch.seconds
+                life_seconds += batch.seconds
+                self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
                 on_batch(batch)
             owed = owed_sweep(self._folder) if trigger_ms is None and self.policy_is_event else None
             if owed is None:
@@ -186,7 +188,7 @@ class Job:
             for name in (f"commits/{owed}", f"commits/.{owed}.crc"):
                 self._folder.remove(name)
         self._take_state(spark, monitor)
-        return Finished(monitor, growth, rows, clock.monotonic_s() - began, busy)
+        return Finished(monitor, growth, rows, clock.monotonic_s() - began, life_seconds)
 
     @property
     def policy_is_event(self) -> bool:
@@ -205,9 +207,18 @@ class Job:
         query_id: str = json.loads(self._folder.read("metadata"))["id"]
         return query_id
 
+    def _life_seconds(self) -> float:
+        name = self._name("time.json")
+        seconds: float = json.loads(self._folder.read(name)) if self._folder.exists(name) else 0.0
+        return seconds
+
+    def _name(self, file: str) -> str:
+        """A file of this operator in the checkpoint."""
+        return f"idlestate/{self.uid}/{file}"
+
     def _claim_source(self) -> None:
         """Refuse another source under a checkpoint that has read one already."""
-        name = f"idlestate/{self.uid}/source.json"
+        name = self._name("source.json")
         path = _absolute(self._source.path)
         if not self._folder.exists(name):
             if newest_batch(self._folder, "offsets") is None:

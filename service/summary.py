@@ -6,7 +6,13 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 
 
 def summary(
-    figures: OperatorFigures, growth: GrowthLog, policy: Policy, run_rows: int, run_seconds: float
+    figures: OperatorFigures,
+    growth: GrowthLog,
+    policy: Policy,
+    *,
+    life_seconds: float,
+    run_rows: int,
+    run_seconds: float,
 ) -> list[tuple[str, str]]:
     """What happened in the query's whole life, as (what, figure) lines."""
     exact = policy.remember_for_ms == FOREVER_MS
@@ -25,7 +31,6 @@ def summary(
     if peak_keys:
         without += f": {seen / peak_keys:,.1f} times the peak"
     share = figures.comebacks / figures.keys_created if figures.keys_created else 0.0
-    rate = run_rows / run_seconds if run_seconds else 0.0
     return [
         ("keys ever seen", f"{about}{seen:,}"),
         ("live now", f"{figures.live_keys:,} keys, {_bytes(figures.state_bytes)}"),
@@ -40,8 +45,13 @@ def summary(
         ("rows", f"{figures.input_rows:,}"),
         ("late rows", f"{figures.late_rows:,}"),
         ("set aside", f"{figures.set_aside_total:,}" + (f" ({aside})" if aside else "")),
-        ("this run", f"{run_rows:,} rows in {run_seconds:,.1f} s, {rate:,.0f} rows/s"),
+        ("time in batches", _pace(figures.input_rows, life_seconds)),
+        ("this run", f"{run_rows:,} rows, {_pace(run_rows, run_seconds)}"),
     ]
+
+
+def _pace(rows: int, seconds: float) -> str:
+    return f"{seconds:,.1f} s, {rows / seconds if seconds else 0.0:,.0f} rows/s"
 
 
 def _bytes(count: float) -> str:
