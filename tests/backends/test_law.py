@@ -53,16 +53,26 @@ def test_table_equals_reference(is_sorted, record_property):
 
 IDLE = Rule(idle_min_ms=30, idle_max_ms=45, remember_ms=FOREVER_MS)
 IDLE_READS = replace(IDLE, update=ON_READ_AND_WRITE)
+TTL, TTL_READS = Rule(ttl_ms=10), Rule(ttl_ms=10, ttl_update=ON_READ_AND_WRITE)
+IDLE_TTL, IDLE_READS_TTL = replace(IDLE, ttl_ms=10), replace(IDLE_READS, ttl_ms=10)
+TIE = Rule(idle_min_ms=5, idle_max_ms=10, ttl_ms=10, max_lifetime_ms=10)
 OFF, LONG = Rule(), Rule(idle_min_ms=100, idle_max_ms=200)
 
 
 def batch(text):
     """Records of one batch: `a100 b120?` is a write of a at 100 and a read of b at 120."""
     words = [(word.rstrip("?"), word.endswith("?")) for word in text.split()]
-    return [Record((word[0],), int(word[1:]), ROW_VALUES[0], read=read) for word, read in words]
+    return [
+        Record((word[0],), int(word[1:]), ROW_VALUES[0], read=read, order=(1,))
+        for word, read in words
+    ]
 
 
-@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize(
+    ("is_sorted", "order"),
+    [(False, ()), (True, ()), (True, ("seq",))],
+    ids=["as given", "sorted", "sorted with an order column"],
+)
 @pytest.mark.parametrize(
     ("rule", "batches", "sweep", "change"),
     [
@@ -91,14 +101,28 @@ def batch(text):
         pytest.param(LONG, ["a100", "a110", "a140"], 155, (1, IDLE), id="shorter windows"),
         pytest.param(LONG, ["a100 a180", "b180"], 210, (1, IDLE), id="new min after an access"),
         pytest.param(IDLE, ["a100 a145 a190"], 235, None, id="comebacks"),
+        pytest.param(TTL, ["a100 a105?"], 109, None, id="sweep one before ttl"),
+        pytest.param(TTL, ["a100 a105?"], 110, None, id="sweep at ttl, read in the batch"),
+        pytest.param(TTL, ["a100 a105?", "b106"], 110, None, id="sweep at ttl, read before"),
+        pytest.param(TTL, ["a100 a105? a110"], None, None, id="write at ttl after a read"),
+        pytest.param(TTL_READS, ["a100 a105?"], 114, None, id="sweep one before ttl of a read"),
+        pytest.param(TTL_READS, ["a100 a105?"], 115, None, id="sweep at ttl of a read"),
+        pytest.param(TTL_READS, ["a100 a105?", "b106"], 114, None, id="ttl of a read, later"),
+        pytest.param(TTL_READS, ["a100 a105? a114 a124"], None, None, id="write within ttl"),
+        pytest.param(IDLE_TTL, ["a100 a105?", "b106"], 110, None, id="ttl before idle"),
+        pytest.param(IDLE_READS_TTL, ["a100 a105?", "b106"], 110, None, id="reads for idle alone"),
+        pytest.param(IDLE_READS_TTL, ["a100 a105? a110"], None, None, id="and in one batch"),
+        pytest.param(TIE, ["a100"], 110, None, id="a tie swept"),
+        pytest.param(TIE, ["a100 a110"], None, None, id="a tie closed by a write"),
+        pytest.param(TIE, ["a100 a109 a110"], 120, None, id="lifetime whatever happens"),
     ],
 )
-def test_table_equals_reference_by_name(rule, batches, sweep, change, is_sorted):
+def test_table_equals_reference_by_name(rule, batches, sweep, change, is_sorted, order):
     """Cases that random ones may miss, each as one run of the law."""
     case = Case(
         key_kind="string",
         aggregates={"n": "count", "first": "first(i64)"},
-        order=(),
+        order=order,
         rule=rule,
         change=change,
         batches=[batch(each) for each in batches],
@@ -228,3 +252,20 @@ def test_a_sum_that_does_not_fit_is_an_error(batches):
 def test_an_average_of_large_integers_is_right():
     assert sum_of([[MOST] * 3], pa.int64(), "avg(x)") == pytest.approx(2.0**63, rel=1e-15)
     assert sum_of([[LEAST] * 5, [LEAST]], pa.int64(), "avg(x)") == -(2.0**63)
+
+
+@pytest.mark.parametrize(
+    ("batches", "total"),
+    [
+        ([[1e16, 1.0, -1e16]], 1.0),
+        ([[1e16], [1.0], [-1e16]], 1.0),
+        ([[1e16, 1.0] * 50, [-1e16] * 50], 50.0),
+        ([[0.1] * 10], 1.0),
+        ([[0.1]] * 10, 1.0),
+        ([[1e300, 1e-300], [-1e300]], 1e-300),
+    ],
+)
+def test_floats_are_added_up_with_compensation(batches, total):
+    assert sum_of(batches, pa.float64()) == pytest.approx(total, rel=1e-12)
+    n = sum(len(batch) for batch in batches)
+    assert sum_of(batches, pa.float64(), "avg(x)") == pytest.approx(total / n, rel=1e-12)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from time import monotonic
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,7 +24,9 @@ NOT_COPIED = shutil.ignore_patterns(
     *("spark-warehouse", "metastore_db", "artifacts"),
 )
 SUITES = ["tests/retention", "tests/backends"]
-LIMIT_S = 300
+LEAST_LIMIT_S = 120
+PATIENCE = 10
+"""A mutant may loop for ever: it gets this many times what the tests take without it."""
 
 
 class Copy:
@@ -38,6 +41,7 @@ class Copy:
             "IDLESTATE_HYPOTHESIS": "ci",
             "IDLESTATE_LAW": "quick",
         }
+        self.limit_s: float | None = None
 
     def imports_itself(self) -> bool:
         """Whether the copy's tests run the copy's source, not that of the project."""
@@ -63,11 +67,11 @@ class Copy:
                 env=self.environment,
                 capture_output=True,
                 text=True,
-                timeout=LIMIT_S,
+                timeout=self.limit_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"nothing ended within {LIMIT_S} s"
+            return f"no end within {self.limit_s:.0f} s"
         if done.returncode == 0:
             return None
         if found := re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE):
@@ -98,9 +102,11 @@ def main(words: list[str]) -> int:
             print("the copy imports another idlestate: is an older one installed?")
             return 1
         print(f"{len(chosen)} mutants; first the source as it is, which must pass", flush=True)
+        began_s = monotonic()
         if failure := copy.first_failure():
             print(f"without any mutation this fails: {failure}")
             return 1
+        copy.limit_s = max(LEAST_LIMIT_S, PATIENCE * (monotonic() - began_s))
         verdicts = []
         for mutation in chosen:
             verdict, why = copy.try_mutation(mutation)
