@@ -1,0 +1,165 @@
+"""Every code block of the README runs here, and every place it points at exists."""
+
+import csv
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+import pyarrow.dataset as ds
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+BIN = Path(sys.executable).parent
+PICTURE = "docs/state.svg"
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+
+
+BLOCKS = [Block(*found) for found in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.M | re.S)]
+PYTHON = [block.text for block in BLOCKS if block.language == "python"]
+YAML = {block.text.split()[1]: block.text for block in BLOCKS if block.language == "yaml"}
+COMMANDS = [
+    shlex.split(line.removeprefix("$ "), comments=True)
+    for block in BLOCKS
+    if block.language == "console"
+    for line in block.text.splitlines()
+]
+MAKE = [command for command in COMMANDS if command[0] == "make"]
+IDLESTATE = [command for command in COMMANDS if command[0] == "idlestate"]
+
+# Session a pauses for longer than its window and ends; b is still there at the end.
+CLICKS = [
+    ("2025-03-03T00:00:00Z", "a", "/home"),
+    ("2025-03-03T00:10:00Z", "a", "/cart"),
+    ("2025-03-03T03:00:00Z", "b", "/home"),
+]
+COLUMNS = ("event_time", "session_id", "page")
+
+
+def at(hour: int, minute: int) -> datetime:
+    return datetime(2025, 3, 3, hour, minute, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the README's examples read."""
+    folder = tmp_path_factory.mktemp("shop")
+    for name, text in YAML.items():
+        # Any free port: another run on this machine may have the usual one.
+        (folder / name).write_text(f"{text}    metrics: {{port: 0}}\n")
+    (folder / "clicks").mkdir()
+    rows = [json.dumps(dict(zip(COLUMNS, click, strict=True))) for click in CLICKS]
+    (folder / "clicks" / "clicks.jsonl").write_text("\n".join(rows))
+    with gzip.open(folder / "more-clicks.csv.gz", "wt") as file:
+        csv.writer(file).writerows([COLUMNS, *CLICKS])
+    return folder
+
+
+def run(command: list[str], folder: Path) -> str:
+    env = os.environ | {"TZ": "UTC"}  # `show` prints local times
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def rows_in(folder: Path) -> list[dict[str, object]]:
+    table = ds.dataset(folder).to_table()
+    return [
+        {name: in_utc(value) for name, value in row.items() if name != "batch_id"}
+        for row in sorted(table.to_pylist(), key=str)
+    ]
+
+
+def in_utc(value: object) -> object:
+    # Spark writes timestamps without a zone.
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
+EXPIRED = {
+    "session_id": "a",
+    "clicks": 2,
+    "last_page": "/cart",
+    "change": "expire",
+    "first_access": at(0, 0),
+    "last_access": at(0, 10),
+    "expired_at": at(0, 45),
+    "reason": "idle",
+}
+
+
+def test_every_block_is_one_that_runs() -> None:
+    assert {block.language for block in BLOCKS} == {"console", "python", "yaml"}
+    assert len(BLOCKS) == README.count("```") // 2
+    assert len(MAKE) + len(IDLESTATE) == len(COMMANDS)
+    for block in BLOCKS:
+        if block.language == "console":
+            assert all(line.startswith("$ ") for line in block.text.splitlines())
+
+
+@pytest.mark.parametrize("command", MAKE, ids=shlex.join)
+def test_make_knows_the_verb(command: list[str]) -> None:
+    """What the verbs do would take minutes and the network; that `make` reads them is quick."""
+    recipe = run(["make", "-n", *command[1:]], ROOT)
+    for argument in command[2:]:
+        assert argument.removeprefix("ARGS=") in recipe
+
+
+@pytest.mark.parametrize("name", YAML)
+def test_configuration_is_good(name: str, shop: Path) -> None:
+    said = run([str(BIN / "idlestate"), "check", name], shop)
+    assert said.startswith(f"{name}: good")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("command", IDLESTATE, ids=shlex.join)
+def test_command_runs(command: list[str], shop: Path) -> None:
+    said = run([str(BIN / "idlestate"), *command[1:]], shop)
+    if command[1] == "run":
+        assert re.search(r"^ +expired +1 lives \(1 idle\)$", said, re.M), said
+        assert rows_in(shop / "out" / "expired") == [EXPIRED]
+    if "--picture" in command:
+        picture = shop / command[command.index("--picture") + 1]
+        assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+@pytest.mark.spark
+def test_python_runs_from_top_to_bottom(shop: Path) -> None:
+    (shop / "job.py").write_text("\n\n".join(PYTHON))
+    said = run([sys.executable, "job.py"], shop)
+
+    changes = rows_in(shop / "job" / "changes")
+    expired = [row for row in changes if row["change"] == "expire"]
+    updates = [row for row in changes if row["change"] == "update"]
+    assert expired == [EXPIRED]
+    assert updates
+    for two in (("two/results", "two/expired"), ("split/update", "split/expire")):
+        assert [rows_in(shop / folder) for folder in two] == [updates, expired]
+    # Only b is open: one click at three, due 45 minutes later.
+    assert re.search(r"^\| +b\| +1\|.*03:45:00\| +idle\|$", said, re.M), said
+    assert not re.search(r"^\| +a\|", said, re.M)
+
+
+def test_own_job_takes_ten_lines() -> None:
+    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 10
+
+
+def test_places_it_points_at_exist() -> None:
+    for place in re.findall(r"\]\(([^)#]+)[^)]*\)", README):
+        assert place.startswith("https://") or (ROOT / place).exists(), place
+
+
+def test_picture_is_a_drawing_that_the_readme_shows() -> None:
+    assert f"]({PICTURE})" in README
+    assert ElementTree.parse(ROOT / PICTURE).getroot().tag.endswith("svg")
