@@ -86,6 +86,8 @@ class Monitor:
             yield Batch(each.batchId, each.numInputRows, seconds, self.figures)
 
     def _show(self) -> None:
+        if not self._reports:
+            return  # nothing but empty batches so far
         now = self.figures
         self._metrics.update(now)
         reached_ms = max(max(r.time_ms, r.highest_ms) for r in self._reports.values())
