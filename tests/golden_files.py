@@ -20,10 +20,6 @@ def golden_dir() -> Path:
     return folder
 
 
-def is_own_copy() -> bool:
-    return golden_dir().resolve() == COPY.resolve()
-
-
 def read_traces(name: str) -> list[dict[str, Any]]:
     """The traces of `<name>.jsonl` or `<name>.jsonl.gz`, or both when both are there.
 

@@ -29,8 +29,8 @@ STAMPS = [datetime(2024, 1, day, 10, 0, 0, us, tzinfo=UTC) for day in (1, 2) for
 DAYS = [date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)]
 TIMESTAMP = pa.timestamp("us", "UTC")
 
-# Key columns and the keys drawn from. Equal hashes must not merge keys: of the last two, a null
-# here and a null there hash alike.
+# Key columns and the keys drawn from. Spark's hash passes over nulls, so that of the last ones
+# two would hash alike.
 KEYS: dict[str, tuple[list[pa.DataType], list[tuple[Any, ...]]]] = {
     "string": ([pa.string()], [("a",), ("",), (None,), ("é\U0001f600",)]),
     "binary": ([pa.binary()], [(b"",), (b"\x00\xff",), (None,)]),

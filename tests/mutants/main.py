@@ -74,7 +74,7 @@ class Copy:
             return f"no end within {self.limit_s:.0f} s"
         if done.returncode == 0:
             return None
-        if found := re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE):
+        if found := re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE):
             return found[1]
         return f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
@@ -96,6 +96,10 @@ class Copy:
 def main(words: list[str]) -> int:
     """Try the mutations whose names contain one of the words; all without words."""
     chosen = [each for each in MUTATIONS if not words or any(word in each.name for word in words)]
+    if not chosen:
+        print(f"no mutation is named like {words}; there are:")
+        print("\n".join(each.name for each in MUTATIONS))
+        return 1
     with tempfile.TemporaryDirectory(prefix="idlestate-mutants-") as folder:
         copy = Copy(Path(folder))
         if not copy.imports_itself():
@@ -107,14 +111,14 @@ def main(words: list[str]) -> int:
             print(f"without any mutation this fails: {failure}")
             return 1
         copy.limit_s = max(LEAST_LIMIT_S, PATIENCE * (monotonic() - began_s))
-        verdicts = []
+        verdicts, width = [], max(len(each.name) for each in chosen)
         for mutation in chosen:
             verdict, why = copy.try_mutation(mutation)
             verdicts.append(verdict)
-            print(f"{verdict:<12}  {mutation.name:<58}  {why}", flush=True)
+            print(f"{verdict:<12}  {mutation.name:<{width}}  {why}", flush=True)
     killed = verdicts.count("killed")
     print(f"{killed} of {len(verdicts)} mutants killed")
-    return 0 if verdicts and killed == len(verdicts) else 1
+    return 0 if killed == len(verdicts) else 1
 
 
 if __name__ == "__main__":
