@@ -70,6 +70,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: list[str], folder: Path) -> str:
     env = os.environ | {"TZ": "UTC"}  # `show` prints local times
+    env.pop("MAKEFLAGS", None)  # a make above this one must not speak for the one below
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
     return done.stdout
