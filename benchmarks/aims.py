@@ -1,0 +1,27 @@
+"""Aims: how many times its peer a contestant should be, and how fast keys should be forgotten."""
+
+from dataclasses import dataclass
+
+from contestants import GROUP_BY, TTL, Contestant
+from jobs import CHURN, NOTHING_DUE
+
+FORGET_MS = 1000
+"""Forgetting half a million keys, their expire rows included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A ratio to a peer on the same input."""
+
+    peer: Contestant
+    times: float
+
+
+AIMS = {
+    ("uniform", NOTHING_DUE): Aim(GROUP_BY, 4.0),
+    ("zipf", NOTHING_DUE): Aim(GROUP_BY, 1.25),
+    ("uniform", CHURN): Aim(GROUP_BY, 2.5),
+    ("zipf", CHURN): Aim(GROUP_BY, 1.0),
+    ("small-uniform", NOTHING_DUE): Aim(TTL, 25.0),
+    ("small-zipf", NOTHING_DUE): Aim(TTL, 12.0),
+}

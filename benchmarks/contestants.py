@@ -1,0 +1,108 @@
+"""The contestants: every query counts events per key and hands the counts to a noop sink."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from idlestate import Policy, retain
+from idlestate.retention.policy import TimeDomain
+from recipes import Windows
+
+UID = "bench"
+COUNTED = StructType([StructField("key", StringType()), StructField("n", LongType())])
+Build = Callable[[DataFrame, Windows], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A query and how it is written."""
+
+    name: str
+    text: str
+    build: Build
+    output_mode: str
+    settings: tuple[tuple[str, str], ...] = ()
+    """What this query needs besides the settings of all."""
+
+
+def group_by(events: DataFrame, windows: Windows) -> DataFrame:
+    """Spark's own aggregation, in the JVM: forgets nothing."""
+    del windows
+    return events.groupBy("key").count()
+
+
+def bare(events: DataFrame, windows: Windows) -> DataFrame:
+    """What moving the rows through a shuffle and Python costs, with no state at all."""
+    del windows
+
+    def identity(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+
+    return events.select("key").repartition("key").mapInArrow(identity, "key string")
+
+
+def retain_event(events: DataFrame, windows: Windows) -> DataFrame:
+    """Idle windows in event time."""
+    policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms)
+    return retain(
+        events, key="key", aggregates={"n": "count"}, uid=UID, time="event_time", policy=policy
+    )
+
+
+def retain_processing(events: DataFrame, windows: Windows) -> DataFrame:
+    """Idle windows in processing time."""
+    policy = Policy(
+        idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, time=TimeDomain.PROCESSING
+    )
+    return retain(events, key="key", aggregates={"n": "count"}, uid=UID, policy=policy)
+
+
+class TtlCount(StatefulProcessor):
+    """A count per key whose state lives for a TTL after its last write."""
+
+    def __init__(self, ttl_ms: int) -> None:
+        self._ttl_ms = ttl_ms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        schema = StructType([StructField("n", LongType())])
+        self._count = handle.getValueState("count", schema, self._ttl_ms)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Row]:
+        counted = sum(1 for _ in rows)
+        before = self._count.get()
+        counted += before[0] if before else 0
+        self._count.update((counted,))
+        yield Row(key=key[0], n=counted)
+
+    def close(self) -> None:
+        pass
+
+
+def state_with_ttl(events: DataFrame, windows: Windows) -> DataFrame:
+    """Spark's stateful operator from Python, row by row, with its own TTL."""
+    return events.groupBy("key").transformWithState(
+        TtlCount(windows.max_ms), COUNTED, "Update", "ProcessingTime"
+    )
+
+
+# An availableNow query with state TTL never ends unless batches without data are off.
+_ENDS = (("spark.sql.streaming.noDataMicroBatches.enabled", "false"),)
+
+GROUP_BY = Contestant("groupBy", "groupBy().count(), RocksDB store", group_by, "update")
+BARE = Contestant("bare", "shuffle + identity mapInArrow", bare, "append")
+RETAIN_EVENT = Contestant("retain-event", "retain, event time", retain_event, "append")
+RETAIN_PROCESSING = Contestant(
+    "retain-processing", "retain, processing time", retain_processing, "append"
+)
+TTL = Contestant("ttl", "transformWithState (Row), TTL", state_with_ttl, "update", _ENDS)
+
+CONTESTANTS = {each.name: each for each in (GROUP_BY, BARE, RETAIN_EVENT, RETAIN_PROCESSING, TTL)}

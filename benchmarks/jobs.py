@@ -1,0 +1,141 @@
+"""Jobs: which contestant runs on which input under which windows, and in which order."""
+
+from dataclasses import dataclass
+
+from contestants import BARE, GROUP_BY, RETAIN_EVENT, RETAIN_PROCESSING, TTL, Contestant
+from inputs import FORGET_CYCLE_MS
+from recipes import Draw, Recipe, Windows, churn, nothing_due
+
+NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
+PROCESSING_CHURN_BATCHES = 3.5
+"""The max of processing-time churn, in batches: sixteen span more than four of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One run of one contestant."""
+
+    suite: str
+    case: str
+    contestant: Contestant
+    recipe: Recipe
+    windows: Windows | None
+    """None: from the measured batches of the same contestant when nothing was due."""
+    warm_up: int
+    """Batches at the start that do not count."""
+    rounds: int
+
+    @property
+    def name(self) -> str:
+        """How it is named on the command line and in reports."""
+        return f"{self.suite}/{self.contestant.name}/{self.case}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How much is run."""
+
+    rows: int
+    batches: int
+    small_rows: int
+    small_batches: int
+    ids: int
+    forget_ids: int
+    forget_cycles: int
+    warm_up: int
+    rounds: int
+
+
+FULL = Scale(
+    rows=500_000,
+    batches=16,
+    small_rows=100_000,
+    small_batches=12,
+    ids=1_000_000,
+    forget_ids=500_000,
+    forget_cycles=6,
+    warm_up=4,
+    rounds=2,
+)
+QUICK = Scale(
+    rows=20_000,
+    batches=5,
+    small_rows=1_000,
+    small_batches=3,
+    ids=40_000,
+    forget_ids=20_000,
+    forget_cycles=2,
+    warm_up=1,
+    rounds=1,
+)
+QUICK_NAMES = (
+    "uniform/groupBy",
+    "uniform/bare",
+    "uniform/retain",
+    "small-uniform/ttl",
+    "forget/retain-event",
+)
+"""What the quick form runs: every kind of query and every line of the report once."""
+
+
+def all_jobs(scale: Scale) -> list[Job]:
+    """Every job of one round, peers next to each other."""
+    jobs: list[Job] = []
+    for draw in (Draw.UNIFORM, Draw.ZIPF):
+        recipe = Recipe(draw=draw, rows=scale.rows, batches=scale.batches, ids=scale.ids)
+        plan = [
+            (GROUP_BY, NOTHING_DUE, nothing_due(recipe)),
+            (RETAIN_EVENT, NOTHING_DUE, nothing_due(recipe)),
+            (RETAIN_PROCESSING, NOTHING_DUE, nothing_due(recipe)),
+            (BARE, NOTHING_DUE, nothing_due(recipe)),
+            (RETAIN_EVENT, CHURN, churn(recipe)),
+            (RETAIN_PROCESSING, CHURN, None),
+        ]
+        jobs += _jobs(draw.value, plan, recipe, scale.warm_up, scale.rounds)
+    for draw in (Draw.UNIFORM, Draw.ZIPF):
+        recipe = Recipe(
+            draw=draw, rows=scale.small_rows, batches=scale.small_batches, ids=scale.ids
+        )
+        plan = [
+            (contestant, NOTHING_DUE, nothing_due(recipe))
+            for contestant in (RETAIN_EVENT, TTL, RETAIN_PROCESSING)
+        ]
+        jobs += _jobs(f"small-{draw}", plan, recipe, scale.warm_up, 1)
+    return jobs + _forget_jobs(scale)
+
+
+def _jobs(
+    suite: str,
+    plan: list[tuple[Contestant, str, Windows | None]],
+    recipe: Recipe,
+    warm_up: int,
+    rounds: int,
+) -> list[Job]:
+    return [
+        Job(
+            suite=suite,
+            case=case,
+            contestant=contestant,
+            recipe=recipe,
+            windows=windows,
+            warm_up=warm_up,
+            rounds=rounds,
+        )
+        for contestant, case, windows in plan
+    ]
+
+
+def _forget_jobs(scale: Scale) -> list[Job]:
+    many = Recipe(
+        draw=Draw.FORGET, rows=scale.forget_ids, batches=scale.forget_cycles, ids=scale.forget_ids
+    )
+    # Row by row a batch takes so long that one cycle has to do.
+    one = Recipe(draw=Draw.FORGET, rows=scale.forget_ids, batches=1, ids=scale.forget_ids)
+    event = Windows(min_ms=FORGET_CYCLE_MS // 8, max_ms=FORGET_CYCLE_MS // 6)
+    # In processing time whatever a batch leaves behind is due in the next.
+    at_once = Windows(min_ms=2, max_ms=2)
+    return [
+        *_jobs(FORGET, [(RETAIN_EVENT, FORGET, event)], many, 0, 1),
+        *_jobs(FORGET, [(RETAIN_PROCESSING, FORGET, at_once)], many, 0, 1),
+        *_jobs(FORGET, [(TTL, FORGET, at_once)], one, 0, 1),
+    ]

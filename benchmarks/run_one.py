@@ -1,0 +1,91 @@
+"""One run in a process of its own: `run_one.py JOB_FILE RESULT_FILE`.
+
+Starts a session, runs one query over one input to its end, and writes what Spark's progress and
+the checkpoint say of it as JSON. The caller measures this process's memory from outside.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from contestants import CONTESTANTS, UID
+from recipes import Windows
+from session import read_events, start_session
+from written import written_per_batch
+
+
+def main(job_file: str, result_file: str) -> None:
+    """Run the job and write its result."""
+    started = time.perf_counter()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    job = json.loads(Path(job_file).read_text())
+    contestant = CONTESTANTS[job["contestant"]]
+    scratch = Path(job["scratch"])
+    spark = start_session(scratch)
+    for name, value in contestant.settings:
+        spark.conf.set(name, value)
+    rows = contestant.build(read_events(spark, Path(job["input"])), Windows(**job["windows"]))
+    # Every row that reaches the sink is counted, so none can be left out unseen.
+    counts = [F.count(F.lit(1)).alias("rows")]
+    if "change" in rows.columns:
+        counts.append(F.count_if(F.col("change") == "expire").alias("expired"))
+    checkpoint = scratch / "checkpoint"
+    query = (
+        rows.observe("sink", *counts)
+        .writeStream.format("noop")
+        .outputMode(contestant.output_mode)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = [json.loads(each.json) for each in query.recentProgress]
+    written = written_per_batch(checkpoint)
+    result = {
+        "contestant": contestant.name,
+        "session_ms": round((time.perf_counter() - started) * 1000),
+        "batches": [_batch(each, written) for each in progress],
+        "state": progress[-1]["stateOperators"],
+        "shards": _shards(progress),
+    }
+    Path(result_file).write_text(json.dumps(result))
+    spark.stop()
+
+
+def _batch(progress: dict[str, Any], written: dict[int, int]) -> dict[str, Any]:
+    operators = progress["stateOperators"]
+    seen = progress.get("observedMetrics", {}).get("sink", {})
+    return {
+        "batch_id": progress["batchId"],
+        "began": progress["timestamp"],
+        "rows": progress["numInputRows"],
+        "ms": progress["durationMs"]["triggerExecution"],
+        "parts_ms": progress["durationMs"],
+        "update_ms": sum(each["allUpdatesTimeMs"] for each in operators),
+        "timer_ms": sum(
+            each["customMetrics"].get("timerProcessingTimeMs", 0) for each in operators
+        ),
+        "commit_ms": sum(each["commitTimeMs"] for each in operators),
+        "state_rows": sum(each["numRowsTotal"] for each in operators),
+        "sink_rows": seen.get("rows", 0),
+        "expire_rows": seen.get("expired", 0),
+        "written_bytes": written.get(progress["batchId"], 0),
+    }
+
+
+def _shards(progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The newest report of each shard of retain."""
+    found: dict[int, dict[str, Any]] = {}
+    for each in progress:
+        for report in each.get("observedMetrics", {}).get(f"idlestate:{UID}", {}).get("shards", []):
+            found[report["shard"]] = report
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

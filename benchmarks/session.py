@@ -1,0 +1,39 @@
+"""The Spark session that every contestant gets, and nothing in it that favours one."""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate import configure
+from inputs import FILES_PER_BATCH
+
+CORES = 2
+HEAP = "4g"
+
+
+def start_session(scratch: Path) -> SparkSession:
+    """A new session with the settings that idlestate recommends for all."""
+    spark = (
+        SparkSession.builder.master(f"local[{CORES}]")
+        .appName("idlestate-bench")
+        .config("spark.driver.memory", HEAP)
+        .config("spark.sql.shuffle.partitions", str(CORES))
+        .config("spark.local.dir", str(scratch / "local"))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return configure(spark)
+
+
+def read_events(spark: SparkSession, folder: Path) -> DataFrame:
+    """The input as a stream, one batch of it per micro-batch."""
+    return (
+        spark.readStream.schema("key string, event_time timestamp")
+        .option("maxFilesPerTrigger", FILES_PER_BATCH)
+        .parquet(str(folder / "events"))
+    )

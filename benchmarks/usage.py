@@ -1,0 +1,84 @@
+"""Memory and processor time of a process and everything below it, read from /proc.
+
+Where there is no /proc nothing is seen and the figures stay 0.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+_PROC = Path("/proc")
+_TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Seen(NamedTuple):
+    """One process at one moment."""
+
+    is_jvm: bool
+    resident_bytes: int
+    processor_ms: float
+    """Its own and that of its children that ended."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """Highest resident memory seen (bytes), and processor time as it went by."""
+
+    total: int = 0
+    jvm: int = 0
+    python: int = 0
+    """Pages that processes share count in each."""
+    samples: list[tuple[float, float, float]] = field(default_factory=list)
+    """Unix time in seconds; processor milliseconds of JVM and Python so far."""
+
+    def sample(self, root: int) -> None:
+        """Look at a process and everything below it."""
+        seen = list(_tree(root))
+        jvm = sum(each.resident_bytes for each in seen if each.is_jvm)
+        python = sum(each.resident_bytes for each in seen if not each.is_jvm)
+        self.total = max(self.total, jvm + python)
+        self.jvm = max(self.jvm, jvm)
+        self.python = max(self.python, python)
+        self.samples.append(
+            (
+                time.time(),
+                sum(each.processor_ms for each in seen if each.is_jvm),
+                sum(each.processor_ms for each in seen if not each.is_jvm),
+            )
+        )
+
+    def processor_ms(self, first_s: float, stop_s: float) -> tuple[float, float]:
+        """Processor milliseconds of JVM and Python between two Unix times."""
+        at, jvm, python = np.array(self.samples).T
+        moments = [first_s, stop_s]
+        jvm_ms = np.diff(np.interp(moments, at, jvm))
+        python_ms = np.diff(np.interp(moments, at, python))
+        return float(jvm_ms[0]), float(python_ms[0])
+
+
+def _tree(root: int) -> Iterator[Seen]:
+    children: dict[int, list[int]] = {}
+    found: dict[int, Seen] = {}
+    for entry in _PROC.glob("[0-9]*"):
+        try:
+            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue  # it ended meanwhile
+        # Fields of proc(5) from the third on: state, parent, ...
+        fields = rest.split()
+        pid = int(entry.name)
+        children.setdefault(int(fields[1]), []).append(pid)
+        ticks = sum(map(int, fields[11:15]))
+        found[pid] = Seen(name == "java", int(fields[21]) * _PAGE, ticks * _TICK_MS)
+    left = [root]
+    while left:
+        pid = left.pop()
+        left += children.get(pid, [])
+        if pid in found:
+            yield found[pid]

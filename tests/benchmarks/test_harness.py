@@ -1,0 +1,208 @@
+"""The benchmarks measure what they say, and each kind of run works."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports a file of the benchmarks as `python benchmarks/main.py` does."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module
+
+
+@pytest.fixture
+def small(bench: Callable[[str], ModuleType]) -> Callable[[str], Any]:
+    """The recipe of the full runs, a hundredth of it."""
+    recipes = bench("recipes")
+
+    def make(draw: str) -> Any:
+        return recipes.Recipe(draw=recipes.Draw(draw), rows=5_000, batches=16, ids=10_000)
+
+    return make
+
+
+@pytest.mark.parametrize("draw", ["uniform", "zipf"])
+def test_input_is_the_same_again_and_each_batch_has_its_window(
+    bench: Callable[[str], ModuleType], small: Callable[[str], Any], draw: str
+) -> None:
+    inputs, window_ms = bench("inputs"), bench("recipes").WINDOW_MS
+    once, again = list(inputs.steady(small(draw))), list(inputs.steady(small(draw)))
+    for at, ((ids, times), (same_ids, same_times)) in enumerate(zip(once, again, strict=True)):
+        assert np.array_equal(ids, same_ids)
+        assert np.array_equal(times, same_times)
+        first = inputs.START_MS + at * window_ms
+        assert first <= times.min()
+        assert times.max() < first + window_ms
+
+
+def test_zipf_keys_are_drawn_by_rank(
+    bench: Callable[[str], ModuleType], small: Callable[[str], Any]
+) -> None:
+    ids = np.concatenate([ids for ids, _ in bench("inputs").steady(small("zipf"))])
+    counts = np.bincount(ids)
+    assert counts[0] / counts[1] == pytest.approx(2**1.1, rel=0.1)
+    assert counts[0] / counts[9] == pytest.approx(10**1.1, rel=0.2)
+
+
+@pytest.mark.parametrize("draw", ["uniform", "zipf"])
+def test_churn_is_what_is_asked_for_and_nothing_due_is_nothing(
+    bench: Callable[[str], ModuleType], small: Callable[[str], Any], draw: str, tmp_path: Path
+) -> None:
+    inputs, recipes = bench("inputs"), bench("recipes")
+    recipe = small(draw)
+    folder = inputs.make_input(recipe, tmp_path)
+    windows = recipes.churn(recipe)
+    found = inputs.churn_of(folder, windows)
+    assert found["span_ms"] >= 4 * windows.max_ms
+    assert found["end"] * 5 >= found["keys"]
+    assert found["come_back"] * 20 >= found["keys"]
+    quiet = inputs.churn_of(folder, recipes.nothing_due(recipe))
+    assert quiet["end"] == quiet["come_back"] == 0
+
+
+def test_input_is_made_once(
+    bench: Callable[[str], ModuleType], small: Callable[[str], Any], tmp_path: Path
+) -> None:
+    inputs = bench("inputs")
+    folder = inputs.make_input(small("uniform"), tmp_path)
+    files = sorted((folder / "events").iterdir(), key=lambda path: path.stat().st_mtime)
+    assert [path.name for path in files] == sorted(path.name for path in files)
+    assert len(files) == 16 * inputs.FILES_PER_BATCH
+    made = (folder / "facts.json").stat().st_mtime_ns
+    assert inputs.make_input(small("uniform"), tmp_path) == folder
+    assert (folder / "facts.json").stat().st_mtime_ns == made
+
+
+def test_forgetting_cycles_leave_every_key_due_at_one_batch(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    inputs, recipes = bench("inputs"), bench("recipes")
+    recipe = recipes.Recipe(draw=recipes.Draw.FORGET, rows=100, batches=3, ids=100)
+    assert [len(ids) for ids, _ in inputs.forgetting(recipe)] == [100, 1, 1, 100, 1, 1, 100, 1]
+
+
+def test_ratio_is_to_the_peer_of_the_same_suite_and_told_as_reached_or_missed(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    jobs, results, report = bench("jobs"), bench("results"), bench("report")
+    wanted = {"uniform/groupBy/nothing-due": 2000, "uniform/retain-event/nothing-due": 200}
+    wanted["uniform/retain-processing/nothing-due"] = 1000
+    found = [
+        results.result_of(job, [a_run(job, wanted[job.name])])
+        for job in jobs.all_jobs(jobs.QUICK)
+        if job.name in wanted
+    ]
+    assert [report.ratio(each, found) for each in found] == [1, 10, 2]
+    text = report.write_report(found, {}, "a machine")
+    by_name = {line.split("|")[1].strip(): line for line in text.splitlines() if "|" in line}
+    assert "reached" in by_name["retain, event time"]
+    assert "missed" in by_name["retain, processing time"]
+
+
+def a_run(job: Any, batch_ms: int) -> dict[str, Any]:
+    """A run as `run_one.py` reports it; its warm-up batches are slow and must not count."""
+    batches = [
+        {
+            "batch_id": at,
+            "began": f"2025-03-03T00:00:{at:02d}.000Z",
+            "rows": job.recipe.rows,
+            "ms": batch_ms if at >= job.warm_up else 60_000,
+            "jvm_ms": 1,
+            "python_ms": 1,
+            "expire_rows": 0,
+            "written_bytes": 1,
+            "state_rows": 1,
+        }
+        for at in range(job.recipe.batches)
+    ]
+    memory = {"total": 0, "jvm": 0, "python": 0}
+    return {"batches": batches, "shards": [], "state": [], "memory": memory}
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc on this system")
+def test_usage_sees_memory_and_processor_time_of_a_process(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    usage = bench("usage").Usage()
+    program = "data = bytearray(50_000_000); print(1, flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        usage.sample(child.pid)
+        child.communicate(b"\n")
+    assert usage.total == usage.python > 50_000_000
+    assert usage.jvm == 0
+
+
+def test_files_in_a_checkpoint_are_counted_for_the_batch_that_wrote_them(
+    bench: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    for name, size in {
+        "offsets/3": 10,
+        "commits/3": 20,
+        "idlestate/clicks/runs/0/3-run-abc.arrow": 1000,
+        "idlestate/clicks/layout.json": 7,
+        "state/0/1/4_abc.changelog": 300,
+        "state/0/1/.4_abc.changelog.crc": 4,
+        "state/0/_metadata/v2/0": 5,
+        "metadata": 6,
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+    assert bench("written").written_per_batch(tmp_path) == {0: 5, 3: 1334}
+
+
+def test_micro_benchmark_runs() -> None:
+    done = run("micro.py", "--quick", "--case", "churn")
+    assert "pack, both tasks" in done.stdout
+    assert "shard.py" in done.stdout
+
+
+@pytest.mark.spark
+def test_quick_form_measures_each_kind_of_run(tmp_path: Path) -> None:
+    names = ("uniform/groupBy", "uniform/retain-event/churn", "small-uniform/ttl")
+    only = [word for name in (*names, "forget/retain-event") for word in ("--only", name)]
+    done = run("main.py", "--quick", *only, "--out", str(tmp_path))
+    assert (tmp_path / "report.md").read_text() in done.stdout
+    facts = {each["job"]["name"]: each["runs"][0] for each in json.loads(read(tmp_path))}
+    assert len(facts) == 4
+
+    churned = facts["uniform/retain-event/churn"]
+    expired = sum(shard["expired_idle"] for shard in churned["shards"])
+    assert expired > 0
+    assert sum(batch["expire_rows"] for batch in churned["batches"]) == expired
+    assert sum(shard["late"] for shard in churned["shards"]) == 0
+
+    forgot = facts["forget/retain-event/forget"]["batches"]
+    assert [b["rows"] for b in forgot if b["expire_rows"] >= 20_000] == [1, 0]
+    assert "batch without data" in done.stdout
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / program), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def read(out: Path) -> str:
+    return (out / "results.json").read_text()
