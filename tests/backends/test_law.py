@@ -7,6 +7,7 @@ anything fails.
 import os
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,25 @@ def batch(text):
     ]
 
 
+def named_case(rule, batches, sweeps, *, is_sorted, aggregates, change=None, order=()):
+    return Case(
+        key_kind="string",
+        aggregates=aggregates,
+        order=order,
+        rule=rule,
+        change=change,
+        batches=batches,
+        sweeps=sweeps,
+        reference_sweeps=True,
+        is_sorted=is_sorted,
+        at_batch_time=False,
+        weak_hash=False,
+        parts=1,
+        shards=1,
+        restores=True,
+    )
+
+
 @pytest.mark.parametrize(
     ("is_sorted", "order"),
     [(False, ()), (True, ()), (True, ("seq",))],
@@ -119,21 +139,46 @@ def batch(text):
 )
 def test_table_equals_reference_by_name(rule, batches, sweep, change, is_sorted, order):
     """Cases that random ones may miss, each as one run of the law."""
-    case = Case(
-        key_kind="string",
-        aggregates={"n": "count", "first": "first(i64)"},
-        order=order,
-        rule=rule,
+    case = named_case(
+        rule,
+        [batch(each) for each in batches],
+        [None] * (len(batches) - 1) + [sweep],
         change=change,
-        batches=[batch(each) for each in batches],
-        sweeps=[None] * (len(batches) - 1) + [sweep],
-        reference_sweeps=True,
         is_sorted=is_sorted,
-        at_batch_time=False,
-        weak_hash=False,
-        parts=1,
-        shards=1,
-        restores=True,
+        order=order,
+        aggregates={"n": "count", "first": "first(i64)"},
+    )
+    assert_equal_runs(case, run_reference(case))
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("cuts", [1, 7])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        IDLE,
+        replace(IDLE_READS, ttl_ms=60, ttl_update=ON_READ_AND_WRITE),
+        replace(IDLE, ttl_ms=40, max_lifetime_ms=300),
+    ],
+    ids=["idle", "idle and ttl of reads", "all"],
+)
+def test_table_equals_reference_on_hot_keys(rule, cuts, is_sorted):
+    """Thousands of records, most of one key, over hundreds of windows in one batch."""
+    chance = Random(f"{rule} {cuts} {is_sorted}")
+    t_ms, records = 0, []
+    for _ in range(4000):
+        t_ms += chance.choice([0, 0, 1, 2, 5, 14, 15, 16, 29, 30, 31, 44, 45, 46])
+        own_ms = t_ms if is_sorted else t_ms - chance.choice([0, 0, 0, 3, 50])
+        key = chance.choice(["a", "a", "a", "b", "b", chr(99 + chance.randrange(60))])
+        read = chance.random() < 0.3
+        records.append(Record((key,), own_ms, ROW_VALUES[chance.randrange(24)], read=read))
+    size = -(-len(records) // cuts)
+    case = named_case(
+        rule,
+        [records[at : at + size] for at in range(0, len(records), size)],
+        [None] * (cuts - 1) + [t_ms],
+        is_sorted=is_sorted,
+        aggregates={"n": "count", "s": "sum(i64)", "last": "last(text)", "top": "max_by(f64, i32)"},
     )
     assert_equal_runs(case, run_reference(case))
 
