@@ -4,9 +4,9 @@ Durable here means readable after the process was killed: a file is whole once `
 Files that are replaced are written beside their place first and then moved over it.
 """
 
+import re
 import uuid
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -17,9 +17,9 @@ class Folder:
 
     def __init__(self, url: str) -> None:
         """Open a folder by path or URL; it need not exist yet."""
-        parts = urlsplit(url)
-        if parts.scheme in ("", "file"):
-            local = unquote(parts.path) if parts.scheme else url
+        if url.startswith("file:") or "://" not in url:
+            # As Hadoop reads it: nothing in the path is escaped.
+            local = re.sub(r"^file:(//[^/]*)?", "", url)
             self._files, self._root = fs.LocalFileSystem(), str(Path(local).absolute())
         else:
             self._files, self._root = fs.FileSystem.from_uri(url)

@@ -58,8 +58,7 @@ class Layout:
 
     def spec(self) -> TableSpec:
         """What the table keeps, as it was declared."""
-        data = pa.py_buffer(base64.b64decode(self.schema))
-        types = {field.name: field.type for field in pa.ipc.read_schema(data)}
+        types = {field.name: field.type for field in self._columns()}
         order = tuple((name, types[name]) for name, _ in self.order)
         texts = {name: text for name, text, _ in self.aggregates}
         return TableSpec(
@@ -67,6 +66,13 @@ class Layout:
             bind(texts, types, tuple(name for name, _ in order)),
             order,
         )
+
+    def column_types(self) -> dict[str, str]:
+        """Types by name of the columns that keys, aggregates and order read."""
+        return {field.name: str(field.type) for field in self._columns()}
+
+    def _columns(self) -> pa.Schema:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
 
 
 def inputs(spec: TableSpec) -> dict[str, pa.DataType]:

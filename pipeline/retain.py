@@ -33,7 +33,11 @@ from idlestate.retention.policy import Policy, TimeDomain
 DAY_MS = 86_400_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _EVENT = "__event"
-_OWN_COLUMNS = ("change", "first_access", "last_access", "expired_at", "reason", "batch_id")
+# Columns of the changelog, and then those of `read_state`, beside keys and aggregates.
+_OWN_COLUMNS = (
+    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", REJECTED),
+    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
+)
 _SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
 _UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _log = logging.getLogger("idlestate")
@@ -258,14 +262,9 @@ def _bind(
             f"operator {uid!r}: key column {odd[0]} is of type {types[odd[0]]}; keys are strings, "
             "binaries, integers, booleans, dates or timestamps: cast it first"
         )
-    taken = [name for name in aggregates if name in (*keys, *_OWN_COLUMNS, REJECTED)]
-    if taken:
-        raise RefusedError(
-            f"operator {uid!r}: the aggregate name {taken[0]} is taken by a key or by one of "
-            f"{', '.join(_OWN_COLUMNS)}; choose another"
-        )
     if not aggregates:
         raise RefusedError(f"operator {uid!r}: no aggregates; write for example count: count")
+    _refuse_taken_names((*keys, *aggregates), uid)
     try:
         bound = bind(aggregates, types, order)
     except AggregateError as error:
@@ -275,6 +274,18 @@ def _bind(
         bound,
         tuple((name, types[name]) for name in order),
     )
+
+
+def _refuse_taken_names(names: Sequence[str], uid: str) -> None:
+    taken = set(_OWN_COLUMNS)
+    for name in names:
+        # To Spark SQL names that differ in case alone are the same.
+        if name.lower() in taken:
+            raise RefusedError(
+                f"operator {uid!r}: the name {name} stands twice among keys, aggregates and the "
+                f"columns that are added to them ({', '.join(_OWN_COLUMNS)}); choose another"
+            )
+        taken.add(name.lower())
 
 
 def _check(
