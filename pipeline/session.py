@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.pipeline.errors import IdlestateError, RefusedError
 from idlestate.pipeline.folder import Folder
@@ -34,7 +35,7 @@ REQUIRED_SETTINGS = {
 
 RECOMMENDED_SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "256m",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
 }
 """Settings that make the way between Spark and Python fast; results do not depend on them."""
 
@@ -58,7 +59,7 @@ def check_session(spark: SparkSession) -> None:
     wrong = [
         f'spark.conf.set("{name}", "{value}")'
         for name, value in REQUIRED_SETTINGS.items()
-        if spark.conf.get(name, "") != value
+        if spark.conf.get(name, None) != value  # None: an int's default cannot be ""
     ]
     if wrong:
         lines = "\n    ".join(wrong)
@@ -87,18 +88,32 @@ def register(spark: SparkSession, spec: OperatorSpec) -> None:
     _listeners[key].operators[spec.token] = spec
 
 
+def check_started(spark: SparkSession, query: StreamingQuery) -> None:
+    """Raise what was refused when a query started, if it was; without data no task says so.
+
+    Raises:
+        RefusedError: as the query's first task raises it.
+    """
+    listener = _listeners.get(str(spark._jsparkSession.hashCode()))  # noqa: SLF001
+    refusal = listener.refusals.get(str(query.runId)) if listener else None
+    if refusal:
+        raise RefusedError(refusal)
+
+
 class _StartListener(StreamingQueryListener):
     """Prepares checkpoints of starting queries."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self.operators: dict[str, OperatorSpec] = {}
+        self.refusals: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         query = self._spark._jsparkSession.streams().get(str(event.id))  # noqa: SLF001
         execution = query.streamingQuery()
         found = re.findall(rf"{PACKER_NAME}(\w+)\(", execution.logicalPlan().toString())
-        specs = [self.operators[token] for token in dict.fromkeys(found) if token in self.operators]
+        # One for each time it stands in the plan: a DataFrame used twice is computed twice.
+        specs = [self.operators[token] for token in found if token in self.operators]
         if not specs:
             return
         refusal = ""
@@ -109,6 +124,8 @@ class _StartListener(StreamingQueryListener):
             refusal = str(error)
         except Exception as error:  # noqa: BLE001 - raised again by the first task
             refusal = f"checkpoint {root} cannot be prepared: {error}"
+        if refusal:
+            self.refusals[str(event.runId)] = refusal
         context = self._spark.sparkContext
         context.setLocalProperty(CHECKPOINT_PROPERTY, root)
         context.setLocalProperty(REFUSAL_PROPERTY, refusal)
@@ -125,10 +142,12 @@ class _StartListener(StreamingQueryListener):
 
 def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
     uids = [spec.uid for spec in specs]
-    if len(set(uids)) < len(uids):
+    twice = sorted({uid for uid in uids if uids.count(uid) > 1})
+    if twice:
         raise RefusedError(
-            f"two operators of one query have the same uid ({', '.join(uids)}); "
-            "give each retain() a uid of its own"
+            f"operator {twice[0]!r} stands {uids.count(twice[0])} times in one query, and each "
+            "would remove the other's state: use the result of retain() once (to split it, write "
+            "it with FolderSinks or in foreachBatch), and give each retain() a uid of its own"
         )
     settings = execution.sparkSession().sessionState().conf()
     for spec in specs:
