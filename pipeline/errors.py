@@ -1,5 +1,7 @@
 """Errors of the pipeline, split by what the operator does about them."""
 
+import re
+
 
 class IdlestateError(Exception):
     """Something the operator can put right; its text says where and how.
@@ -17,6 +19,8 @@ class DamagedStateError(IdlestateError):
 
 
 _MARK = "idlestate: "
+_LABEL = re.compile(r"^\[[A-Z0-9_.]+\] ")
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 def marked(error: Exception) -> RuntimeError:
@@ -29,3 +33,8 @@ def plain_message(text: str) -> str | None:
     _, mark, rest = text.partition(_MARK)
     message, end, _ = rest.partition(" [end]")
     return message if mark and end else None
+
+
+def spark_says(text: str) -> str:
+    """The first line of a Spark error without its labels; plan and stack come after it."""
+    return _SQLSTATE.sub("", _LABEL.sub("", text.strip().splitlines()[0])).strip()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
@@ -81,6 +82,7 @@ class FolderSinks:
 
 
 def _claim(files: "_Files", query_id: str | None) -> None:
+    files.make()
     owner = files.read(_MARK)
     if owner is None:
         strangers = [name for name in files.names() if not name.startswith((".", "_"))]
@@ -129,12 +131,27 @@ class _Files:
             stream.close()
         return text
 
+    def make(self) -> None:
+        """Make the folder, unless it is there.
+
+        Raises:
+            RefusedError: it cannot be.
+        """
+        try:
+            self._system.mkdirs(self._root)
+        except Py4JJavaError as error:
+            reason = error.java_exception.getMessage()
+            raise RefusedError(f"sink folder {self.folder} cannot be made: {reason}") from error
+
     def write(self, name: str, text: str) -> None:
-        stream = self._system.create(self.path(name), True)  # noqa: FBT003 - overwrite; Java knows no names
+        """A file that is there whole or not at all, also when the process is killed."""
+        draft = self.path(f"{name}.draft")
+        stream = self._system.create(draft, True)  # noqa: FBT003 - overwrite; Java knows no names
         try:
             stream.write(text.encode())
         finally:
             stream.close()
+        self._system.rename(draft, self.path(name))
 
     def remove(self, name: str) -> None:
         self._system.delete(self.path(name), True)  # noqa: FBT003 - with all that is in it

@@ -1,7 +1,7 @@
 """Sources of `idlestate run`: folders, files and patterns of parquet, JSON lines or CSV."""
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException
@@ -10,11 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from idlestate.config.models import Source
-from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.errors import RefusedError, spark_says
 
 CORRUPT = "_corrupt_record"
 """The column in which Spark keeps the text of a row it could not parse."""
 
+_GLOBS = "*?[]{}"
 _FORMATS = {
     ".parquet": "parquet",
     ".json": "json",
@@ -40,11 +41,27 @@ def elsewhere(source: Source, path: str) -> Source:
     return changed if changed.format == source.format else changed.model_copy(update={"ddl": None})
 
 
+def check_there(source: Source) -> None:
+    """Refuse a local path at which nothing is; patterns and other file systems are left to Spark.
+
+    Raises:
+        RefusedError: with the path.
+    """
+    path = source.path
+    if "://" in path or path.startswith("file:") or any(glob in path for glob in _GLOBS):
+        return
+    if not Path(path).exists():
+        raise RefusedError(
+            f"source {path} is not there (relative paths count from {Path.cwd()}); name a folder, "
+            "file or pattern that is, in the configuration or as --source PATH"
+        )
+
+
 def read_events(spark: SparkSession, source: Source, event_time: str | None) -> Events:
     """A stream over the source's files, oldest first.
 
     Columns come from the file's `schema`, else from the files themselves; an event time written
-    as text is parsed, and what does not parse is null.
+    as text is parsed, and a row whose text is no time is malformed.
 
     Raises:
         RefusedError: nothing is there, or it is not of that format.
@@ -57,14 +74,27 @@ def read_events(spark: SparkSession, source: Source, event_time: str | None) -> 
             reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
         events = reader.load(_as_stream_path(spark, source.path))
     except AnalysisException as error:
+        if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
+            raise RefusedError(
+                f"source {source.path} holds no {source.format} files to take the columns from; "
+                "put some there, or write `schema:` in the configuration"
+            ) from error
         raise RefusedError(
-            f"source {source.path} cannot be read as {source.format}: {first_line(error)}"
+            f"source {source.path} cannot be read as {source.format}: {spark_says(str(error))}"
         ) from error
-    if event_time is not None and event_time in events.columns:
-        column = F.col(f"`{event_time}`")
-        if isinstance(events.schema[event_time].dataType, StringType):
-            events = events.withColumn(event_time, F.try_to_timestamp(column))
+    texts = [field.name for field in events.schema if isinstance(field.dataType, StringType)]
+    if event_time in texts:
+        events = _parsed(events, event_time, source.timestamp_format)
     return Events(events, CORRUPT if CORRUPT in events.columns else None)
+
+
+def _parsed(events: DataFrame, event_time: str, pattern: str | None) -> DataFrame:
+    """Times written as text as timestamps; a text that is no time makes its row malformed."""
+    text = F.col(f"`{event_time}`")
+    moment = F.try_to_timestamp(text, None if pattern is None else F.lit(pattern))
+    unparsed = F.when(text.isNotNull() & moment.isNull(), text)
+    known = [F.col(CORRUPT)] if CORRUPT in events.columns else []
+    return events.withColumns({CORRUPT: F.coalesce(*known, unparsed), event_time: moment})
 
 
 def _as_stream_path(spark: SparkSession, path: str) -> str:
@@ -73,7 +103,7 @@ def _as_stream_path(spark: SparkSession, path: str) -> str:
     Spark takes a plain path for the folder of a partitioned table, and a file is none.
     """
     parent, slash, name = path.rpartition("/")
-    if any(glob in path for glob in "*?[]{}") or not name:
+    if any(glob in path for glob in _GLOBS) or not name:
         return path
     jvm = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 - Spark has no public file API
     file = jvm.org.apache.hadoop.fs.Path(path)
@@ -107,8 +137,3 @@ def _schema(spark: SparkSession, source: Source, options: dict[str, str]) -> Str
         return schema
     plain = [field for field in schema.fields if field.name != CORRUPT]
     return StructType([*plain, StructField(CORRUPT, StringType())])
-
-
-def first_line(error: Exception) -> str:
-    """What a Spark error says, without plan and stack."""
-    return str(error).strip().splitlines()[0]

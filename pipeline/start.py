@@ -42,13 +42,8 @@ def prepare_checkpoint(
         _refuse_differences(checkpoint, spec.uid, kept, asked)
         if retain_batches > kept.retain_batches:
             write_layout(checkpoint, spec.uid, replace(kept, retain_batches=retain_batches))
-    elif planned is not None:
-        raise RefusedError(
-            f"checkpoint {checkpoint.url} belongs to another query: it has run batch {planned} "
-            f"without an operator {spec.uid!r} (it holds {checkpoint.names('idlestate') or 'none'}"
-            "); give this query a checkpoint of its own, or the operator its old uid"
-        )
     else:
+        check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
         layout = Layout.of(spec.table, spec.policy.time.value, partitions, shards, retain_batches)
         write_layout(checkpoint, spec.uid, layout)
@@ -56,6 +51,22 @@ def prepare_checkpoint(
     if planned is not None:
         effective_ms = max(now_ms, read_batch_times(checkpoint, planned).time_ms + 1)
     PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
+
+
+def check_owner(checkpoint: Folder, uid: str) -> None:
+    """Refuse a checkpoint in which a query without this operator has run.
+
+    Raises:
+        RefusedError: with the operators it holds.
+    """
+    planned = newest_batch(checkpoint, "offsets")
+    if planned is not None and not checkpoint.exists(layout_path(uid)):
+        held = ", ".join(checkpoint.names("idlestate")) or "none"
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} belongs to another query: it has run batch {planned} "
+            f"without an operator {uid!r} (it holds {held}); give this query a checkpoint of its "
+            "own, or the operator its old uid"
+        )
 
 
 def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layout) -> None:

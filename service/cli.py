@@ -1,6 +1,7 @@
 """The command line: `idlestate run`, `check`, `generate`, `schema`."""
 
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,6 +92,10 @@ def run(
         _fail(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
     except KeyboardInterrupt:
         _fail("interrupted; the same command goes on from the last committed batch", 130)
+    except Exception as error:  # noqa: BLE001 - a person gets a line, the log the rest
+        with job.log.open("a") as log:
+            traceback.print_exc(file=log)
+        _fail(f"unexpected {type(error).__name__}: {error} (all of it is in {job.log})")
     _print_summary(job, finished)
     if picture is not None:
         from idlestate.metrics.picture import draw_growth
@@ -177,21 +182,21 @@ def _choose(config: Config, uid: str | None, file: Path) -> str:
 def _run_live(job: Any) -> Any:
     """Run with a live table on a terminal, a line per batch elsewhere."""
     console = Console(stderr=True)
-    console.print(f"pipeline {job.uid}; Spark's own messages go to {job.log}")
+    _say(console, f"pipeline {job.uid}; Spark's own messages go to {job.log}")
     if not console.is_terminal:
-        return job.run(
-            _say_where(console), lambda batch: console.print(_line(batch), soft_wrap=True)
-        )
+        return job.run(_say_where(console), lambda batch: _say(console, _line(batch)))
     with Live(console=console, refresh_per_second=4) as live:
         finished = job.run(_say_where(console), lambda batch: live.update(_table(batch)))
     return finished
 
 
-def _say_where(console: Console) -> Callable[[str], None]:
-    def say(url: str) -> None:
-        console.print(f"metrics at {url} while it runs; Spark is starting")
+def _say(console: Console, text: str) -> None:
+    """Print a line as it is: nothing in a path is markup, and no path is cut in two."""
+    console.print(text, soft_wrap=True, markup=False)
 
-    return say
+
+def _say_where(console: Console) -> Callable[[str], None]:
+    return lambda url: _say(console, f"metrics at {url} while it runs; Spark is starting")
 
 
 def _fields(batch: Any) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -20,14 +21,17 @@ from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.batch_log import newest_batch, owed_sweep
-from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_message
+from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
+from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sinks import FolderSinks
-from idlestate.pipeline.sources import elsewhere, first_line, read_events
+from idlestate.pipeline.sources import check_there, elsewhere, read_events
+from idlestate.pipeline.start import check_owner
 from idlestate.service.monitor import Batch, Monitor
+from idlestate.service.plain_errors import plain_error
 from idlestate.service.spark import start_spark
 from idlestate.timers.clock import SystemClock
 
@@ -95,7 +99,9 @@ class Job:
             },
         }
         for folder, mark in marks.items():
-            if folder.exists() and any(folder.iterdir()) and not mark.exists():
+            if folder.is_file() or (
+                folder.exists() and any(folder.iterdir()) and not mark.exists()
+            ):
                 raise RefusedError(
                     f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
                     "--afresh does not remove it; remove it yourself or name another folder"
@@ -113,6 +119,7 @@ class Job:
         Raises:
             RefusedError, DamagedStateError: what is wrong, where, and what to change.
         """
+        self._check_places()
         clock = SystemClock()
         registry = CollectorRegistry()
         metrics = PipelineMetrics(registry, [self.uid], version=VERSION)
@@ -126,11 +133,18 @@ class Job:
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 return self._run(spark, metrics, clock, on_batch)
-            except PySparkException as error:
-                raise _plain(error, self.log) from error
+            except (PySparkException, Py4JError) as error:
+                raise plain_error(error, self.log) from error
             finally:
                 with contextlib.suppress(Exception):
                     spark.stop()
+
+    def _check_places(self) -> None:
+        """Refuse what needs no Spark to be seen: a start of Spark takes seconds."""
+        if self.checkpoint.is_file():
+            raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
+        check_owner(self._folder, self.uid)
+        check_there(self._source)
 
     def _run(
         self,
@@ -176,11 +190,15 @@ class Job:
         began = clock.monotonic_s()
         while True:
             query = writer.start()
-            for batch in _follow(query, monitor):
-                rows += batch.rows
-                life_seconds += batch.seconds
-                self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
-                on_batch(batch)
+            try:
+                check_started(spark, query)
+                for batch in _follow(query, monitor):
+                    rows += batch.rows
+                    life_seconds += batch.seconds
+                    self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
+                    on_batch(batch)
+            finally:
+                query.stop()
             owed = owed_sweep(self._folder) if trigger_ms is None and self.policy_is_event else None
             if owed is None:
                 break
@@ -220,9 +238,10 @@ class Job:
         """Refuse another source under a checkpoint that has read one already."""
         name = self._name("source.json")
         path = _absolute(self._source.path)
+        if newest_batch(self._folder, "offsets") is None:
+            self._folder.replace(name, json.dumps({"path": path}).encode())
+            return
         if not self._folder.exists(name):
-            if newest_batch(self._folder, "offsets") is None:
-                self._folder.replace(name, json.dumps({"path": path}).encode())
             return
         before = json.loads(self._folder.read(name))["path"]
         if before != path:
@@ -233,13 +252,9 @@ class Job:
 
 
 def _follow(query: Any, monitor: Monitor) -> Any:
-    try:
-        while not query.awaitTermination(_POLL_S):
-            yield from monitor.take(query.recentProgress)
+    while not query.awaitTermination(_POLL_S):
         yield from monitor.take(query.recentProgress)
-    except KeyboardInterrupt:
-        query.stop()
-        raise
+    yield from monitor.take(query.recentProgress)
 
 
 def _instant(time_ms: int) -> str:
@@ -252,16 +267,3 @@ def _absolute(place: str | None) -> Any:
     if place is None or "://" in place:
         return place
     return os.path.abspath(place)  # noqa: PTH100 - keeps patterns with * as they are
-
-
-def _plain(error: Exception, log: Path) -> IdlestateError:
-    text = str(error)
-    message = plain_message(text)
-    if message is not None:
-        return RefusedError(message)
-    if "No space left on device" in text:
-        return RefusedError(
-            "the disk is full: free some space and run the same command again; nothing is lost, "
-            "the batch that failed runs again"
-        )
-    return RefusedError(f"Spark failed: {first_line(error)} (all of it is in {log})")

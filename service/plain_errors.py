@@ -1,0 +1,45 @@
+"""What went wrong inside Spark, in words for the person at the command line."""
+
+import re
+from pathlib import Path
+
+from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_message, spark_says
+
+_FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
+_CAUSE = re.compile(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", re.MULTILINE)
+_TRACE = "\n\tat "
+
+
+def plain_error(error: Exception, log: Path) -> IdlestateError:
+    """The error that tells a person what to do about an error of Spark or of its JVM.
+
+    Args:
+        error: as PySpark raised it; its text may hold stack traces of both languages.
+        log: where the whole text can be found.
+    """
+    text = str(error)
+    message = plain_message(text)
+    if message is not None:
+        return RefusedError(message)
+    if "No space left on device" in text:
+        return RefusedError(
+            "the disk is full: free some space and run the same command again; nothing is lost, "
+            "the batch that failed runs again"
+        )
+    unread = _FILE.search(text)
+    if unread:
+        reason = " ".join((unread[2] or "").split()) or _innermost(text)
+        return RefusedError(
+            f"{unread[1].removeprefix('file://')} cannot be read: {reason.rstrip('.')}; put a "
+            "whole file of that name in its place and run the same command again, or begin anew "
+            "without it: --afresh"
+        )
+    with log.open("a") as file:
+        file.write(f"{text}\n")
+    return RefusedError(f"Spark failed: {_innermost(text)} (all of it is in {log})")
+
+
+def _innermost(text: str) -> str:
+    """The message of the last cause, which is where things began."""
+    causes = _CAUSE.findall(text.partition("=== Streaming Query ===")[0])
+    return spark_says(causes[-1] if causes else text)

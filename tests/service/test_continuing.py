@@ -1,0 +1,120 @@
+"""One run after another over the same checkpoint; what is served and printed is what is kept."""
+
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from idlestate.config.loading import load
+from idlestate.metrics import names
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.service.job import Job
+from tests.service.command_line import CommandLine, assert_good, event
+from tests.service.rows import last_counts, rows
+
+pytestmark = pytest.mark.spark
+
+MORNING = [event("2025-03-03T10:00:00Z", "ann"), event("2025-03-03T10:01:00Z", "bob"), "{"]
+NOON = [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:01:00Z", "cid")]
+EVENING = [
+    event("2025-03-03T18:00:00Z", "ann"),
+    event("2025-03-03T18:20:00Z", "dot"),
+    event("2025-03-03T12:02:00Z", "eve"),  # not late: the batch before it ended at noon
+]
+NIGHT = [
+    event("2025-03-03T18:22:00Z", "dot"),
+    event("2025-03-03T12:02:00Z", "fay"),
+]  # the 2nd: late
+WHOLE_LIFE = ("keys ever seen", "live now", "peak", "expired", "comebacks", "rows", "set aside")
+
+
+def figures(said) -> dict[str, str]:
+    """What the summary says of the query's whole life."""
+    summary = said.summary()
+    return {name: summary[name] for name in WHOLE_LIFE}
+
+
+def test_a_run_goes_on_where_the_last_one_ended(here: CommandLine):
+    here.add("0.json", MORNING)
+    here.add("1.json", NOON)
+    here.write()
+    first = here.run()
+    assert_good(first)
+    assert figures(first)["rows"] == "5"
+    assert figures(first)["comebacks"].startswith("1 ")
+    assert figures(first)["expired"] == "2 lives (2 idle)"
+    before = rows(here.out / "results"), rows(here.out / "expired")
+
+    nothing_new = here.run()
+    assert_good(nothing_new)
+    assert figures(nothing_new) == figures(first)
+    assert nothing_new.summary()["this run"].startswith("0 rows")
+    assert (rows(here.out / "results"), rows(here.out / "expired")) == before
+
+    here.add("2.json", EVENING)
+    here.add("3.json", NIGHT)
+    more = here.run()
+    assert_good(more)
+    assert figures(more)["rows"] == "10"
+    assert figures(more)["comebacks"].startswith("2 ")
+    assert figures(more)["set aside"] == "1 (1 malformed)"
+    assert more.summary()["late rows"] == "1"
+    assert more.summary()["this run"].startswith("5 rows")
+    assert last_counts(here.out / "results")["dot"] == 2
+
+
+def test_afresh_begins_again(here: CommandLine):
+    here.add("0.json", MORNING)
+    here.write()
+    first = here.run()
+    again = here.run("--afresh")
+    assert_good(again)
+    assert figures(again) == figures(first)
+    assert again.summary()["this run"].startswith("3 rows")
+
+
+def test_what_is_served_is_what_is_kept(here: CommandLine, spark):
+    for number, lines in enumerate((MORNING, NOON, EVENING, NIGHT)):
+        here.add(f"{number}.json", lines)
+    job = Job(load(here.write()), "clicks")
+    urls: list[str] = []
+    scrapes: list[dict[str, float]] = []
+    job.run(urls.append, lambda batch: scrapes.append(scrape(urls[0])))
+    assert len(scrapes) == 5  # four files and the final sweep
+    served = scrapes[-1]
+
+    checkpoint = str(here.checkpoint)
+    shards = read_shards(spark, checkpoint, "clicks", committed_batch(Folder(checkpoint)))
+    live = read_state(spark, checkpoint, "clicks").count()
+    assert live > 0
+    assert served[names.LIVE_KEYS.name] == live
+    assert served[names.STATE_BYTES.name] == sum(one.run.bytes for one in shards if one.run)
+    assert served[names.KEYS_CREATED.name] == sum(one.tally.created for one in shards) > 0
+    assert served[names.COMEBACKS.name] == sum(one.tally.comebacks for one in shards) > 0
+    assert served[names.INPUT_ROWS.name] == sum(one.rows.input for one in shards) == 10
+    assert served[names.LATE_ROWS.name] == sum(one.rows.late for one in shards) == 1
+    assert served[names.WATERMARK.name] * 1000 == max(one.time_ms for one in shards) > 0
+    for at, reason in enumerate(("lifetime", "ttl", "idle")):
+        kept = sum(one.tally.expired[at] for one in shards)
+        assert served[f"{names.KEYS_EXPIRED.name} {reason}"] == kept
+    assert served[f"{names.KEYS_EXPIRED.name} idle"] == len(rows(here.out / "expired")) > 0
+    for reason in names.SET_ASIDE_REASONS:
+        kept = sum(getattr(one.rows, reason) for one in shards)
+        assert served[f"{names.SET_ASIDE_ROWS.name} {reason}"] == kept
+    assert served[f"{names.SET_ASIDE_ROWS.name} malformed"] == 1
+    assert served[f"{names.BATCH_DURATION.name}_count"] == 5
+    # It grew on the way: every batch had its own scrape.
+    assert [each[names.INPUT_ROWS.name] for each in scrapes] == [3, 5, 8, 10, 10]
+
+
+def scrape(url: str) -> dict[str, float]:
+    """Samples by name, with the reason where they have one."""
+    with urlopen(url, timeout=30) as reply:
+        text = reply.read().decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            reason = sample.labels.get("reason")
+            found[f"{sample.name} {reason}" if reason else sample.name] = sample.value
+    return found

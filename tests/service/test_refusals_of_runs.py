@@ -1,0 +1,203 @@
+"""Input, configuration, checkpoint and sinks that do not go together: plain messages that name
+what is wrong and the way out, and no state lost by it."""
+
+import shutil
+
+import pytest
+
+from tests.service.command_line import CommandLine, assert_good, assert_refused, event
+from tests.service.rows import last_counts, rows
+
+pytestmark = pytest.mark.spark
+
+FIRST = [event("2025-03-03T10:00:00Z", "ann", 5), event("2025-03-03T10:01:00Z", "bob", 7)]
+SECOND = [event("2025-03-03T10:10:00Z", "ann", 1)]
+
+
+@pytest.fixture
+def ran(here: CommandLine) -> CommandLine:
+    """A pipeline that has run over one file."""
+    here.add("0.json", FIRST)
+    here.write()
+    assert_good(here.run())
+    return here
+
+
+# ---- columns
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"key": ["usr"]}, ["no column usr", "user string"]),
+        ({"aggregates": {"n": "sum(price)"}}, ["price", "amount"]),
+        ({"event_time": "at"}, ["time names the column at", "event_time"]),
+        ({"order": ["number"]}, ["no column number"]),
+        ({"read_when": "looks"}, ["read_when names the column looks"]),
+        ({"read_when": "amount"}, ["read_when column amount is not boolean"]),
+        ({"aggregates": {"n": "sum(user)"}}, ["sum(user)", "numbers"]),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_columns_that_the_input_has_not(here, changed, words):
+    here.add("0.json", FIRST)
+    here.write(**changed)
+    assert_refused(here.run(), "clicks", *words)
+    assert not (here.checkpoint / "offsets").exists()
+
+
+# ---- input
+
+
+def test_an_empty_folder_whose_columns_are_unknown(here):
+    here.write(source=here.source(format="parquet", schema=None))
+    assert_refused(here.run(), str(here.events), "no parquet files", "schema")
+
+
+def test_an_empty_folder_whose_columns_are_known_is_an_empty_input(here):
+    here.write()
+    said = here.run()
+    assert_good(said)
+    assert said.summary()["rows"] == "0"
+    here.add("0.json", FIRST)
+    said = here.run()
+    assert_good(said)
+    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
+
+
+def test_a_folder_of_empty_files(here):
+    here.add("0.json", [])
+    here.write()
+    said = here.run()
+    assert_good(said)
+    assert said.summary()["rows"] == "0"
+
+
+def test_a_corrupt_parquet_file_that_columns_are_taken_from(here):
+    here.add("0.parquet", ["this is no parquet"])
+    here.write(source=here.source(format="parquet", schema=None))
+    assert_refused(here.run(), "0.parquet", "parquet")
+
+
+def test_a_corrupt_parquet_file_in_a_run(here):
+    here.add("0.parquet", ["this is no parquet"])
+    here.write(source=here.source(format="parquet"))
+    assert_refused(here.run(), "0.parquet", "same command")
+
+
+def test_a_corrupt_gzip_file(here):
+    here.add("0.json", FIRST)
+    here.add("1.json.gz", ["this is not packed"])
+    here.write()
+    assert_refused(here.run(), "1.json.gz", "same command")
+
+
+def test_a_parquet_file_with_other_types_than_the_first(here):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for number, amount in enumerate([1, "one"]):
+        path = here.add(f"{number}.parquet", [])
+        pq.write_table(pa.table({"user": ["ann"], "amount": [amount]}), path)
+    schema = {"event_time": "timestamp", "user": "string", "amount": "bigint"}
+    here.write(source=here.source(format="parquet", schema=schema))
+    assert_refused(here.run(), "1.parquet", "amount")
+
+
+# ---- checkpoint and sinks
+
+
+def test_a_deleted_checkpoint_does_not_write_into_what_its_sinks_hold(ran):
+    before = rows(ran.out / "results")
+    shutil.rmtree(ran.checkpoint)
+    said = ran.run()
+    assert_refused(said, str(ran.out / "results"), "belongs to another query", "--afresh")
+    assert rows(ran.out / "results") == before
+    assert_good(ran.run("--afresh"))
+    assert last_counts(ran.out / "results") == {"ann": 1, "bob": 1}
+
+
+def test_a_sink_folder_with_other_files(here):
+    here.add("0.json", FIRST)
+    here.write()
+    theirs = here.out / "expired"
+    theirs.mkdir(parents=True)
+    (theirs / "thesis.txt").write_text("mine")
+    assert_refused(here.run(), str(theirs), "thesis.txt", "name an empty or new folder")
+    assert (theirs / "thesis.txt").read_text() == "mine"
+
+
+def test_a_sink_folder_that_is_a_file(here):
+    here.add("0.json", FIRST)
+    here.write()
+    here.out.mkdir()
+    (here.out / "results").write_text("mine")
+    assert_refused(here.run(), str(here.out / "results"))
+    assert (here.out / "results").read_text() == "mine"
+
+
+def test_a_sink_folder_below_a_file(here):
+    here.add("0.json", FIRST)
+    here.out.mkdir()
+    (here.out / "note").write_text("mine")
+    here.write(sinks={"results": str(here.out / "note" / "results")})
+    assert_refused(here.run(), str(here.out / "note"))
+
+
+@pytest.mark.parametrize("more", [[], SECOND], ids=["no new rows", "new rows"])
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"aggregates": {"n": "count"}}, ["aggregates was", "total: sum(amount)"]),
+        ({"key": ["user", "amount"]}, ["keys was", "amount"]),
+        ({"shards": 4}, ["shards was 2, is now 4"]),
+    ],
+    ids=["aggregates", "keys", "shards"],
+)
+def test_an_operator_that_is_not_the_checkpoints(ran, changed, words, more):
+    if more:
+        ran.add("1.json", more)
+    before = rows(ran.out / "results")
+    ran.write(**changed)
+    assert_refused(ran.run(), "'clicks'", str(ran.checkpoint), "put it back", *words)
+    assert rows(ran.out / "results") == before
+    # With the change put back it goes on where it was.
+    ran.write()
+    assert_good(ran.run())
+    assert last_counts(ran.out / "results") == {"ann": 2 if more else 1, "bob": 1}
+
+
+def test_another_pipeline_over_the_checkpoint_of_the_first(ran):
+    ran.add("1.json", SECOND)
+    sinks = {"results": str(ran.out / "other")}
+    ran.write(uid="others", sinks=sinks)
+    assert_refused(ran.run(), str(ran.checkpoint), "'others'", "clicks")
+    ran.write()
+    assert_good(ran.run())
+    assert last_counts(ran.out / "results") == {"ann": 2, "bob": 1}
+
+
+def test_another_source_under_an_old_checkpoint(ran):
+    elsewhere = ran.folder / "elsewhere"
+    elsewhere.mkdir()
+    assert_refused(ran.run("--source", str(elsewhere)), str(elsewhere), "--afresh")
+
+
+def test_a_run_file_that_is_gone_is_named(ran):
+    ran.add("1.json", SECOND)
+    lost = next(iter((ran.checkpoint / "idlestate/clicks/runs").glob("*/*.arrow")))
+    kept = lost.read_bytes()
+    lost.unlink()
+    assert_refused(ran.run(), lost.name, "missing", "bring the file back")
+    lost.write_bytes(kept)
+    assert_good(ran.run())
+    assert last_counts(ran.out / "results") == {"ann": 2, "bob": 1}
+
+
+def test_a_run_file_that_is_damaged_is_named(ran):
+    ran.add("1.json", SECOND)
+    hurt = next(iter((ran.checkpoint / "idlestate/clicks/runs").glob("*/*.arrow")))
+    content = bytearray(hurt.read_bytes())
+    content[len(content) // 2] ^= 1
+    hurt.write_bytes(content)
+    assert_refused(ran.run(), hurt.name, "damaged", "bring the file back")
