@@ -80,6 +80,7 @@ def run(
     # Only now: Spark takes a second to import, and a wrong file should be told at once.
     from idlestate.pipeline.errors import IdlestateError
     from idlestate.service.job import Job
+    from idlestate.service.plain_errors import note, plain_error
 
     job = Job(config, chosen, source)
     try:
@@ -89,12 +90,11 @@ def run(
     except IdlestateError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
+        _fail(str(plain_error(error, job.log)))
     except KeyboardInterrupt:
         _fail("interrupted; the same command goes on from the last committed batch", 130)
     except Exception as error:  # noqa: BLE001 - a person gets a line, the log the rest
-        with job.log.open("a") as log:
-            traceback.print_exc(file=log)
+        note(job.log, traceback.format_exc())
         _fail(f"unexpected {type(error).__name__}: {error} (all of it is in {job.log})")
     _print_summary(job, finished)
     if picture is not None:

@@ -1,5 +1,6 @@
 """What went wrong inside Spark, in words for the person at the command line."""
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -7,14 +8,14 @@ from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_messag
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
 _CAUSE = re.compile(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", re.MULTILINE)
-_TRACE = "\n\tat "
 
 
 def plain_error(error: Exception, log: Path) -> IdlestateError:
     """The error that tells a person what to do about an error of Spark or of its JVM.
 
     Args:
-        error: as PySpark raised it; its text may hold stack traces of both languages.
+        error: as PySpark, Arrow or Python raised it; Spark's text may hold stack traces of both
+            languages.
         log: where the whole text can be found.
     """
     text = str(error)
@@ -26,6 +27,8 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
             "the disk is full: free some space and run the same command again; nothing is lost, "
             "the batch that failed runs again"
         )
+    if isinstance(error, OSError):
+        return RefusedError(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
     unread = _FILE.search(text)
     if unread:
         reason = " ".join((unread[2] or "").split()) or _innermost(text)
@@ -34,9 +37,14 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
             "whole file of that name in its place and run the same command again, or begin anew "
             "without it: --afresh"
         )
-    with log.open("a") as file:
-        file.write(f"{text}\n")
+    note(log, text)
     return RefusedError(f"Spark failed: {_innermost(text)} (all of it is in {log})")
+
+
+def note(log: Path, text: str) -> None:
+    """Add to the log, if that is possible: what is told to the person must not hang on it."""
+    with contextlib.suppress(OSError), log.open("a") as file:
+        file.write(f"{text}\n")
 
 
 def _innermost(text: str) -> str:

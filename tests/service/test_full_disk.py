@@ -1,0 +1,87 @@
+"""A disk that is full: a plain message, and the same command goes on when there is space again."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.command_line import CommandLine, assert_good, assert_refused, event
+from tests.service.rows import rows
+
+pytestmark = pytest.mark.spark
+
+DISK_KB = 8 * 1024
+ROOM_KB = (0, 40, 120, 400)
+"""Free space of one try after another: each gets a little further than the one before."""
+HOURS = range(6)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_KB}k", "tmpfs", str(place)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def leave_room(disk: Path, kilobytes: int) -> Path:
+    """Fill the disk but for so much."""
+    ballast = disk / "ballast"
+    ballast.unlink(missing_ok=True)
+    free = os.statvfs(disk)
+    size = free.f_bavail * free.f_frsize - kilobytes * 1024
+    with ballast.open("wb") as file:
+        file.write(bytes(max(size, 0)))
+    return ballast
+
+
+def day(line: CommandLine) -> None:
+    """Every hour the users of that hour, and one who always comes."""
+    for hour in HOURS:
+        users = [*(f"user-{hour}-{n}" for n in range(20)), "always"]
+        time = f"2025-03-03T{10 + hour}:%02d:00Z"
+        line.add(f"{hour}.json", [event(time % n, user) for n, user in enumerate(users)])
+
+
+def outcome(line: CommandLine) -> tuple[list[object], dict[object, int]]:
+    """Every end, and each life's newest update; not in which batch, as two planned one after the
+    other may become one where the disk was full between them."""
+    ends = [(row["user"], row["n"], row["expired_at"]) for row in rows(line.out / "expired")]
+    updates = {(row["user"], row["first_access"]): row["n"] for row in rows(line.out / "results")}
+    return sorted(ends), updates
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "sinks"])
+def test_a_full_disk_loses_nothing(here: CommandLine, disk: Path, what: str):
+    day(here)
+    here.write()
+    assert_good(here.run())
+    expected = outcome(here)
+
+    checkpoint = (disk if what == "checkpoint" else here.folder) / "again" / "checkpoint"
+    here.out = (disk if what == "sinks" else here.folder) / "sinks"
+    sinks = {name: str(here.out / name) for name in ("results", "expired", "rejects")}
+    here.write(checkpoint=str(checkpoint), sinks=sinks)
+    refused = 0
+    for kilobytes in ROOM_KB:
+        ballast = leave_room(disk, kilobytes)
+        said = here.run()
+        if said.code == 0:
+            break
+        refused += 1
+        assert_refused(said, "the disk is full: free some space and run the same command again")
+    assert refused >= 2
+    ballast.unlink()
+    assert_good(here.run())
+    assert outcome(here) == expected
