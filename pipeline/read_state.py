@@ -14,6 +14,7 @@ from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shard_state import ShardState
+from idlestate.pipeline.spark_metadata import operators_with_state, plain_path, put_paths_right
 from idlestate.pipeline.types import spark_schema
 from idlestate.retention.policy import Policy
 
@@ -86,20 +87,23 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
         RefusedError: the session cannot read state.
     """
     check_session(spark)
-    for operator in (name for name in Folder(checkpoint).names("state") if name.isdigit()):
-        rows = (
-            spark.read.format("statestore")
-            .option("path", checkpoint)
-            .option("operatorId", operator)
-            .option("stateVarName", STATE_NAME)
-            .option("batchId", batch_id)
-            .load()
-            .select("value.value")
-            .collect()
-        )
-        states = [ShardState.decode(bytes(row[0])) for row in rows]
-        if states and states[0].uid == uid:
-            return states
+    folder = Folder(checkpoint)
+    put_paths_right(folder)
+    with plain_path(folder) as path:
+        for operator in operators_with_state(folder, STATE_NAME):
+            rows = (
+                spark.read.format("statestore")
+                .option("path", path)
+                .option("operatorId", operator)
+                .option("stateVarName", STATE_NAME)
+                .option("batchId", batch_id)
+                .load()
+                .select("value.value")
+                .collect()
+            )
+            states = [ShardState.decode(bytes(row[0])) for row in rows]
+            if states and states[0].uid == uid:
+                return states
     return []  # so far no batch had a row
 
 

@@ -14,6 +14,7 @@ from idlestate.pipeline.layout import (
 )
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
+from idlestate.pipeline.spark_metadata import put_paths_right
 
 _WAY_OUT = "put it back, or start with a new checkpoint folder (and new sink folders)"
 
@@ -33,6 +34,7 @@ def prepare_checkpoint(
     Raises:
         RefusedError: the checkpoint is another query's, or the operator changed.
     """
+    put_paths_right(checkpoint)
     planned = newest_batch(checkpoint, "offsets")
     if checkpoint.exists(layout_path(spec.uid)):
         kept = read_layout(checkpoint, spec.uid)
@@ -75,6 +77,7 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
         ("keys", _pairs(kept.keys), _pairs(asked.keys)),
         ("aggregates", _pairs(kept.aggregates), _pairs(asked.aggregates)),
         ("order", _pairs(kept.order), _pairs(asked.order)),
+        *_retyped(kept, asked),
         ("shards", str(len(kept.shards)), str(len(asked.shards))),
     ]
     different = [
@@ -87,6 +90,12 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
             f"operator {uid!r} is not the one of checkpoint {checkpoint.url}: "
             f"{'; '.join(different)}; {_WAY_OUT}"
         )
+
+
+def _retyped(kept: Layout, asked: Layout) -> list[tuple[str, str, str]]:
+    """Columns read under both whose types differ: an average stays a double, its parts do not."""
+    was, now = kept.column_types(), asked.column_types()
+    return [(f"column {name}", was[name], now[name]) for name in was if name in now]
 
 
 def _pairs(parts: list[list[str]]) -> str:
