@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.shard_state import ShardState
-from idlestate.pipeline.types import spark_schema
 from tests.compare import ROW_TIMES, STATE_TIMES
 
 Found = dict[str, Any]
@@ -52,12 +53,16 @@ class Feed:
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The input as a stream, a batch of files at a time."""
-        reader = spark.readStream.schema(spark_schema(self.schema))
+        reader = spark.readStream.schema(self.spark_schema)
         return reader.option("maxFilesPerTrigger", self.files_per_batch).parquet(str(self.folder))
 
     def table(self, spark: SparkSession) -> DataFrame:
         """All of it as a batch DataFrame."""
-        return spark.read.schema(spark_schema(self.schema)).parquet(*map(str, self.files))
+        return spark.read.schema(self.spark_schema).parquet(*map(str, self.files))
+
+    @property
+    def spark_schema(self) -> StructType:
+        return from_arrow_schema(self.schema, prefer_timestamp_ntz=True)
 
 
 @dataclass

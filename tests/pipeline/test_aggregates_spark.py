@@ -1,0 +1,160 @@
+"""All aggregates against Spark's own groupBy, on input in which each key has one life."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.types import DataType
+
+from idlestate import Policy, retain
+from tests.pipeline.streams import Feed
+from tests.pipeline.values import NUMBERS, SCHEMA, VALUES, make_rows
+
+HOUR_MS = 3_600_000
+LONG = Policy(idle_min_ms=HOUR_MS, idle_max_ms=2 * HOUR_MS)
+KEY = "k_string"
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    feed = Feed(tmp_path_factory.mktemp("aggregates") / "input", SCHEMA)
+    feed.add(make_rows(400, seed=1))
+    # A key of nulls alone, in every aggregate.
+    blank = dict.fromkeys(SCHEMA.names) | {
+        KEY: "blank",
+        "event_time": make_rows(1, 2)[0]["event_time"],
+    }
+    feed.add([blank] * 3)
+    return feed.table(spark)
+
+
+def aggregates() -> dict[str, tuple[str, Column]]:
+    """Name to the aggregate as users write it and to what Spark's own functions make of it."""
+    moment = F.unix_millis("event_time")
+    found: dict[str, tuple[str, Column]] = {"count": ("count", F.count(F.lit(1)))}
+    for name in VALUES:
+        column = F.col(name)
+        # Struct comparison is field by field, nulls first: the tie rules of the design.
+        timed = F.struct(moment, column.alias("value"))
+        found[f"count_{name}"] = f"count({name})", F.count(column)
+        found[f"min_{name}"] = f"min({name})", F.min(column)
+        found[f"max_{name}"] = f"max({name})", F.max(column)
+        found[f"first_{name}"] = f"first({name})", F.min(timed).getField("value")
+        found[f"last_{name}"] = f"last({name})", F.max(timed).getField("value")
+        by = F.when(F.col("long").isNotNull(), F.struct("long", column.alias("value")))
+        found[f"min_by_{name}"] = f"min_by({name}, long)", F.min(by).getField("value")
+        found[f"max_by_{name}"] = f"max_by({name}, long)", F.max(by).getField("value")
+    for name in VALUES:
+        by = F.when(F.col(name).isNotNull(), F.struct(name, F.col("int").alias("value")))
+        found[f"int_by_{name}"] = f"max_by(int, {name})", F.max(by).getField("value")
+    for name in NUMBERS:
+        found[f"sum_{name}"] = f"sum({name})", F.sum(name)
+        found[f"avg_{name}"] = f"avg({name})", F.avg(name)
+    return found
+
+
+def test_every_aggregate_equals_spark(spark: SparkSession, events: DataFrame) -> None:
+    wanted = aggregates()
+    changes = retain(
+        events,
+        key=KEY,
+        time="event_time",
+        aggregates={name: text for name, (text, _) in wanted.items()},
+        policy=LONG,
+        uid="aggregates",
+    )
+    grouped = events.groupBy(KEY).agg(*(column.alias(name) for name, (_, column) in wanted.items()))
+    found, expected = by_key(changes.toArrow()), by_key(grouped.toArrow())
+    assert found.keys() == expected.keys()
+    assert "blank" in found
+    wrong = [
+        f"{key!r} {wanted[name][0]}: Spark {expected[key][name]!r}, retain {found[key][name]!r}"
+        for key in expected
+        for name in wanted
+        if not same(expected[key][name], found[key][name])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_result_types_are_those_of_spark(events: DataFrame) -> None:
+    wanted = aggregates()
+    changes = retain(
+        events,
+        key=KEY,
+        time="event_time",
+        aggregates={name: text for name, (text, _) in wanted.items()},
+        policy=LONG,
+        uid="types",
+    )
+    grouped = events.groupBy(KEY).agg(*(column.alias(name) for name, (_, column) in wanted.items()))
+    assert types(changes, wanted) == types(grouped, wanted)
+    assert all(field.nullable for field in changes.schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        pytest.param(pa.int64(), [2**62, 2**62], "sum(x)", id="long"),
+        pytest.param(pa.int64(), [-(2**63), -1], "sum(x)", id="long-negative"),
+        pytest.param(pa.decimal128(38, 0), [10**38 - 1, 1], "sum(x)", id="decimal"),
+    ],
+)
+def test_a_sum_that_does_not_fit_is_an_error_as_in_ansi_mode(
+    spark: SparkSession, tmp_path: Path, kind: pa.DataType, values: list[int], text: str
+) -> None:
+    feed = Feed(tmp_path / "input", pa.schema([*SCHEMA, ("x", kind)]))
+    blank = dict.fromkeys(SCHEMA.names)
+    feed.add(
+        [{**blank, "x": value, "event_time": make_rows(1, 3)[0]["event_time"]} for value in values]
+    )
+    frame = feed.table(spark)
+    with pytest.raises(Exception, match=r"OVERFLOW|OUT_OF_RANGE"):
+        frame.groupBy("k_int").agg(F.expr(text)).toArrow()
+    changes = retain(
+        frame, key="k_int", time="event_time", aggregates={"s": text}, policy=LONG, uid="sum"
+    )
+    with pytest.raises(PythonException, match=r"sum\(x\) does not fit"):
+        changes.toArrow()
+
+
+def test_a_sum_may_leave_its_type_on_the_way(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "input", pa.schema([*SCHEMA, ("x", pa.int64())]))
+    blank = dict.fromkeys(SCHEMA.names)
+    at = make_rows(1, 3)[0]["event_time"]
+    feed.add([{**blank, "event_time": at, "x": x} for x in (2**63 - 1, 2**63 - 1, -(2**63))])
+    changes = retain(
+        feed.table(spark),
+        key="k_int",
+        time="event_time",
+        aggregates={"sum": "sum(x)", "avg": "avg(x)"},
+        policy=LONG,
+        uid="sum",
+    )
+    (row,) = changes.collect()
+    assert row["sum"] == 2**63 - 2
+    assert math.isclose(row["avg"], (2**63 - 2) / 3, rel_tol=1e-12)
+
+
+def by_key(table: pa.Table) -> dict[Any, dict[str, Any]]:
+    rows = table.to_pylist()
+    found = {row[KEY]: row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def same(expected: Any, found: Any) -> bool:
+    if isinstance(expected, float) and isinstance(found, float):
+        if math.isnan(expected) or math.isnan(found):
+            return math.isnan(expected) == math.isnan(found)
+        # Spark adds floats up in any order and without compensation.
+        return math.isclose(expected, found, rel_tol=1e-9, abs_tol=1e-6)
+    return type(expected) is type(found) and bool(expected == found)
+
+
+def types(frame: DataFrame, names: dict[str, Any]) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in frame.schema if field.name in names}

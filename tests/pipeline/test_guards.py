@@ -1,0 +1,179 @@
+"""What a started query refuses: checkpoints that are not its own, or not any more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from idlestate import Policy, read_state
+from idlestate.pipeline.errors import RefusedError, plain_message
+from idlestate.pipeline.session import check_started
+from idlestate.retention.policy import TimeDomain
+from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained
+from tests.pipeline.streams import Feed, Sink, run, start, states
+
+WAY_OUT = "put it back, or start with a new checkpoint folder"
+PROCESSING = Policy(
+    idle_min_ms=POLICY.idle_min_ms,
+    idle_max_ms=POLICY.idle_max_ms,
+    remember_ms=POLICY.remember_ms,
+    time=TimeDomain.PROCESSING,
+)
+
+
+class Started:
+    """A query that has run, with a batch of new files for whoever starts it next."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.checkpoint = folder / "checkpoint"
+        schema = pa.schema([*SCHEMA, ("wide", pa.int64()), ("ratio", pa.float64())])
+        self.feed = Feed(folder / "input", schema)
+        self.add(hours(0, 1)[0])
+        run(self.changes(), self.checkpoint)
+
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        self.feed.add([{**row, "wide": row["amount"], "ratio": row["amount"] / 2} for row in rows])
+
+    def changes(self, events: DataFrame | None = None, **changed: Any) -> DataFrame:
+        events = self.feed.stream(self.spark) if events is None else events
+        aggregates = {**AGGREGATES, "mean": "avg(wide)", "by": "max_by(page, ratio)"}
+        return retained(events, **({"aggregates": aggregates} | changed))
+
+    def refusal(
+        self, changes: DataFrame, checkpoint: Path | None = None, *, spark_says: str = ""
+    ) -> str:
+        """What a query is refused with, as its tasks and `check_started` say it.
+
+        Some of it Spark refuses in its own words, before any task runs: `spark_says`.
+        """
+        query = start(changes, checkpoint or self.checkpoint, Sink(), availableNow=True)
+        with pytest.raises(StreamingQueryException) as failed:
+            query.awaitTermination()
+        with pytest.raises(RefusedError) as refused:
+            check_started(self.spark, query)
+        message = str(refused.value)
+        if spark_says:
+            assert spark_says in str(failed.value)
+        else:
+            assert plain_message(str(failed.value)) == message
+        return message
+
+
+@pytest.fixture(scope="module")
+def started(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    """Tests may add batches that are refused; the next one and the last find them again."""
+    query = Started(spark, tmp_path_factory.mktemp("guards"))
+    query.add(hours(1, 1)[0])
+    yield query
+    # None of the refusals has harmed the checkpoint.
+    run(query.changes(), query.checkpoint)
+    found = {row["key"][0]: row["n"] for row in states(spark, query.checkpoint, KEYS)}
+    assert found["a"] == 6
+
+
+CHANGED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "aggregate-text": (
+        {"aggregates": {"n": "count", "total": "max(amount)", "page": "last(page)"}},
+        ["aggregates was", "total: sum(amount)", "is now", "total: max(amount)"],
+    ),
+    "aggregate-added": ({"aggregates": {**AGGREGATES, "m": "min(amount)"}}, ["m: min(amount)"]),
+    "keys": ({"key": ["user", "wide"]}, ["keys was user: string, is now", "wide: int64"]),
+    "order": ({"order": ["amount"]}, ["order was none, is now amount: int32"]),
+    "shards": ({"shards": 3}, ["shards was 8, is now 3"]),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_changed_operator_is_refused_with_the_difference(started: Started, case: str) -> None:
+    changed, parts = CHANGED[case]
+    message = started.refusal(started.changes(**changed))
+    assert message.startswith(f"operator {UID!r} is not the one of checkpoint")
+    assert WAY_OUT in message
+    for part in parts:
+        assert part in message
+
+
+def test_another_time_domain_is_refused(started: Started) -> None:
+    message = started.refusal(
+        started.changes(policy=PROCESSING), spark_says="Cannot change timeMode"
+    )
+    assert "time was event, is now processing" in message
+    assert WAY_OUT in message
+
+
+def test_a_refusal_is_known_without_any_new_data(
+    started: Started, spark: SparkSession, tmp_path: Path
+) -> None:
+    """No task runs that could raise it."""
+    checkpoint = tmp_path / "checkpoint"
+    run(started.changes(), checkpoint)
+    query = start(started.changes(shards=3), checkpoint, Sink(), availableNow=True)
+    query.awaitTermination()
+    with pytest.raises(RefusedError, match="shards was 8, is now 3"):
+        check_started(spark, query)
+
+
+RETYPED = {
+    "key": ("user", "binary", "keys was user: string, is now user: binary"),
+    "result": ("page", "binary", "column page was string, is now binary"),
+    # Neither shows in a result's type: an average stays a double, and what is kept is another.
+    "average": ("wide", "double", "column wide was int64, is now double"),
+    "ordering": ("ratio", "string", "column ratio was double, is now string"),
+}
+
+
+@pytest.mark.parametrize("case", RETYPED)
+def test_a_column_of_another_type_is_refused(started: Started, case: str) -> None:
+    name, kind, difference = RETYPED[case]
+    events = started.feed.stream(started.spark).withColumn(name, F.col(name).cast(kind))
+    message = started.refusal(started.changes(events))
+    assert difference in message
+    assert WAY_OUT in message
+
+
+def test_another_query_s_checkpoint_is_refused(started: Started, spark: SparkSession) -> None:
+    message = started.refusal(started.changes(uid="visits"))
+    assert "belongs to another query: it has run batch" in message
+    assert "without an operator 'visits' (it holds clicks)" in message
+    assert "a checkpoint of its own, or the operator its old uid" in message
+
+
+def test_a_checkpoint_of_a_query_without_idlestate_is_refused(
+    started: Started, spark: SparkSession, tmp_path: Path
+) -> None:
+    plain = started.feed.stream(spark).writeStream.format("noop")
+    plain = plain.option("checkpointLocation", str(tmp_path / "plain"))
+    plain.trigger(availableNow=True).start().awaitTermination()
+    started.add([click("a", 70)])
+    message = started.refusal(
+        started.changes(), tmp_path / "plain", spark_says="MISSING_STATE_DIRECTORY"
+    )
+    assert "belongs to another query" in message
+    assert "it holds none" in message
+
+
+def test_an_operator_that_stands_twice_in_a_query_is_refused(
+    started: Started, tmp_path: Path
+) -> None:
+    """Spark computes it twice, and each would take the other's files for leftovers."""
+    changes = started.changes()
+    both = changes.where("change = 'update'").union(changes.where("change = 'expire'"))
+    message = started.refusal(both, tmp_path / "checkpoint")
+    assert "operator 'clicks' stands 2 times in one query" in message
+    assert "use the result of retain() once" in message
+
+
+def test_state_of_batches_and_operators_that_are_not_there(
+    started: Started, spark: SparkSession
+) -> None:
+    place = str(started.checkpoint)
+    with pytest.raises(RefusedError, match=r"no operator 'visits'; it holds .*clicks"):
+        read_state(spark, place, uid="visits")
+    with pytest.raises(RefusedError, match=r"no committed batch 77 .*the newest is \d"):
+        read_state(spark, place, batch_id=77)

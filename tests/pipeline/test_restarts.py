@@ -1,0 +1,218 @@
+"""Restarts that change something, several operators and queries, and input out of order."""
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from idlestate import Policy
+from idlestate.pipeline.errors import RefusedError
+from tests.compare import assert_rows, assert_states
+from tests.pipeline.clicks import (
+    AGGREGATES,
+    KEYS,
+    MINUTE_MS,
+    POLICY,
+    RULE,
+    SCHEMA,
+    click,
+    hours,
+    record,
+    retained,
+)
+from tests.pipeline.streams import (
+    Feed,
+    Found,
+    Sink,
+    last_rows,
+    plain_rows,
+    run,
+    shards,
+    start,
+    states,
+)
+from tests.reference import Record, Rule
+from tests.reference_pipeline import play
+
+DELAY_MS = 10 * MINUTE_MS
+
+
+def batches_as_run(sink: Sink, batches: list[list[Found]]) -> list[list[Record]]:
+    """The records of every batch that ran; one that gave no update had no data."""
+    left = iter(batches)
+    found = []
+    for number in sorted(sink.batches):
+        has_data = "update" in sink.batches[number].column("change").to_pylist()
+        found.append([record(row) for row in next(left)] if has_data else [])
+    assert not list(left)
+    return found
+
+
+def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Both ways: lives go sooner than the old policy said, or later."""
+    batches = hours(0, 6)
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    rules = [
+        RULE,
+        Rule(idle_min_ms=90 * MINUTE_MS, idle_max_ms=200 * MINUTE_MS, remember_ms=RULE.remember_ms),
+        Rule(idle_min_ms=5 * MINUTE_MS, idle_max_ms=9 * MINUTE_MS, remember_ms=RULE.remember_ms),
+    ]
+    changes_at = {}
+    for at, rule in enumerate(rules):
+        for batch in batches[2 * at : 2 * at + 2]:
+            feed.add(batch)
+        changes_at[len(sink.batches)] = rule
+        policy = Policy(
+            idle_min_ms=rule.idle_min_ms, idle_max_ms=rule.idle_max_ms, remember_ms=rule.remember_ms
+        )
+        run(retained(feed.stream(spark), policy=policy), checkpoint, sink)
+    played = play(
+        batches_as_run(sink, batches), RULE, AGGREGATES, delay_ms=DELAY_MS, rules=changes_at
+    )
+    expected = played.reference
+    assert {row.expired_at - row.last_access for row in expected.expired if row.expired_at} > {
+        9 * MINUTE_MS
+    }
+    assert_rows(expected.last_rows(), last_rows(plain_rows(sink.table, KEYS)), AGGREGATES)
+    assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
+
+
+def test_input_out_of_order_equals_the_batches_as_they_came(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Older records in later batches, and late ones: outside the law, inside the reference."""
+    chance = random.Random(11)
+    batches = [
+        [
+            click(chance.choice("abcd"), 25 * at - chance.choice([0, 3, 9, 15, 40]), amount=at)
+            for _ in range(15)
+        ]
+        for at in range(6)
+    ]
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    for batch in batches:
+        feed.add(batch)
+    run(retained(feed.stream(spark)), checkpoint, sink)
+    records = [[record(row) for row in batch] for batch in batches]
+    played = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS)
+    assert played.late
+    assert_rows(played.reference.last_rows(), last_rows(plain_rows(sink.table, KEYS)), AGGREGATES)
+    assert_states(played.reference.states(), states(spark, checkpoint, KEYS), AGGREGATES)
+    counts = [shard.rows for shard in shards(spark, checkpoint, "clicks")]
+    assert sum(each.late for each in counts) == len(played.late)
+    assert sum(each.input for each in counts) == sum(map(len, batches))
+
+
+def test_two_operators_in_one_query_keep_apart(spark: SparkSession, tmp_path: Path) -> None:
+    batches = hours(0, 3)
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    for batch in batches:
+        feed.add(batch)
+    by_user = retained(feed.stream(spark), uid="by-user")
+    by_page = retained(
+        feed.stream(spark).selectExpr("page as user", "event_time", "amount", "user as page"),
+        uid="by-page",
+    )
+    run(by_user.union(by_page), checkpoint, sink)
+
+    records = [[record(row) for row in batch] for batch in batches]
+    swapped = [
+        [{**row, "user": row["page"], "page": row["user"]} for row in batch] for batch in batches
+    ]
+    expected = {
+        "by-user": play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference,
+        "by-page": play(
+            [[record(row) for row in batch] for batch in swapped],
+            RULE,
+            AGGREGATES,
+            delay_ms=DELAY_MS,
+        ).reference,
+    }
+    for uid, reference in expected.items():
+        found = states(spark, checkpoint, KEYS, uid=uid)
+        assert_states(reference.states(), found, AGGREGATES)
+        created = sum(shard.tally.created for shard in shards(spark, checkpoint, uid))
+        assert created == reference.counts["created"]
+    rows = last_rows(plain_rows(sink.table, KEYS))
+    everything = [row for reference in expected.values() for row in reference.last_rows()]
+    assert_rows(everything, rows, AGGREGATES)
+    with pytest.raises(RefusedError, match=r"holds 2 operators \(by-page, by-user\); say which"):
+        states(spark, checkpoint, KEYS)
+
+
+def test_two_queries_of_one_session_run_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "input", SCHEMA)
+    for batch in hours(0, 2):
+        feed.add(batch)
+    changes = retained(feed.stream(spark))
+    sinks, places = [Sink(), Sink()], [tmp_path / "one", tmp_path / "two"]
+    queries = [
+        start(changes, place, sink, availableNow=True)
+        for place, sink in zip(places, sinks, strict=True)
+    ]
+    for query in queries:
+        query.awaitTermination()
+    one, two = (sorted(states(spark, place, KEYS), key=repr) for place in places)
+    assert one == two
+    assert one
+    rows = [sorted(last_rows(plain_rows(sink.table, KEYS)), key=repr) for sink in sinks]
+    assert rows[0] == rows[1]
+
+
+def test_reports_in_progress_equal_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    for batch in hours(0, 3):
+        feed.add(batch)
+    query = start(retained(feed.stream(spark)), checkpoint, Sink(), availableNow=True)
+    query.awaitTermination()
+    progress = query.lastProgress
+    assert progress is not None
+    reports = progress["observedMetrics"]["idlestate:clicks"]["shards"]
+    found = {report["shard"]: report for report in reports}
+    kept = {shard.shard: shard for shard in shards(spark, checkpoint, "clicks")}
+    assert found.keys() <= kept.keys()
+    assert found
+    for number, report in found.items():
+        state = kept[number]
+        assert report["batch_id"] == progress["batchId"]
+        assert report["live_keys"] == state.live_keys
+        assert report["state_bytes"] == (state.run.bytes if state.run else 0)
+        assert report["remembered_keys"] == (state.ended.rows if state.ended else 0)
+        assert report["created"] == state.tally.created
+        assert report["comebacks"] == state.tally.comebacks
+        assert report["expired_idle"] == state.tally.expired[2]
+        assert report["input"] == state.rows.input
+        assert report["keys_ever_seen"] == state.keys_ever_seen(exact=True)
+
+
+def test_state_partitions_and_shards_are_those_of_the_first_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    feed.add(hours(0, 1)[0])
+    run(retained(feed.stream(spark)), checkpoint, sink)
+    setting = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, "5")
+    try:
+        feed.add(hours(1, 1)[0])
+        run(retained(feed.stream(spark)), checkpoint, sink)
+    finally:
+        spark.conf.set(setting, before)
+    assert len(shards(spark, checkpoint, "clicks")) == 8
+    records = [[record(row) for row in batch] for batch in hours(0, 2)]
+    expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
+    assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
+
+
+def test_another_session_of_the_application_works_too(spark: SparkSession, tmp_path: Path) -> None:
+    from idlestate import configure
+
+    other = configure(spark.newSession())
+    other.conf.set("spark.sql.shuffle.partitions", "1")
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    feed.add(hours(0, 1)[0])
+    run(retained(feed.stream(other), policy=POLICY), checkpoint)
+    assert {row["key"][0] for row in states(other, checkpoint, KEYS)} >= {"a", "b"}
+    assert len(shards(other, checkpoint, "clicks")) == 4

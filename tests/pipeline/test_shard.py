@@ -1,0 +1,247 @@
+"""A shard through batches without Spark: what an attempt writes, and what a replay does again."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.packet import encode_packet
+from idlestate.backends.steps import Steps, TableSpec
+from idlestate.pipeline.batch_log import (
+    BatchTimes,
+    newest_batch,
+    owed_sweep,
+    pinned_partitions,
+    read_batch_times,
+)
+from idlestate.pipeline.errors import DamagedStateError, RefusedError, marked, plain_message
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import (
+    Layout,
+    PolicyJournal,
+    PolicyVersion,
+    read_layout,
+    write_layout,
+)
+from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.shard import Advanced, advance
+from idlestate.pipeline.shard_state import Dropped, RowCounts, ShardState
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+
+SPEC = TableSpec(
+    keys=(("user", pa.string()),),
+    aggregates=bind({"n": "count", "top": "max(amount)"}, {"amount": pa.int64()}),
+)
+POLICY = PolicyVersion(1, 0, Policy(idle_min_ms=10, idle_max_ms=20, remember_ms=FOREVER_MS))
+PROCESSING = PolicyVersion(1, 0, replace(POLICY.policy, time=TimeDomain.PROCESSING))
+
+
+def packet(users: Sequence[str], times_ms: Sequence[int]) -> bytes:
+    keys = [pa.array(users, pa.string())]
+    amounts = pa.array(range(len(users)), pa.int64())
+    times = np.array(times_ms, dtype=np.int64)
+    return encode_packet(Steps.from_records(SPEC, keys, times, {"amount": amounts}))
+
+
+def step(
+    state: ShardState,
+    files: RunFiles | None,
+    packets: Sequence[bytes],
+    batch_id: int,
+    watermark_ms: int = -1,
+    *,
+    time_ms: int = 0,
+    policy: PolicyVersion = POLICY,
+) -> Advanced:
+    times = BatchTimes(batch_id, watermark_ms, time_ms)
+    return advance(SPEC, state, files, packets, RowCounts(input=1), times, policy)
+
+
+def rows(advanced: Advanced) -> list[tuple[str, str, int]]:
+    return [
+        (row["user"], row["change"], row["n"])
+        for cell in advanced.cells
+        for row in pa.ipc.open_stream(cell).read_all().to_pylist()
+    ]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> RunFiles:
+    return RunFiles(Folder(str(tmp_path)), "clicks", 3)
+
+
+def names(tmp_path: Path) -> set[str]:
+    return {path.name for path in (tmp_path / "idlestate/clicks/runs/3").iterdir()}
+
+
+def test_a_replay_writes_new_files_and_says_the_same(tmp_path: Path, files: RunFiles) -> None:
+    first = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0)
+    attempts = [step(first.state, files, [packet(["b", "c"], [7, 8])], 1) for _ in range(2)]
+    one, two = (each.state for each in attempts)
+    assert rows(attempts[0]) == rows(attempts[1])
+    assert one.run
+    assert two.run
+    assert one.run.name != two.run.name
+    assert one.run.checksum == two.run.checksum
+    assert first.state.run
+    assert names(tmp_path) == {first.state.run.name, one.run.name, two.run.name}
+    # The second attempt won: what the first left goes, once batch 1 is committed.
+    after = files.remove_unwanted(two, 2, retain_batches=100)
+    assert names(tmp_path) == {first.state.run.name, two.run.name}
+    assert [each.name for each in after.dropped] == [first.state.run.name]
+
+
+def test_a_dropped_file_goes_when_no_retained_batch_names_it(
+    tmp_path: Path, files: RunFiles
+) -> None:
+    first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
+    second = step(first, files, [packet(["a"], [6])], 1).state
+    assert first.run
+    assert second.dropped == (Dropped(first.run.name, 1),)
+    # With two batches retained, batch 3 may still go back to the state before batch 1 ... 2.
+    for batch_id, is_there in ((2, True), (3, True), (4, False)):
+        files.remove_unwanted(second, batch_id, retain_batches=2)
+        assert (first.run.name in names(tmp_path)) == is_there, batch_id
+
+
+def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles) -> None:
+    first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
+    before = names(tmp_path)
+    quiet = step(first, files, [packet([], [])], 1, watermark_ms=10)
+    assert names(tmp_path) == before
+    assert quiet.state.run == first.run
+    assert quiet.cells == []
+    assert quiet.next_deadline_ms == 25
+
+
+def test_the_last_life_leaves_no_file(tmp_path: Path, files: RunFiles) -> None:
+    first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
+    swept = step(first, files, [], 1, watermark_ms=25)
+    assert rows(swept) == [("a", "expire", 1)]
+    assert swept.state.run is None
+    assert swept.state.live_keys == 0
+    assert swept.next_deadline_ms == FOREVER_MS
+    assert swept.state.ended is not None
+    back = step(swept.state, files, [packet(["a"], [30])], 2, watermark_ms=25)
+    assert back.state.tally.comebacks == 1
+    assert back.state.keys_ever_seen(exact=True) == 1
+
+
+def test_processing_time_does_not_run_back(files: RunFiles) -> None:
+    first = step(
+        ShardState("clicks", 3), files, [packet(["a"], [0])], 0, time_ms=1000, policy=PROCESSING
+    )
+    # The machine's clock was set back between the batches.
+    second = step(first.state, files, [packet(["b"], [0])], 1, time_ms=400, policy=PROCESSING)
+    assert second.state.time_ms == 1000
+    third = step(second.state, files, [packet(["c"], [0])], 2, time_ms=1020, policy=PROCESSING)
+    assert sorted(rows(third)) == [("a", "expire", 1), ("b", "expire", 1), ("c", "update", 1)]
+
+
+def test_state_is_read_back_as_it_was_written(files: RunFiles) -> None:
+    state = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0).state
+    state = step(state, files, [packet(["a"], [60])], 1, watermark_ms=30).state
+    state = replace(state, timer_ms=77, dropped=(Dropped("x.arrow", 1),))
+    found = ShardState.decode(state.encode())
+    assert found == state
+    assert (found.seen == state.seen).all()
+
+
+def test_state_of_another_version_is_refused() -> None:
+    value = b"IDS9" + ShardState("clicks", 3).encode()[4:]
+    with pytest.raises(DamagedStateError, match="written by another version of idlestate"):
+        ShardState.decode(value)
+
+
+def test_a_run_of_another_operator_is_refused(files: RunFiles) -> None:
+    state = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
+    other = TableSpec(SPEC.keys, bind({"n": "count"}, {}))
+    with pytest.raises(DamagedStateError, match=r"\.arrow: "):
+        files.read_run(state.run, other)
+
+
+# ------------------------------------------------------------------ what Spark's logs say
+
+
+def log(folder: Path, name: str, number: int, **facts: object) -> None:
+    path = folder / name / str(number)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"v1\n{json.dumps(facts)}\n")
+
+
+def test_times_and_partitions_come_from_the_offset_log(tmp_path: Path) -> None:
+    checkpoint = Folder(str(tmp_path))
+    assert newest_batch(checkpoint, "offsets") is None
+    assert pinned_partitions(checkpoint) is None
+    for number in (9, 10):
+        conf = {"spark.sql.shuffle.partitions": "3"}
+        log(
+            tmp_path,
+            "offsets",
+            number,
+            batchWatermarkMs=number,
+            batchTimestampMs=100 + number,
+            conf=conf,
+        )
+    (tmp_path / "offsets" / ".10.crc").write_bytes(b"")
+    assert newest_batch(checkpoint, "offsets") == 10
+    assert read_batch_times(checkpoint, 9) == BatchTimes(9, 9, 109)
+    assert pinned_partitions(checkpoint) == 3
+
+
+@pytest.mark.parametrize(
+    ("committed", "next_ms", "owed"),
+    [
+        pytest.param(4, 50, 4, id="watermark-moved-after-the-last-batch"),
+        pytest.param(4, 40, None, id="swept-already"),
+        pytest.param(3, 50, None, id="a-batch-is-in-flight"),
+        pytest.param(None, 0, None, id="nothing-committed"),
+    ],
+)
+def test_a_sweep_is_owed_after_the_last_batch_with_data(
+    tmp_path: Path, committed: int | None, next_ms: int, owed: int | None
+) -> None:
+    log(tmp_path, "offsets", 4, batchWatermarkMs=40, batchTimestampMs=0, conf={})
+    if committed is not None:
+        log(tmp_path, "commits", committed, nextBatchWatermarkMs=next_ms)
+    assert owed_sweep(Folder(str(tmp_path))) == owed
+
+
+# ------------------------------------------------------------------ layout and policies
+
+
+def test_a_layout_says_again_what_the_table_keeps(tmp_path: Path) -> None:
+    checkpoint = Folder(str(tmp_path))
+    layout = Layout.of(SPEC, "event", partitions=2, shards=4, retain_batches=10)
+    write_layout(checkpoint, "clicks", layout)
+    assert read_layout(checkpoint, "clicks") == layout
+    assert read_layout(checkpoint, "clicks").spec() == SPEC
+    text = (tmp_path / "idlestate/clicks/layout.json").read_text()
+    (tmp_path / "idlestate/clicks/layout.json").write_text(
+        text.replace('"format": 1', '"format": 2')
+    )
+    with pytest.raises(RefusedError, match="use the version that wrote it"):
+        read_layout(checkpoint, "clicks")
+
+
+def test_the_journal_says_which_policy_held_when(tmp_path: Path) -> None:
+    checkpoint = Folder(str(tmp_path))
+    policies = [Policy(ttl_ms=ms) for ms in (10, 20, 20, 10)]
+    for policy, effective_ms in zip(policies, (100, 200, 300, 400), strict=True):
+        PolicyJournal(checkpoint, "clicks").append(policy, effective_ms)
+    journal = PolicyJournal(checkpoint, "clicks")
+    # The third is the second again: no version of its own.
+    assert [each.version for each in journal.versions] == [1, 2, 3]
+    held = {t_ms: journal.at(t_ms).policy.ttl_ms for t_ms in (0, 100, 199, 200, 399, 400)}
+    assert held == {0: 10, 100: 10, 199: 10, 200: 20, 399: 20, 400: 10}
+
+
+def test_a_plain_message_is_found_inside_spark_s() -> None:
+    text = f"Job aborted: Traceback ...\n{marked(RefusedError('do this: [a]'))!r}\n\tat org.apache"
+    assert plain_message(text) == "do this: [a]"
+    assert plain_message("Job aborted: something else") is None
