@@ -14,7 +14,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.pipeline.errors import IdlestateError, RefusedError
 from idlestate.pipeline.folder import Folder
@@ -101,25 +100,12 @@ def check_started(spark: SparkSession, query: StreamingQuery) -> None:
         raise RefusedError(refusal)
 
 
-def check_started(spark: SparkSession, query: StreamingQuery) -> None:
-    """Raise what was refused when a query started, if it was; without data no task says so.
-
-    Raises:
-        RefusedError: as the query's first task raises it.
-    """
-    listener = _listeners.get(str(spark._jsparkSession.hashCode()))  # noqa: SLF001
-    refusal = listener.refusals.get(str(query.runId)) if listener else None
-    if refusal:
-        raise RefusedError(refusal)
-
-
 class _StartListener(StreamingQueryListener):
     """Prepares checkpoints of starting queries."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self.operators: dict[str, OperatorSpec] = {}
-        self.refusals: dict[str, str] = {}
         self.refusals: dict[str, str] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -138,8 +124,6 @@ class _StartListener(StreamingQueryListener):
             refusal = str(error)
         except Exception as error:  # noqa: BLE001 - raised again by the first task
             refusal = f"checkpoint {root} cannot be prepared: {error}"
-        if refusal:
-            self.refusals[str(event.runId)] = refusal
         if refusal:
             self.refusals[str(event.runId)] = refusal
         context = self._spark.sparkContext
