@@ -27,6 +27,16 @@ HASH, TIME = "__hash", "__time"
 """Columns that `retain` adds before the packing step: key hash; event time in ms or `Aside`."""
 
 
+def carried_name(name: str) -> str:
+    """The name under which a column reaches the packing step: Spark cannot hand over dots."""
+    return name.replace("%", "%25").replace(".", "%2E")
+
+
+def original_name(name: str) -> str:
+    """The column's own name again."""
+    return name.replace("%2E", ".").replace("%25", "%")
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """An operator.

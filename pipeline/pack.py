@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from idlestate.backends.packet import encode_packet
 from idlestate.backends.steps import Steps
 from idlestate.pipeline.errors import IdlestateError, marked
-from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec
+from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, original_name
 from idlestate.pipeline.shard_state import RowCounts
 from idlestate.pipeline.shards import shard_bounds
 from idlestate.pipeline.task import TaskBatch
@@ -46,6 +46,7 @@ def pack(
     if not received:
         return
     rows = pa.Table.from_batches(received)
+    rows = rows.rename_columns([original_name(name) for name in rows.column_names])
     n = rows.num_rows
     hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))

@@ -22,7 +22,7 @@ from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.layout import inputs
 from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
-from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec
+from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.pack import CELL_TYPE, packer
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
@@ -179,7 +179,7 @@ def _mark(
     if spec.read_when is not None and spec.read_when not in names:
         names = [*names, spec.read_when]
     front = [key_hash(spec.table.key_names).alias(HASH)]
-    back = [_col(name) for name in dict.fromkeys(names)]
+    back = [_col(name).alias(carried_name(name)) for name in dict.fromkeys(names)]
     if not spec.has_time:
         return events.select(*front, *back)
     code: Column = F.lit(0)
