@@ -76,9 +76,20 @@ def _tree(root: int) -> Iterator[Seen]:
         children.setdefault(int(fields[1]), []).append(pid)
         ticks = sum(map(int, fields[11:15]))
         found[pid] = Seen(name == "java", int(fields[21]) * _PAGE, ticks * _TICK_MS)
-    left = [root]
+    left = [(root, False)]
     while left:
-        pid = left.pop()
-        left += children.get(pid, [])
-        if pid in found:
-            yield found[pid]
+        pid, below_jvm = left.pop()
+        each = found.get(pid)
+        if each is None:
+            continue
+        # What the JVM starts shares its memory until it is another program: that counts once.
+        is_starting = below_jvm and (each.is_jvm or not _runs_python(pid))
+        yield each._replace(resident_bytes=0) if is_starting else each
+        left += [(child, below_jvm or each.is_jvm) for child in children.get(pid, [])]
+
+
+def _runs_python(pid: int) -> bool:
+    try:
+        return "python" in (_PROC / str(pid) / "exe").readlink().name
+    except OSError:
+        return False

@@ -4,6 +4,8 @@ import contextlib
 import re
 from pathlib import Path
 
+from py4j.protocol import Py4JError, Py4JNetworkError
+
 from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_message, spark_says
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
@@ -26,6 +28,12 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
         return RefusedError(
             "the disk is full: free some space and run the same command again; nothing is lost, "
             "the batch that failed runs again"
+        )
+    # Of these the JVM says nothing; a Py4JError of another kind carries its words.
+    if isinstance(error, Py4JNetworkError | ConnectionError) or type(error) is Py4JError:
+        return RefusedError(
+            f"Spark's JVM is gone: it was killed or ran out of memory (see {log}); run the same "
+            "command again, it goes on from the last committed batch"
         )
     if isinstance(error, OSError):
         return RefusedError(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))

@@ -1,9 +1,6 @@
 """One run after another over the same checkpoint; what is served and printed is what is kept."""
 
-from urllib.request import urlopen
-
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from idlestate.config.loading import load
 from idlestate.metrics import names
@@ -12,6 +9,7 @@ from idlestate.pipeline.read_state import committed_batch, read_shards, read_sta
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_good, event
 from tests.service.rows import last_counts, rows
+from tests.service.scrape import scrape
 
 pytestmark = pytest.mark.spark
 
@@ -106,15 +104,3 @@ def test_what_is_served_is_what_is_kept(here: CommandLine, spark):
     assert served[f"{names.BATCH_DURATION.name}_count"] == 5
     # It grew on the way: every batch had its own scrape.
     assert [each[names.INPUT_ROWS.name] for each in scrapes] == [3, 5, 8, 10, 10]
-
-
-def scrape(url: str) -> dict[str, float]:
-    """Samples by name, with the reason where they have one."""
-    with urlopen(url, timeout=30) as reply:
-        text = reply.read().decode()
-    found = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            reason = sample.labels.get("reason")
-            found[f"{sample.name} {reason}" if reason else sample.name] = sample.value
-    return found

@@ -54,12 +54,15 @@ def day(line: CommandLine) -> None:
         line.add(f"{hour}.json", [event(time % n, user) for n, user in enumerate(users)])
 
 
-def outcome(line: CommandLine) -> tuple[list[object], dict[object, int]]:
-    """Every end, and each life's newest update; not in which batch, as two planned one after the
-    other may become one where the disk was full between them."""
-    ends = [(row["user"], row["n"], row["expired_at"]) for row in rows(line.out / "expired")]
-    updates = {(row["user"], row["first_access"]): row["n"] for row in rows(line.out / "results")}
-    return sorted(ends), updates
+def outcome(line: CommandLine) -> dict[object, tuple[str, int, object]]:
+    """The last row of each life; not its batch, as two that would have followed one another may
+    have become one where the disk was full between them."""
+    found = {}
+    for folder in ("results", "expired"):
+        for row in rows(line.out / folder):
+            life = row["user"], row["first_access"]
+            found[life] = (row["change"], row["n"], row["expired_at"])
+    return found
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "sinks"])

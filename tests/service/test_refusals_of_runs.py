@@ -104,6 +104,16 @@ def test_a_parquet_file_with_other_types_than_the_first(here):
     assert_refused(here.run(), "1.parquet", "amount")
 
 
+def test_a_sum_that_does_not_fit(here):
+    here.add("0.json", [event("2025-03-03T10:00:00Z", "ann", 2**63 - 1)])
+    here.write()
+    assert_good(here.run())
+    here.add("1.json", SECOND)
+    assert_refused(here.run(), "sum(amount) does not fit a 64-bit integer")
+    # Nothing of that batch is kept; what was there is.
+    assert {row["batch_id"] for row in rows(here.out / "results")} == {0}
+
+
 # ---- checkpoint and sinks
 
 

@@ -1,0 +1,230 @@
+"""A query's life with kills in it: where each kill is meant to land, and where it did.
+
+DRIVER  Python and JVM, at a random moment of a batch that this process planned itself
+REPLAY  the same, once a restart has written state for the batch it found unfinished
+WORKER  one Python worker, at a random moment of a batch
+START   Python and JVM, as soon as a first start has touched the checkpoint
+SWEEP   Python and JVM, between the last data batch and the batch without data behind it
+OWED    Python and JVM, while a restart makes up for the sweep that was lost so
+"""
+
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+
+from tests.crash.checkpoint_view import CheckpointView, Planned
+from tests.crash.crash_input import UID, CrashInput, write_config
+from tests.crash.processes import POLL_S, Run, StuckError, kill, pause, wait_until
+
+SWEEP_TRIES = 4
+INSISTING = 0.85
+"""How many of the kills wait for another batch when theirs was committed too soon."""
+DONE = 0
+
+
+class Aim(StrEnum):
+    DRIVER = "driver"
+    REPLAY = "replay"
+    WORKER = "worker"
+    START = "start"
+    SWEEP = "sweep"
+    OWED = "owed"
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A kill that landed."""
+
+    aim: Aim
+    batch_id: int
+    in_flight: bool
+    after_s: float
+
+    def __str__(self) -> str:
+        where = "in flight" if self.in_flight else "between batches"
+        return f"{self.aim:<7} batch {self.batch_id:>3}, {self.after_s:5.2f} s into it, {where}"
+
+
+@dataclass
+class History:
+    """One checkpoint with its sinks, and all that happened to it."""
+
+    place: Path
+    given: CrashInput
+    policy: str
+    draw: random.Random
+    kills: list[Kill] = field(default_factory=list)
+    plans: dict[int, Planned] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.config = write_config(self.place, self.given.folder, self.policy)
+        self.view = CheckpointView(self.checkpoint)
+        self._run: Run | None = None
+        self._hurt: Run | None = None
+        self._starts = 0
+
+    @property
+    def out(self) -> Path:
+        return self.place / "out"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / "checkpoint"
+
+    def suffer(self, aims: Sequence[Aim]) -> None:
+        """Start, kill and start again as the aims say, then let the query end by itself."""
+        try:
+            for aim in aims:
+                if aim is Aim.SWEEP:
+                    self._kill_before_the_sweep()
+                elif self._has_room or aim is Aim.OWED:
+                    self._strike(aim)
+            self._finish()
+            self._note_plans()
+        finally:
+            if self._run is not None:
+                self._run.end()
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether another kill finds a batch before the last one."""
+        return self.view.planned + 1 < self.given.last_batch
+
+    # ---- kills
+
+    def _strike(self, aim: Aim) -> None:
+        self._running()
+        target, share = self._wait_for_target(aim)
+        waited_s = self._wait_inside(target, share)
+        insists = self.draw.random() < INSISTING
+        while insists and self.view.has_committed(target) and self._has_room:
+            # That batch was quicker than thought: the next one, and earlier in it.
+            target, share = target + 1, share / 2
+            self._until(f"batch {target}", lambda least=target: self.view.planned >= least)
+            waited_s = self._wait_inside(target, share)
+        if aim is Aim.WORKER:
+            self._kill_worker(waited_s)
+        else:
+            self._note(self._kill_all(aim, waited_s))
+
+    def _wait_for_target(self, aim: Aim) -> tuple[int, float]:
+        """Wait for the batch that is to be hit; that batch, and how far into it the kill goes."""
+        view, planned = self.view, self.view.planned
+        if aim is Aim.START and planned < 0:
+            self._until("the first start", (self.checkpoint / "metadata").exists)
+            return planned, self.draw.uniform(0, 3)
+        if aim is Aim.OWED:
+            self._until(
+                f"batch {planned} to be taken back",
+                lambda: not view.has_committed(planned) or view.planned > planned,
+            )
+            return planned, self.draw.uniform(0, 2)
+        if aim is Aim.REPLAY and view.in_flight:
+            before = view.run_files(UID, planned)
+            self._until(
+                f"batch {planned} to run again",
+                lambda: view.run_files(UID, planned) != before or view.has_committed(planned),
+            )
+            return planned, self.draw.uniform(0, 0.3)
+        target = min(planned + self.draw.choice((1, 1, 2)), self.given.last_batch - 1)
+        self._until(f"batch {target}", lambda: view.planned >= target)
+        return target, self.draw.random()
+
+    def _kill_all(self, aim: Aim, waited_s: float) -> Kill:
+        self._running().kill()
+        self._run = None
+        # Nothing runs any more: what the logs say now is what they said at the kill.
+        return Kill(aim, self.view.planned, self.view.in_flight, waited_s)
+
+    def _kill_worker(self, waited_s: float) -> None:
+        run = self._running()
+        hit = False
+        while not hit:
+            if run.code is not None:
+                raise StuckError(f"the run ended before its worker was killed:\n{run.said()}")
+            batch_id, in_flight = self.view.planned, self.view.in_flight
+            # Most workers wait for their next task most of the time, and are missed by nobody.
+            busy = [worker for worker in run.workers() if worker.is_busy]
+            hit = bool(busy) and kill(self.draw.choice(busy).pid)
+        in_flight = in_flight and not self.view.has_committed(batch_id)
+        self._note(Kill(Aim.WORKER, batch_id, in_flight, waited_s))
+        self._hurt = run
+        # The query stops, or Spark had no more need of that worker and goes on.
+        wait_until(
+            "the query to stop or go on",
+            lambda: run.code is not None or self.view.committed > batch_id,
+        )
+
+    def _kill_before_the_sweep(self) -> None:
+        """Kill once the last data batch is committed, before the sweep behind it is planned.
+
+        The gap is some ten milliseconds. A try that comes too late is undone: checkpoint and sinks
+        are put back to what they were while nothing ran, and the query starts again from there.
+        """
+        last = self.given.last_batch
+        if self._run is not None and self._run.code is None:
+            # The query outlived its worker, and nothing may run while the folders are copied.
+            self._note(self._kill_all(Aim.DRIVER, 0.0))
+        kept = self.place / "kept"
+        shutil.copytree(self.out, kept)
+        for _ in range(SWEEP_TRIES):
+            self._running()
+            self._until(f"batch {last}", lambda: self.view.has_planned(last))
+            self._until(f"the commit of batch {last}", lambda: self.view.has_committed(last))
+            struck = self._kill_all(Aim.SWEEP, 0.0)
+            if self.view.planned == self.view.committed == last:
+                self._note(struck)
+                return
+            shutil.rmtree(self.out)
+            shutil.copytree(kept, self.out)
+        raise StuckError(f"in {SWEEP_TRIES} tries no kill landed before the final sweep")
+
+    # ---- processes
+
+    def _running(self) -> Run:
+        if self._run is None or self._run.code is not None:
+            self._starts += 1
+            self._run = Run(self.config, self.place / f"run-{self._starts}.log")
+        return self._run
+
+    def _finish(self) -> None:
+        run = self._running()
+        code = run.wait()
+        if code != DONE and run is self._hurt:
+            code = self._running().wait()
+        if code != DONE:
+            raise StuckError(f"the run that was left alone failed with {code}:\n{run.said()}")
+
+    def _until(self, what: str, happened: Callable[[], bool]) -> None:
+        """Wait for what the running process does."""
+        while True:
+            run = self._running()
+            wait_until(what, lambda run=run: happened() or run.code is not None)
+            if run.code is None:
+                return
+            if run is not self._hurt:
+                raise StuckError(f"the run ended with {run.code} before {what}:\n{run.said()}")
+            self._hurt = None  # the death of its worker came up late: go on with a new one
+
+    def _wait_inside(self, batch_id: int, share: float) -> float:
+        """Wait for that share of a batch, or until it is committed; how long it was."""
+        began = monotonic()
+        ends = began + share * self.view.typical_s({kill.batch_id for kill in self.kills})
+        while monotonic() < ends and not self.view.has_committed(batch_id):
+            pause(POLL_S)
+        return monotonic() - began
+
+    def _note(self, kill: Kill) -> None:
+        self.kills.append(kill)
+        self._note_plans()
+        print(f"  {kill}", flush=True)
+
+    def _note_plans(self) -> None:
+        """Keep what Spark removes from the log in time; what was planned must never change."""
+        for batch_id, planned in self.view.plans().items():
+            known = self.plans.setdefault(batch_id, planned)
+            assert known == planned, f"batch {batch_id} was planned anew"

@@ -1,0 +1,41 @@
+"""`make crash N=20`: kill running queries N times, start them again, and compare.
+
+Ends with 1 when a row, a life or a count was lost or doubled, or when fewer than half of the
+kills hit a batch in flight (its offsets logged, its commit not).
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic
+
+# Behind everything else, so that no room of the project is found by its bare name first.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from tests.crash.crash_input import FILES
+from tests.crash.suite import carry_out, exit_code, say, until_killed
+
+SEED_BITS = 32
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kills", type=int, nargs="?", default=20)
+    parser.add_argument("--seed", type=int, help="repeat the moments of an earlier call")
+    parser.add_argument("--keep", type=Path, help="a new folder for everything; else removed")
+    words = parser.parse_args()
+    seed = random.SystemRandom().getrandbits(SEED_BITS) if words.seed is None else words.seed
+    say(f"seed {seed} (again: ARGS='--seed {seed}')")
+    next_plan = until_killed(words.kills, random.Random(seed))
+    began = monotonic()
+    with tempfile.TemporaryDirectory(prefix="idlestate-crash-") as folder:
+        report = carry_out(words.keep or Path(folder), seed, FILES, next_plan)
+    code = exit_code(report)
+    say(f"{report}, {monotonic() - began:.0f} s: {'good' if code == 0 else 'FAILED'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

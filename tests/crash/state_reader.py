@@ -1,0 +1,54 @@
+"""Reads checkpoints back, in a process and a JVM of its own: prints one JSON line for each.
+
+    python tests/crash/state_reader.py UID LOG CHECKPOINT...
+
+A line is {"lives": [[name, value], ...] per life, "counts": {name: number}}; times in ms.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.service.spark import start_spark
+
+
+def main(uid: str, log: str, checkpoints: list[str]) -> None:
+    spark = start_spark(2, Path(log))
+    for checkpoint in checkpoints:
+        rows = read_state(spark, checkpoint, uid).toArrow().to_pylist()
+        lives = [{name: plain(value) for name, value in row.items()} for row in rows]
+        shards = read_shards(spark, checkpoint, uid, committed_batch(Folder(checkpoint)))
+        print(json.dumps({"lives": lives, "counts": counts(shards)}))
+    spark.stop()
+
+
+def counts(shards: list[Any]) -> dict[str, int]:
+    """The cumulative figures of all shards together."""
+    found: dict[str, int] = {}
+    for shard in shards:
+        lifetime, ttl, idle = shard.tally.expired
+        each = asdict(shard.rows) | {
+            "created": shard.tally.created,
+            "comebacks": shard.tally.comebacks,
+            "expired_lifetime": lifetime,
+            "expired_ttl": ttl,
+            "expired_idle": idle,
+            "live": shard.live_keys,
+        }
+        each.pop("highest_ms")
+        for name, count in each.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def plain(value: Any) -> Any:
+    return round(value.timestamp() * 1000) if isinstance(value, datetime) else value
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -1,0 +1,126 @@
+"""Histories with kills, compared with an undisturbed run and with the reference."""
+
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
+from tests.crash.history import Aim, History, Kill
+from tests.crash.outcome import Difference, Outcome, differences, oracle_differences, read_outcomes
+
+EVENT, PROCESSING = "event", "processing"
+PROCESSING_EVERY = 4
+"""One history in so many is in processing time."""
+KILLS_PER_HISTORY = 8
+
+
+@dataclass
+class Report:
+    """What a suite of kills came to."""
+
+    kills: list[Kill] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(kill.in_flight for kill in self.kills)
+
+    @property
+    def lost(self) -> int:
+        return sum(each.lost.total() for each in self.differences)
+
+    @property
+    def doubled(self) -> int:
+        return sum(each.doubled.total() for each in self.differences)
+
+    @property
+    def is_good(self) -> bool:
+        return not self.differences and 2 * self.in_flight >= len(self.kills)
+
+    def __str__(self) -> str:
+        return (
+            f"kills {len(self.kills)}, in flight {self.in_flight}, "
+            f"lost {self.lost}, doubled {self.doubled}"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A history to come."""
+
+    policy: str
+    aims: tuple[Aim, ...]
+
+
+NextPlan = Callable[[int, int], Plan | None]
+"""Given the number of histories and of kills so far, the next history; None when it is enough."""
+
+
+def until_killed(kills: int, draw: random.Random) -> NextPlan:
+    """Histories until there were so many kills; every kind comes early."""
+
+    def next_plan(number: int, done: int) -> Plan | None:
+        left = min(kills - done, KILLS_PER_HISTORY)
+        if left <= 0:
+            return None
+        if number % PROCESSING_EVERY == 1:
+            return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.DRIVER)[:left])
+        ends = (Aim.SWEEP, Aim.OWED)[:left]
+        begins = (Aim.START if number else Aim.DRIVER, Aim.REPLAY, Aim.WORKER)
+        rest = (Aim.DRIVER, Aim.DRIVER, Aim.REPLAY, Aim.WORKER)
+        others = tuple(draw.choice(rest) for _ in range(KILLS_PER_HISTORY))
+        return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends))
+
+    return next_plan
+
+
+def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan) -> Report:
+    """Run one history after another over the same input, and compare all of them at the end."""
+    given = make_input(folder / "input", seed, files)
+    calm = History(folder / "calm", given, EVENT, random.Random(seed))
+    calm.suffer([])
+    report = Report()
+    histories: list[History] = []
+    while plan := next_plan(len(histories), len(report.kills)):
+        number = len(histories)
+        draw = random.Random(f"{seed}-{number}")
+        history = History(folder / f"{plan.policy}-{number}", given, plan.policy, draw)
+        say(f"history {number} ({plan.policy} time)")
+        history.suffer(plan.aims)
+        report.kills += history.kills
+        histories.append(history)
+    outs = [calm.out, *(history.out for history in histories)]
+    undisturbed, *found = read_outcomes(outs, folder / "reader.log")
+    check_worth(undisturbed)
+    report.differences += judge(given, calm, undisturbed)
+    for history, outcome in zip(histories, found, strict=True):
+        if history.policy == EVENT:
+            report.differences += differences(undisturbed, outcome)
+        report.differences += judge(given, history, outcome)
+    return report
+
+
+def judge(given: CrashInput, history: History, outcome: Outcome) -> list[Difference]:
+    """A history and the reference fed with its own journaled times."""
+    processing = history.policy == PROCESSING
+    rule = PROCESSING_RULE if processing else EVENT_RULE
+    return oracle_differences(given, rule, history.plans, outcome, processing=processing)
+
+
+def check_worth(undisturbed: Outcome) -> None:
+    """The input has to hold what a crash could spoil."""
+    for name in ("created", "comebacks", "expired_idle", "late", "null_time", "malformed", "live"):
+        assert undisturbed.counts[name] > 0, f"the input has no {name}"
+
+
+def say(text: object) -> None:
+    print(text, flush=True)
+
+
+def exit_code(report: Report) -> int:
+    """0 when nothing was lost or doubled and half of the kills hit."""
+    for difference in report.differences:
+        print(difference, file=sys.stderr)
+    return 0 if report.is_good else 1
