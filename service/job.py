@@ -30,6 +30,7 @@ from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.start import check_owner
+from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.plain_errors import plain_error
 from idlestate.service.spark import start_spark
@@ -118,6 +119,7 @@ class Job:
 
         Raises:
             RefusedError, DamagedStateError: what is wrong, where, and what to change.
+            KeyboardInterrupt: it was asked to stop, by Ctrl-C or SIGTERM.
         """
         self._check_places()
         clock = SystemClock()
@@ -132,7 +134,8 @@ class Job:
             on_start(server.url)
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
-                return self._run(spark, metrics, clock, on_batch)
+                with Interrupts() as interrupts:
+                    return self._run(spark, metrics, clock, on_batch, interrupts)
             except (PySparkException, Py4JError) as error:
                 raise plain_error(error, self.log) from error
             finally:
@@ -152,6 +155,7 @@ class Job:
         metrics: PipelineMetrics,
         clock: SystemClock,
         on_batch: Callable[[Batch], None],
+        interrupts: Interrupts,
     ) -> Finished:
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
@@ -192,7 +196,7 @@ class Job:
             query = writer.start()
             try:
                 check_started(spark, query)
-                for batch in _follow(query, monitor):
+                for batch in _follow(query, monitor, interrupts):
                     rows += batch.rows
                     life_seconds += batch.seconds
                     self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
@@ -251,8 +255,9 @@ class Job:
             )
 
 
-def _follow(query: Any, monitor: Monitor) -> Any:
+def _follow(query: Any, monitor: Monitor, interrupts: Interrupts) -> Any:
     while not query.awaitTermination(_POLL_S):
+        interrupts.check()
         yield from monitor.take(query.recentProgress)
     yield from monitor.take(query.recentProgress)
 

@@ -1,9 +1,11 @@
 """The Spark session of `idlestate run`: set up for idlestate, quiet on the terminal."""
 
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -55,6 +57,7 @@ def _launch(log: Path) -> SparkSession:
     conf.setIfMissing("spark.app.name", "idlestate")
     conf.setIfMissing("spark.driver.memory", "2g")
     log.parent.mkdir(parents=True, exist_ok=True)
+    _log_to(log)
     with log.open("ab") as output:
         try:
             gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
@@ -62,4 +65,16 @@ def _launch(log: Path) -> SparkSession:
             raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("WARN")
+    # It prints a stack trace to the terminal when the JVM is killed; the log takes it.
+    accumulators: Any = context._accumulatorServer  # noqa: SLF001
+    accumulators.handle_error = lambda *_: logging.exception("the JVM left its accumulators")
     return SparkSession(context)
+
+
+def _log_to(log: Path) -> None:
+    """Send to the log what the link to the JVM says of its troubles; ours stays on the terminal."""
+    ours = logging.getLogger("idlestate")
+    if logging.lastResort is not None:
+        ours.addHandler(logging.lastResort)
+    ours.propagate = False
+    logging.getLogger().addHandler(logging.FileHandler(log, delay=True))

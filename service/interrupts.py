@@ -1,0 +1,47 @@
+"""Being asked to stop: Ctrl-C and SIGTERM, noticed between two questions to the JVM.
+
+PySpark's own handler raises in the middle of whatever is being said to the JVM, which breaks the
+connection and prints stack traces. Here a signal only leaves a note, which the loop that follows
+the query looks at; a second one ends the process at once.
+"""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Notes signals while it is entered; in a thread that is not the main one it does nothing."""
+
+    def __init__(self) -> None:
+        """Nothing was asked yet."""
+        self._asked = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Take the signals over."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {each: signal.signal(each, self._note) for each in _SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give them back."""
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal came."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._asked = True
+        signal.signal(number, signal.SIG_DFL)

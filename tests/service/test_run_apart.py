@@ -1,0 +1,79 @@
+"""`idlestate run` as people start it: a process and a JVM of its own, seen from outside."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from idlestate.metrics import names
+from tests.crash.processes import Run, wait_until
+from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
+from tests.service.rows import last_counts, rows
+from tests.service.scrape import scrape
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc"),
+]
+
+INTERRUPTED = 130
+
+
+@pytest.fixture
+def running(line: CommandLine) -> Iterator[Run]:
+    """A run that looks for new files every 200 ms until it is interrupted."""
+    line.add("0.json", [event("2025-03-03T10:00:00Z", "ann"), event(None, "nil")])
+    line.write(trigger="200ms")
+    run = Run(line.config, line.folder / "run.log")
+    yield run
+    run.end()
+
+
+def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
+    running: Run, line: CommandLine
+):
+    def committed(batch_id: int) -> bool:
+        assert running.code is None, running.said()
+        return (line.checkpoint / "commits" / str(batch_id)).exists()
+
+    wait_until("the first batch", lambda: committed(0))
+    line.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
+    wait_until("the end of the first life", lambda: bool(rows(line.out / "expired")))
+    url = re.search(r"http://\S+/metrics", running.said())
+    assert url is not None
+
+    def served() -> dict[str, float]:
+        return scrape(url[0])
+
+    wait_until("figures of the last batch", lambda: served()[names.COMEBACKS.name] == 1)
+    figures = served()
+    assert figures[names.INPUT_ROWS.name] == 4
+    assert figures[names.LIVE_KEYS.name] == 2
+    assert figures[f"{names.KEYS_EXPIRED.name} idle"] == 1
+    assert figures[f"{names.SET_ASIDE_ROWS.name} null_time"] == 1
+
+    os.kill(running.pid, signal.SIGINT)
+    code = running.wait()
+    assert_refused(Said(code, running.said()), "the same command goes on", code=INTERRUPTED)
+
+    line.write()
+    said = line.run_apart()
+    assert_good(said)
+    assert said.summary()["rows"] == "4"
+    assert said.summary()["live now"].startswith("2 keys")
+    assert last_counts(line.out / "results") == {"ann": 1, "bob": 1}
+
+
+def test_a_jvm_that_is_killed_is_told_and_nothing_hangs(running: Run, line: CommandLine):
+    """As the kernel does it when memory runs out."""
+    wait_until("the first batch", (line.checkpoint / "commits" / "0").exists)
+    running.kill_jvm()
+    code = running.wait()
+    assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
+    line.write()
+    said = line.run_apart()
+    assert_good(said)
+    assert said.summary()["rows"] == "2"
