@@ -1,6 +1,7 @@
 """The benchmarks measure what they say, and each kind of run works."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -174,6 +175,10 @@ def test_micro_benchmark_runs() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(
+    "IDLESTATE_BENCH_SMOKE" not in os.environ,
+    reason="starts several JVMs for minutes: set IDLESTATE_BENCH_SMOKE=1",
+)
 def test_quick_form_measures_each_kind_of_run(tmp_path: Path) -> None:
     names = ("uniform/groupBy", "uniform/retain-event/churn", "small-uniform/ttl")
     only = [word for name in (*names, "forget/retain-event") for word in ("--only", name)]
