@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,6 +142,19 @@ def batch_times_ms(checkpoint: Path) -> list[int]:
     logs = sorted((int(path.name), path) for path in _log_files(checkpoint / "offsets"))
     assert [number for number, _ in logs] == list(range(len(logs)))
     return [json.loads(path.read_text().splitlines()[1])["batchTimestampMs"] for _, path in logs]
+
+
+def forget(log: Path, first: int) -> None:
+    """Take batches out of one of Spark's logs, as if the driver had died before it wrote them."""
+    for path in log.iterdir():
+        number = path.name.removeprefix(".").removesuffix(".crc")
+        if number.isdigit() and int(number) >= first:
+            path.unlink()
+
+
+def counted(rows: Iterable[Found]) -> Counter[str]:
+    """A multiset of rows, whatever the order of their columns."""
+    return Counter(repr(sorted(row.items())) for row in rows)
 
 
 def _log_files(folder: Path) -> Iterable[Path]:

@@ -15,6 +15,8 @@ from tests.pipeline.streams import (
     Feed,
     Sink,
     batch_times_ms,
+    counted,
+    forget,
     last_rows,
     plain_rows,
     run,
@@ -142,3 +144,16 @@ def test_a_batch_frame_is_one_batch_at_one_time(spark: SparkSession, tmp_path: P
     (t_ms,) = times_ms
     expected = played([batch], [t_ms], RULES["idle"]).reference
     assert_rows(expected.last_rows(), last_rows(rows), AGGREGATES)
+
+
+def test_a_batch_that_runs_again_says_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """The batch's time is journaled: a second attempt does not look at the clock."""
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    for batch in make_batches(2, seed=3):
+        feed.add(batch)
+    run(retained(feed.stream(spark), RULES["at-once"]), checkpoint, sink)
+    first = sink.batches.pop(1)
+    assert "expire" in first.column("change").to_pylist()
+    forget(checkpoint / "commits", 1)
+    run(retained(feed.stream(spark), RULES["at-once"]), checkpoint, sink)
+    assert counted(sink.batches[1].to_pylist()) == counted(first.to_pylist())

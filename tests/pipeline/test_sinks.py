@@ -1,0 +1,135 @@
+"""Folders for updates, ends and rejects, written by one query; and batches that run again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate import FolderSinks
+from idlestate.pipeline.errors import plain_message
+from tests.compare import assert_states
+from tests.pipeline.clicks import (
+    AGGREGATES,
+    KEYS,
+    MINUTE_MS,
+    RULE,
+    SCHEMA,
+    click,
+    hours,
+    record,
+    retained,
+)
+from tests.pipeline.streams import Feed, Sink, counted, forget, states
+from tests.reference_pipeline import play
+
+DELAY_MS = 10 * MINUTE_MS
+KINDS = {"results": "update", "expired": "expire", "rejects": "reject"}
+
+
+class Both:
+    """Folder sinks, and beside them what they were given."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.folder = folder
+        self.folders = FolderSinks(
+            **{name: str(folder / name) for name in KINDS if name != options.get("without")},
+            format=options.get("format", "parquet"),
+        )
+        self.given = Sink()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        self.given(frame, batch_id)
+        self.folders(frame, batch_id)
+
+    def written(self, spark: SparkSession, name: str, schema: str | None = None) -> list[Any]:
+        reader = spark.read.format(self.folders.format)
+        reader = reader.schema(schema) if schema else reader
+        return counted(reader.load(str(self.folder / name)).toArrow().to_pylist())
+
+    def expected(self, name: str) -> list[Any]:
+        rows = self.given.table.to_pylist()
+        return counted(row for row in rows if row["change"] == KINDS[name])
+
+
+def feed_of(folder: Path, batches: int) -> Feed:
+    feed = Feed(folder / "input", SCHEMA)
+    for batch in hours(0, batches):
+        feed.add([*batch, {**click("nobody", 0), "event_time": None}])
+    return feed
+
+
+def start_both(spark: SparkSession, feed: Feed, checkpoint: Path, both: Both) -> None:
+    changes = retained(feed.stream(spark), rejects=True)
+    writer = changes.writeStream.foreachBatch(both)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path) -> None:
+    feed, checkpoint, both = feed_of(tmp_path, 3), tmp_path / "checkpoint", Both(tmp_path / "out")
+    # What an attempt that was killed left in the staging folder is not taken for this batch's.
+    stale = tmp_path / "out" / "results" / "_staging" / "_change=expire"
+    stale.mkdir(parents=True)
+    (stale / "part-0.parquet").write_bytes(b"half a file")
+    start_both(spark, feed, checkpoint, both)
+    for name in KINDS:
+        assert both.written(spark, name) == both.expected(name), name
+        assert both.expected(name)
+    first = {path: path.read_bytes() for path in tmp_path.glob("out/*/batch_id=*/*.parquet")}
+
+    # The last batch with data runs again, and the sweep after it: nothing doubles.
+    newest = max(both.given.batches)
+    before = dict(both.given.batches)
+    forget(checkpoint / "commits", newest - 1)
+    forget(checkpoint / "offsets", newest)
+    start_both(spark, feed, checkpoint, both)
+    assert both.given.batches.keys() == before.keys()
+    for number, table in before.items():
+        assert counted(both.given.batches[number].to_pylist()) == counted(table.to_pylist()), number
+    for name in KINDS:
+        assert both.written(spark, name) == both.expected(name), name
+    untouched = {path for path in first if int(path.parent.name[9:]) < newest - 1}
+    assert untouched
+    assert all(path.read_bytes() == first[path] for path in untouched)
+    records = [[record(row) for row in batch] for batch in hours(0, 3)]
+    expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
+    assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
+
+    # The folders are this query's: with another checkpoint it is another query.
+    with pytest.raises(StreamingQueryException) as refused:
+        start_both(spark, feed, tmp_path / "another", both)
+    message = plain_message(str(refused.value))
+    assert message is not None
+    assert "belongs to another query" in message
+    assert "name a new folder" in message
+
+
+def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    feed, both = feed_of(tmp_path, 1), Both(tmp_path / "out")
+    (tmp_path / "out" / "expired").mkdir(parents=True)
+    (tmp_path / "out" / "expired" / "thesis.docx").write_bytes(b"years of work")
+    with pytest.raises(StreamingQueryException) as refused:
+        start_both(spark, feed, tmp_path / "checkpoint", both)
+    message = plain_message(str(refused.value))
+    assert message is not None
+    assert "holds files that idlestate did not write (thesis.docx)" in message
+    assert (tmp_path / "out" / "expired" / "thesis.docx").exists()
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    feed = feed_of(tmp_path, 2)
+    both = Both(tmp_path / "out", format=kind, without="rejects")
+    start_both(spark, feed, tmp_path / "checkpoint", both)
+    assert not (tmp_path / "out" / "rejects").exists()
+    schema = (
+        "user string, n long, total long, page string, change string, first_access timestamp, "
+        "last_access timestamp, expired_at timestamp, reason string, rejected string, batch_id long"
+    )
+    for name in ("results", "expired"):
+        assert both.written(spark, name, schema) == both.expected(name)
+    owner = json.loads((tmp_path / "out" / "results" / "_idlestate.json").read_text())
+    assert owner.keys() == {"query_id"}
