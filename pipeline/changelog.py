@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from idlestate.backends.changes import change_schema
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.types import spark_schema
+from idlestate.pipeline.worker import settle
 
 REJECT, REJECTED = "reject", "rejected"
 
@@ -31,6 +32,7 @@ def unpacker(
     schema = changelog_arrow_schema(spec)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             for cell in batch.column("cell"):
                 if cell.is_valid:

@@ -25,6 +25,7 @@ from idlestate.pipeline.shard import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
 from idlestate.pipeline.shard_state import RowCounts, ShardState
 from idlestate.pipeline.task import TaskBatch, open_task_batch
+from idlestate.pipeline.worker import settle
 from idlestate.retention.policy import FOREVER_MS
 
 STATE_NAME = "shard"
@@ -50,6 +51,7 @@ class ShardOperator(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the one state. Spark calls this for each partition of each batch."""
+        settle()
         self._batch = None
         self._handle = handle
         self._value = handle.getValueState(STATE_NAME, STATE_SCHEMA)

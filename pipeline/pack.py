@@ -24,6 +24,7 @@ from idlestate.pipeline.shard_state import RowCounts
 from idlestate.pipeline.shards import shard_bounds
 from idlestate.pipeline.task import TaskBatch
 from idlestate.pipeline.types import spark_schema
+from idlestate.pipeline.worker import settle
 
 Ints = npt.NDArray[np.int64]
 
@@ -92,6 +93,7 @@ def packer(
     """The function for `mapInArrow`; its name lets the listener find the operator in a plan."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         try:
             yield from pack(batches, spec, open_batch())
         except IdlestateError as error:

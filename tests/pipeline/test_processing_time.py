@@ -41,8 +41,7 @@ AGGREGATES = {
 # Windows about as long as a batch takes: what ends when differs from run to run, and must not
 # differ from the reference in any. The last one ends every life at each batch that follows it.
 RULES = {
-    "idle": Rule(idle_min_ms=400, idle_max_ms=900, remember_ms=FOREVER_MS),
-    "reads": Rule(
+    "like-batches": Rule(
         idle_min_ms=500,
         idle_max_ms=800,
         update=ON_READ_AND_WRITE,
@@ -109,16 +108,16 @@ def played(batches: list[list[dict[str, Any]]], times_ms: list[int], rule: Rule)
 def test_a_query_equals_the_reference_at_its_own_times(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    rule, batches = RULES[name], make_batches(6, seed=len(name))
+    rule, batches = RULES[name], make_batches(5, seed=len(name))
     feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
-    for batch in batches[:4]:
+    for batch in batches[:3]:
         feed.add(batch)
     query = start(
         retained(feed.stream(spark), rule), checkpoint, sink, processingTime="100 milliseconds"
     )
     query.processAllAvailable()
     query.stop()
-    for batch in batches[4:]:
+    for batch in batches[3:]:
         feed.add(batch)
     run(retained(feed.stream(spark), rule), checkpoint, sink)
 
@@ -139,10 +138,10 @@ def test_a_batch_frame_is_one_batch_at_one_time(spark: SparkSession, tmp_path: P
     (batch,) = make_batches(1, seed=9)
     feed = Feed(tmp_path / "input", SCHEMA)
     feed.add(batch)
-    rows = plain_rows(retained(feed.table(spark), RULES["idle"]).toArrow(), ["user"])
+    rows = plain_rows(retained(feed.table(spark), RULES["like-batches"]).toArrow(), ["user"])
     times_ms = {row["first_access"] for row in rows if row["first_access"] is not None}
     (t_ms,) = times_ms
-    expected = played([batch], [t_ms], RULES["idle"]).reference
+    expected = played([batch], [t_ms], RULES["like-batches"]).reference
     assert_rows(expected.last_rows(), last_rows(rows), AGGREGATES)
 
 

@@ -2,18 +2,18 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from idlestate import Policy
+from idlestate import Policy, configure
 from idlestate.pipeline.errors import RefusedError
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import (
     AGGREGATES,
     KEYS,
     MINUTE_MS,
-    POLICY,
     RULE,
     SCHEMA,
     click,
@@ -153,6 +153,8 @@ def test_two_queries_of_one_session_run_side_by_side(spark: SparkSession, tmp_pa
     ]
     for query in queries:
         query.awaitTermination()
+    for query, place in zip(queries, places, strict=True):
+        assert_reports_equal_the_state(spark, query, place)
     one, two = (sorted(states(spark, place, KEYS), key=repr) for place in places)
     assert one == two
     assert one
@@ -160,21 +162,14 @@ def test_two_queries_of_one_session_run_side_by_side(spark: SparkSession, tmp_pa
     assert rows[0] == rows[1]
 
 
-def test_reports_in_progress_equal_the_state(spark: SparkSession, tmp_path: Path) -> None:
-    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
-    for batch in hours(0, 3):
-        feed.add(batch)
-    query = start(retained(feed.stream(spark)), checkpoint, Sink(), availableNow=True)
-    query.awaitTermination()
+def assert_reports_equal_the_state(spark: SparkSession, query: Any, checkpoint: Path) -> None:
+    """What a query tells of its shards in its last progress is what they hold."""
     progress = query.lastProgress
-    assert progress is not None
     reports = progress["observedMetrics"]["idlestate:clicks"]["shards"]
-    found = {report["shard"]: report for report in reports}
+    assert reports
     kept = {shard.shard: shard for shard in shards(spark, checkpoint, "clicks")}
-    assert found.keys() <= kept.keys()
-    assert found
-    for number, report in found.items():
-        state = kept[number]
+    for report in reports:
+        state = kept[report["shard"]]
         assert report["batch_id"] == progress["batchId"]
         assert report["live_keys"] == state.live_keys
         assert report["state_bytes"] == (state.run.bytes if state.run else 0)
@@ -189,30 +184,15 @@ def test_reports_in_progress_equal_the_state(spark: SparkSession, tmp_path: Path
 def test_state_partitions_and_shards_are_those_of_the_first_start(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Whatever the session says later, here another session of the application."""
     feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
     feed.add(hours(0, 1)[0])
     run(retained(feed.stream(spark)), checkpoint, sink)
-    setting = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, "5")
-    try:
-        feed.add(hours(1, 1)[0])
-        run(retained(feed.stream(spark)), checkpoint, sink)
-    finally:
-        spark.conf.set(setting, before)
-    assert len(shards(spark, checkpoint, "clicks")) == 8
+    other = configure(spark.newSession())
+    other.conf.set("spark.sql.shuffle.partitions", "5")
+    feed.add(hours(1, 1)[0])
+    run(retained(feed.stream(other)), checkpoint, sink)
+    assert len(shards(other, checkpoint, "clicks")) == 8
     records = [[record(row) for row in batch] for batch in hours(0, 2)]
     expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
     assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
-
-
-def test_another_session_of_the_application_works_too(spark: SparkSession, tmp_path: Path) -> None:
-    from idlestate import configure
-
-    other = configure(spark.newSession())
-    other.conf.set("spark.sql.shuffle.partitions", "1")
-    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
-    feed.add(hours(0, 1)[0])
-    run(retained(feed.stream(other), policy=POLICY), checkpoint)
-    assert {row["key"][0] for row in states(other, checkpoint, KEYS)} >= {"a", "b"}
-    assert len(shards(other, checkpoint, "clicks")) == 4

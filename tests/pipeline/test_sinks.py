@@ -121,7 +121,8 @@ def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    feed = feed_of(tmp_path, 2)
+    feed = Feed(tmp_path / "input", SCHEMA)
+    feed.add([row for batch in hours(0, 2) for row in batch])
     both = Both(tmp_path / "out", format=kind, without="rejects")
     start_both(spark, feed, tmp_path / "checkpoint", both)
     assert not (tmp_path / "out" / "rejects").exists()

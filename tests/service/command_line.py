@@ -1,5 +1,6 @@
 """Running `idlestate` in a folder of its own, and what is expected of every refusal."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -81,7 +82,8 @@ class CommandLine:
     def add(self, name: str, lines: Sequence[str]) -> Path:
         """One more input file; Spark takes files in the order in which they were added."""
         path = self.events / name
-        path.write_text("".join(f"{line}\n" for line in lines))
+        content = "".join(f"{line}\n" for line in lines).encode()
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         number = len(list(self.events.iterdir()))
         os.utime(path, (FIRST_MODIFIED_S + number, FIRST_MODIFIED_S + number))
         return path
