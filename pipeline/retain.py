@@ -16,8 +16,9 @@ from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.config.loading import Config, load
+from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.pipeline.batch import retain_batch
-from idlestate.pipeline.changelog import REJECTED, changelog_schema, unpacker
+from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.layout import inputs
@@ -32,11 +33,6 @@ from idlestate.retention.policy import Policy, TimeDomain
 
 DAY_MS = 86_400_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# Columns of the changelog, and then those of `read_state`, beside keys and aggregates.
-_OWN_COLUMNS = (
-    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", REJECTED),
-    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
-)
 _SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
 _UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _log = logging.getLogger("idlestate")
@@ -274,13 +270,13 @@ def _bind(
 
 
 def _refuse_taken_names(names: Sequence[str], uid: str) -> None:
-    taken = set(_OWN_COLUMNS)
+    taken = set(ADDED_COLUMNS)
     for name in names:
         # To Spark SQL names that differ in case alone are the same.
         if name.lower() in taken:
             raise RefusedError(
                 f"operator {uid!r}: the name {name} stands twice among keys, aggregates and the "
-                f"columns that are added to them ({', '.join(_OWN_COLUMNS)}); choose another"
+                f"columns that are added to them ({', '.join(ADDED_COLUMNS)}); choose another"
             )
         taken.add(name.lower())
 
