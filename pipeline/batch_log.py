@@ -45,6 +45,14 @@ def pinned_partitions(checkpoint: Folder) -> int | None:
     return int(conf["spark.sql.shuffle.partitions"])
 
 
+def has_data(checkpoint: Folder, batch_id: int) -> bool:
+    """Whether a batch reads anything: Spark runs some only to let time pass."""
+    before = f"offsets/{batch_id - 1}"
+    if not checkpoint.exists(before):
+        return True
+    return _source_offsets(checkpoint, batch_id) != _source_offsets(checkpoint, batch_id - 1)
+
+
 def owed_sweep(checkpoint: Folder) -> int | None:
     """The newest committed batch if a sweep at the watermark it reached never ran, else None."""
     committed = newest_batch(checkpoint, "commits")
@@ -54,6 +62,11 @@ def owed_sweep(checkpoint: Folder) -> int | None:
     commit = json.loads(checkpoint.read(f"commits/{committed}").decode().splitlines()[1])
     reached = commit.get("nextBatchWatermarkMs", 0)
     return committed if reached > read_batch_times(checkpoint, planned).watermark_ms else None
+
+
+def _source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
+    _, _, *offsets = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
+    return offsets
 
 
 def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 A shard is a contiguous range of the 64-bit key hash, `floor((hash + 2**63) * shards / 2**64)`, so
 that a batch sorted by hash is cut into shards by slicing. Spark sees a shard as an integer and
 puts it on state partition `pmod(hash(integer), partitions)`; small integers land unevenly, so
-the integers are searched for until every partition has equally many.
+integers are searched for. Of S shards the i-th gets an integer whose hash is i modulo S: then every
+number of partitions up to S has equally many on each, give or take one, and a checkpoint can be
+taken to another number of partitions without a change of its shards.
 """
 
 import struct
@@ -22,24 +24,16 @@ def spark_partition(number: int, partitions: int) -> int:
     return int(mmh3.hash(struct.pack("<i", number), _SPARK_HASH_SEED)) % partitions
 
 
-def shard_numbers(shards: int, partitions: int) -> list[int]:
-    """For each shard the integer that stands for it in Spark, equally many per partition.
-
-    When `shards` is no multiple of `partitions`, some partitions hold one more.
+def shard_numbers(shards: int) -> list[int]:
+    """For each shard the integer that stands for it in Spark: the i-th hashes to i modulo
+    `shards`. When `shards` is no multiple of the partitions, some of them hold one more.
     """
-    most = -(-shards // partitions)
-    room = [most] * partitions
-    for full in range(shards % partitions or partitions, partitions):
-        room[full] -= 1
-    numbers: list[int] = []
+    numbers: dict[int, int] = {}
     candidate = 0
     while len(numbers) < shards:
-        partition = spark_partition(candidate, partitions)
-        if room[partition]:
-            room[partition] -= 1
-            numbers.append(candidate)
+        numbers.setdefault(spark_partition(candidate, shards), candidate)
         candidate += 1
-    return numbers
+    return [numbers[place] for place in range(shards)]
 
 
 def shard_bounds(hashes: npt.NDArray[np.int64], shards: int) -> npt.NDArray[np.int64]:

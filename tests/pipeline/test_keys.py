@@ -89,7 +89,7 @@ def test_spark_puts_an_integer_where_we_think(spark: SparkSession) -> None:
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4, 7, 16, 200])
 @pytest.mark.parametrize("shards", [1, 2, 4, 5, 8, 64])
 def test_shards_are_spread_evenly_over_partitions(shards: int, partitions: int) -> None:
-    numbers = shard_numbers(shards, partitions)
+    numbers = shard_numbers(shards)
     assert len(set(numbers)) == len(numbers) == shards
     held = Counter(spark_partition(number, partitions) for number in numbers)
     counts = [held[partition] for partition in range(partitions)]
