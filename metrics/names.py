@@ -107,7 +107,7 @@ CONFIG_RELOADS: Final = Name(
 CONFIG_RELOAD_GOOD: Final = Name(
     f"{PREFIX}config_last_reload_successful",
     Kind.GAUGE,
-    "Whether the configuration that was read last was taken (1) or refused (0).",
+    "Whether the configuration that was read last was taken (1), or not (0).",
     (),
 )
 CONFIG_RELOAD_TIME: Final = Name(

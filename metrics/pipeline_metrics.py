@@ -90,7 +90,7 @@ class PipelineMetrics(Collector):
         self._durations = {uid: _Durations() for uid in operators}
         self._dropped = 0
         self._reloads = dict.fromkeys(names.RELOAD_RESULTS, 0)
-        self._reload_good = True
+        self._reload_good = False
         self._reload_ms = 0
         registry.register(self)
 
