@@ -49,7 +49,7 @@ class Layout:
         return cls(
             _FORMAT,
             partitions,
-            shard_numbers(shards),
+            shard_numbers(shards, partitions),
             time,
             [[name, str(kind)] for name, kind in spec.keys],
             [[a.name, a.text, str(a.result_type)] for a in spec.aggregates],

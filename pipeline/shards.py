@@ -24,14 +24,18 @@ def spark_partition(number: int, partitions: int) -> int:
     return int(mmh3.hash(struct.pack("<i", number), _SPARK_HASH_SEED)) % partitions
 
 
-def shard_numbers(shards: int) -> list[int]:
-    """For each shard the integer that stands for it in Spark: the i-th hashes to i modulo
-    `shards`. When `shards` is no multiple of the partitions, some of them hold one more.
+def shard_numbers(shards: int, partitions: int) -> list[int]:
+    """For each shard the integer that stands for it in Spark.
+
+    Each of `partitions`, or of any number up to `shards`, gets equally many, or some one more.
     """
+    places = max(shards, partitions)
     numbers: dict[int, int] = {}
     candidate = 0
     while len(numbers) < shards:
-        numbers.setdefault(spark_partition(candidate, shards), candidate)
+        place = spark_partition(candidate, places)
+        if place < shards:
+            numbers.setdefault(place, candidate)
         candidate += 1
     return [numbers[place] for place in range(shards)]
 

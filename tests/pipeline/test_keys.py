@@ -89,9 +89,16 @@ def test_spark_puts_an_integer_where_we_think(spark: SparkSession) -> None:
 @pytest.mark.parametrize("partitions", [1, 2, 3, 4, 7, 16, 200])
 @pytest.mark.parametrize("shards", [1, 2, 4, 5, 8, 64])
 def test_shards_are_spread_evenly_over_partitions(shards: int, partitions: int) -> None:
-    numbers = shard_numbers(shards)
+    numbers = shard_numbers(shards, partitions)
     assert len(set(numbers)) == len(numbers) == shards
     held = Counter(spark_partition(number, partitions) for number in numbers)
     counts = [held[partition] for partition in range(partitions)]
     assert max(counts) - min(counts) <= 1
     assert np.sum(counts) == shards
+
+
+@pytest.mark.parametrize("other", [1, 2, 3, 5, 8, 13, 63, 64])
+def test_shards_stay_evenly_spread_over_another_number_of_partitions(other: int) -> None:
+    held = Counter(spark_partition(number, other) for number in shard_numbers(64, 16))
+    assert sum(held.values()) == 64
+    assert max(held.values()) - min(held[partition] for partition in range(other)) <= 1
