@@ -37,11 +37,14 @@ def newest_batch(checkpoint: Folder, log: str) -> int | None:
 
 
 def pinned_partitions(checkpoint: Folder) -> int | None:
-    """The state partitions that the checkpoint was started with; None before its first batch."""
+    """The state partitions of the newest batch; None before the first."""
     newest = newest_batch(checkpoint, "offsets")
-    if newest is None:
-        return None
-    conf = _metadata(checkpoint, newest)["conf"]
+    return None if newest is None else partitions_at(checkpoint, newest)
+
+
+def partitions_at(checkpoint: Folder, batch_id: int) -> int:
+    """The state partitions of a planned batch; offline repartition changes them."""
+    conf = _metadata(checkpoint, batch_id)["conf"]
     return int(conf["spark.sql.shuffle.partitions"])
 
 

@@ -1,4 +1,4 @@
-"""The command line: `idlestate run`, `check`, `generate`, `schema`."""
+"""The command line: `idlestate run`, `check`, `generate`, `schema`, `state`."""
 
 import sys
 import traceback
@@ -18,6 +18,7 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.config_file import load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
+from idlestate.service.state import state
 
 FAILED = 1
 USAGE = 2
@@ -149,6 +150,9 @@ def schema(out: Path | None) -> None:
     else:
         out.write_text(render_schema())
         click.echo(f"written: {out}")
+
+
+main.add_command(state)
 
 
 def _load(file: Path) -> Config:

@@ -1,12 +1,10 @@
 """A job as people submit it to a cluster.
 
-    spark-submit ... job.py EVENTS CHECKPOINT RESULTS REPORT
-
-The report says what the job counted, where its package came from, and what each shard holds.
+It reads `events` and writes `results`, and `report.json`: what it counted, where its package came
+from, and what each state partition holds.
 """
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +20,13 @@ from idlestate.pipeline.shards import spark_partition
 UID = "clicks"
 
 
-def main(events: str, checkpoint: str, results: str, report: str) -> None:
+def main() -> None:
+    checkpoint = str(Path("checkpoint").absolute())
     spark = idlestate.configure(SparkSession.builder.getOrCreate())
     clicks = (
         spark.readStream.schema("event_time timestamp, user long")
         .option("maxFilesPerTrigger", 2)
-        .parquet(events)
+        .parquet(str(Path("events").absolute()))
     )
     changes = idlestate.retain(
         clicks,
@@ -39,7 +38,7 @@ def main(events: str, checkpoint: str, results: str, report: str) -> None:
         uid=UID,
     )
     writer = changes.writeStream.option("checkpointLocation", checkpoint)
-    query = writer.trigger(availableNow=True).start(results)
+    query = writer.trigger(availableNow=True).start(str(Path("results").absolute()))
     query.awaitTermination()
     lives = idlestate.read_state(spark, checkpoint).select("user", "n").collect()
     found = {
@@ -47,7 +46,7 @@ def main(events: str, checkpoint: str, results: str, report: str) -> None:
         "places": places_of_package(spark),
         "partitions": held_by_partition(spark, checkpoint),
     }
-    Path(report).write_text(json.dumps(found))
+    Path("report.json").write_text(json.dumps(found))
 
 
 def places_of_package(spark: SparkSession) -> list[str]:
@@ -70,11 +69,10 @@ def held_by_partition(spark: SparkSession, checkpoint: str) -> list[dict[str, in
     held = [{"rows": 0, "bytes": 0} for _ in range(partitions)]
     for state in read_shards(spark, checkpoint, UID, committed_batch(folder)):
         mine = held[spark_partition(state.shard, partitions)]
-        report = state.live_keys, state.run.bytes if state.run else 0
-        mine["rows"] += report[0]
-        mine["bytes"] += report[1]
+        mine["rows"] += state.live_keys
+        mine["bytes"] += state.run.bytes if state.run else 0
     return held
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
