@@ -189,6 +189,10 @@ class Job:
             shards=self.pipeline.shards,
         )
         growth = GrowthLog(self.growth_path)
+        planned = newest_batch(self._folder, "offsets")
+        if planned is not None:
+            self._sinks.forget_after(spark, planned)
+            growth.forget_after(planned)
         monitor = Monitor(self.uid, self.policy, self._folder, metrics, growth)
         self._take_state(spark, monitor)
         writer = (
