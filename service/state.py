@@ -112,6 +112,8 @@ def verify(checkpoint: Path, uid: str | None) -> None:
     good = files.newest_without(damaged)
     if good is None:
         _fail("every retained batch needs one of these files: only a copy brings them back")
+    if good == files.batches[-1]:
+        _fail(f"batch {good}, the newest, needs none of them: the query can go on, but not back")
     _fail(
         f"batch {good} needs none of them: bring the files back from a copy, or go back with\n"
         f"  idlestate state rollback {checkpoint} --to {good}"

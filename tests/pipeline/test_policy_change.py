@@ -1,9 +1,11 @@
 """Policies that change while a query runs: from which batch on, and never otherwise."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import idlestate
@@ -15,6 +17,7 @@ from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, PolicyJournal, write_layout
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
+from idlestate.pipeline.task import CHECKPOINT_PROPERTY, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.timers.clock import FakeClock, SystemClock
 from tests.compare import assert_rows, assert_states
@@ -102,6 +105,22 @@ def test_a_batch_without_data_goes_by_the_policy_of_the_one_before(
     plan(tmp_path, 2, NOW_MS + 2, read_up_to=0)
     plan(tmp_path, 3, NOW_MS + 3, read_up_to=1)
     assert [policy_of(checkpoint, at) for at in range(4)] == [FIRST, FIRST, FIRST, SECOND]
+
+
+def test_a_task_that_runs_again_after_a_change_decides_as_before(
+    checkpoint: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It learns its policy from the checkpoint alone; the batch is planned, so nothing changes."""
+    properties = {CHECKPOINT_PROPERTY: str(tmp_path), "streaming.sql.batchId": "0"}
+    task = SimpleNamespace(getLocalProperty=properties.get)
+    monkeypatch.setattr(TaskContext, "get", lambda: task)
+    plan(tmp_path, 0, NOW_MS, read_up_to=0)
+    first = open_task_batch(UID)
+    change_policy(checkpoint, UID, SECOND, FakeClock(NOW_MS - 5_000), delay_ms=0)
+    assert open_task_batch(UID).in_force == first.in_force
+    plan(tmp_path, 1, NOW_MS + 1, read_up_to=1)
+    properties["streaming.sql.batchId"] = "1"
+    assert open_task_batch(UID).in_force.policy == SECOND
 
 
 def test_another_time_domain_is_refused(checkpoint: Folder) -> None:

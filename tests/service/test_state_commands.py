@@ -73,24 +73,29 @@ def test_damage_is_named_with_the_batch_to_go_back_to(
     ran: CommandLine, state: State, hurt: str
 ) -> None:
     before = last_counts(ran.out / "results"), ends(ran)
-    file = written(ran, 3)[0]
+    named = [Path(line.split()[-1]) for line in state("ls").text.splitlines() if "rows" in line]
+    newest = max(named, key=lambda path: int(path.name.partition("-")[0]))
+    batch, file = int(newest.name.partition("-")[0]), ran.checkpoint / newest
     if hurt == "lost":
         file.unlink()
     else:
         file.write_bytes(file.read_bytes()[:-1] + b"?")
     said = state("verify")
     words = "is missing" if hurt == "lost" else "checksum is wrong"
-    assert_refused(said, file.name, words, "needed by batches 3", "--to 2")
-    assert_refused(state("rollback", "--to", "3"), file.name, "batch 2 does not")
+    assert_refused(said, file.name, words, "needed by batches", f"--to {batch - 1}")
 
-    back = state("rollback", "--to", "2")
+    back = state("rollback", "--to", str(batch - 1))
     assert_good(back)
-    assert "batches 3 to 4 are undone" in back.text
-    assert "3.json" in back.text
-    assert "2.json" not in back.text
+    assert f"batches {batch} to 4 are undone" in back.text
     assert_good(ran.run())
     assert (last_counts(ran.out / "results"), ends(ran)) == before
     assert_good(state("verify"))
+
+
+def test_a_batch_that_is_damaged_itself_is_not_gone_back_to(ran: CommandLine, state: State) -> None:
+    for file in written(ran, 1):
+        file.unlink()
+    assert_refused(state("rollback", "--to", "1"), "is missing, and batch 1 needs it")
 
 
 def test_going_back_far_reads_much_again_and_counts_it_once(ran: CommandLine, state: State) -> None:
@@ -107,9 +112,7 @@ def test_going_back_far_reads_much_again_and_counts_it_once(ran: CommandLine, st
 def test_what_cannot_be_gone_back_to(ran: CommandLine, state: State) -> None:
     assert_refused(state("rollback", "--to", "4"), "batch 4 is the newest")
     assert_refused(state("rollback", "--to", "9"), "has not kept batch 9", "0, 1, 2, 3, 4")
-    for file in written(ran, 0):
-        file.unlink()
-    for batch in range(1, 4):
+    for batch in range(5):
         for file in written(ran, batch):
             file.unlink()
     assert_refused(state("verify"), "every retained batch needs one")
