@@ -67,7 +67,8 @@ def change_policy(
         delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
 
     Raises:
-        RefusedError: there is no such operator, or the policy goes by another time.
+        RefusedError: there is no such operator, the policy goes by another time, or the journal
+            took longer to be written than the delay.
     """
     time = read_layout(checkpoint, uid).time
     if policy.time.value != time:
@@ -76,9 +77,17 @@ def change_policy(
             "and deadlines of one say nothing in the other: write "
             f"time: {time} in the policy, or start with a new checkpoint"
         )
-    return PolicyJournal(checkpoint, uid).append(
-        policy, max(clock.now_ms() + delay_ms, after_planned(checkpoint))
-    )
+    began_ms = clock.now_ms()
+    effective_ms = max(began_ms + delay_ms, after_planned(checkpoint))
+    version = PolicyJournal(checkpoint, uid).append(policy, effective_ms)
+    took_ms = clock.now_ms() - began_ms
+    if took_ms > delay_ms:
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} took {took_ms / 1000:.0f} s to take in the new policy, "
+            "longer than policies are announced ahead: a batch planned meanwhile may have gone by "
+            "both; stop the query, see to its storage, and start it again"
+        )
+    return version
 
 
 def after_planned(checkpoint: Folder) -> int:

@@ -123,6 +123,16 @@ def test_a_task_that_runs_again_after_a_change_decides_as_before(
     assert open_task_batch(UID).in_force.policy == SECOND
 
 
+def test_a_journal_that_was_written_too_late_is_told(checkpoint: Folder) -> None:
+    class Slow(FakeClock):
+        def now_ms(self) -> int:
+            self.advance(POLICY_DELAY_MS + 1)
+            return super().now_ms()
+
+    with pytest.raises(RefusedError, match="took 10 s to take in the new policy"):
+        change_policy(checkpoint, UID, SECOND, Slow(NOW_MS))
+
+
 def test_another_time_domain_is_refused(checkpoint: Folder) -> None:
     other = Policy(ttl_ms=20, time=TimeDomain.PROCESSING)
     with pytest.raises(RefusedError, match="goes by event time, the new policy by processing"):
@@ -203,7 +213,7 @@ class Reloaded:
     def change(self, at: int) -> None:
         """At once, which is allowed because the query has nothing to plan."""
         folder = Folder(str(self.checkpoint))
-        change_policy(folder, UID, policy(RULES[at]), SystemClock(), delay_ms=0)
+        change_policy(folder, UID, policy(RULES[at]), FakeClock(SystemClock().now_ms()), delay_ms=0)
 
     def run_on(self, first: int, stop: int) -> None:
         self.feed.add(self.batches[first])
