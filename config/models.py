@@ -163,7 +163,7 @@ class Pipeline(Section):
     checkpoint: text.Place = Field(examples=["build/checkpoint"])
     """The query's checkpoint; state lives inside it."""
     state_partitions: Annotated[int, whole(1, 10_000)] | None = None
-    """Partitions of the state; fixed by the first start. Default Spark's shuffle partitions."""
+    """Partitions of the state; fixed by the first start. Default one per core."""
     shards: Annotated[int, whole(1, 32_768)] | None = None
     """Shards of the state, a multiple of state_partitions; fixed by the first start."""
     trigger_ms: times.Trigger = Field(default=None, alias="trigger")

@@ -31,6 +31,7 @@ class OperatorFigures:
         keys_created: lives begun.
         keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
         comebacks: lives begun by keys that were remembered.
+        policy_version: version of the retention in force, from 1.
         policy: the retention in force.
     """
 
@@ -50,6 +51,7 @@ class OperatorFigures:
     keys_created: int = 0
     keys_expired: Mapping[str, int] = field(default_factory=dict)
     comebacks: int = 0
+    policy_version: int = 1
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:

@@ -130,6 +130,12 @@ class GrowthLog:
         self._points.append(point)
         return True
 
+    def forget_after(self, batch_id: int) -> None:
+        """Drop the points of later batches, which were undone since."""
+        kept = [point for point in self._points if point.batch_id <= batch_id]
+        if len(kept) < len(self._points):
+            self._rewrite(kept)
+
     def points(self) -> Sequence[GrowthPoint]:
         """All points, by batch."""
         return tuple(self._points)

@@ -1,8 +1,8 @@
 """Names, labels, help texts and buckets of everything that idlestate exports.
 
 Dashboards and alerts are written against these; renaming one is a breaking change. A key of the
-state, a user or a file is never a label: the only labels are `operator` (from the configuration)
-and `reason` (from the lists below).
+state, a user or a file is never a label: the only labels are `operator` (from the configuration),
+`reason` and `result` (from the lists below), and `version`.
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,14 @@ PREFIX: Final = "idlestate_"
 
 OPERATOR: Final = "operator"
 REASON: Final = "reason"
+RESULT: Final = "result"
 
 OTHER: Final = "__other__"
 """The label value that stands for every value that is not on its list."""
 
 SET_ASIDE_REASONS: Final = ("null_time", "too_old", "too_far_ahead", "malformed")
 EXPIRY_REASONS: Final = ("idle", "ttl", "lifetime")
+RELOAD_RESULTS: Final = ("success", "failure")
 
 BATCH_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 """From a batch of a few rows to one that catches up on a night's backlog."""
@@ -93,6 +95,27 @@ RETENTION_TTL: Final = _gauge(
 RETENTION_LIFETIME: Final = _gauge(
     "retention_max_lifetime_seconds", "Longest life in force, from creation; 0 is off."
 )
+POLICY_VERSION: Final = _gauge(
+    "policy_version", "Version of the retention policy that the newest batch went by."
+)
+CONFIG_RELOADS: Final = Name(
+    f"{PREFIX}config_reloads_total",
+    Kind.COUNTER,
+    "How often the configuration was read, the start included, by result; refused changes nothing.",
+    (RESULT,),
+)
+CONFIG_RELOAD_GOOD: Final = Name(
+    f"{PREFIX}config_last_reload_successful",
+    Kind.GAUGE,
+    "Whether the configuration that was read last was taken (1), or not (0).",
+    (),
+)
+CONFIG_RELOAD_TIME: Final = Name(
+    f"{PREFIX}config_last_reload_success_timestamp_seconds",
+    Kind.GAUGE,
+    "When a configuration was taken last; 0 before the query started.",
+    (),
+)
 DROPPED_FIGURES: Final = Name(
     f"{PREFIX}dropped_figures_total",
     Kind.COUNTER,
@@ -123,6 +146,10 @@ ALL: Final = (
     RETENTION_MAX,
     RETENTION_TTL,
     RETENTION_LIFETIME,
+    POLICY_VERSION,
+    CONFIG_RELOADS,
+    CONFIG_RELOAD_GOOD,
+    CONFIG_RELOAD_TIME,
     DROPPED_FIGURES,
     BUILD_INFO,
 )

@@ -47,6 +47,7 @@ _PLAIN: tuple[tuple[names.Name, Read], ...] = (
     (names.RETENTION_MAX, lambda f: _span_s(f.policy.idle_max_ms if f.policy.idle_on else 0)),
     (names.RETENTION_TTL, lambda f: _span_s(f.policy.ttl_ms)),
     (names.RETENTION_LIFETIME, lambda f: _span_s(f.policy.max_lifetime_ms)),
+    (names.POLICY_VERSION, lambda f: f.policy_version),
 )
 
 _BY_REASON: tuple[
@@ -88,6 +89,9 @@ class PipelineMetrics(Collector):
         self._figures = {uid: OperatorFigures(operator=uid) for uid in operators}
         self._durations = {uid: _Durations() for uid in operators}
         self._dropped = 0
+        self._reloads = dict.fromkeys(names.RELOAD_RESULTS, 0)
+        self._reload_good = False
+        self._reload_ms = 0
         registry.register(self)
 
     def update(self, figures: OperatorFigures) -> bool:
@@ -116,6 +120,14 @@ class PipelineMetrics(Collector):
             durations.counts[bisect_left(names.BATCH_BUCKETS_S, seconds)] += 1
             durations.sum_s += seconds
 
+    def count_reload(self, *, good: bool, now_ms: int) -> None:
+        """Count that the configuration was read again, and whether it was taken."""
+        with self._lock:
+            self._reloads["success" if good else "failure"] += 1
+            self._reload_good = good
+            if good:
+                self._reload_ms = now_ms
+
     def newest(self, operator: str) -> OperatorFigures:
         """The figures that a scrape shows for `operator`.
 
@@ -140,6 +152,7 @@ class PipelineMetrics(Collector):
                 uid: (list(taken.counts), taken.sum_s) for uid, taken in self._durations.items()
             }
             dropped = self._dropped
+            reloads, good, good_ms = dict(self._reloads), self._reload_good, self._reload_ms
         for name, read in _PLAIN:
             family = _family(name)
             for of_operator in figures:
@@ -152,9 +165,19 @@ class PipelineMetrics(Collector):
                     family.add_metric([of_operator.operator, reason], count)
             yield family
         yield _histogram(durations)
-        family = _family(names.DROPPED_FIGURES)
-        family.add_metric([], dropped)
+        family = _family(names.CONFIG_RELOADS)
+        for result, count in reloads.items():
+            family.add_metric([result], count)
         yield family
+        plain = (
+            (names.CONFIG_RELOAD_GOOD, float(good)),
+            (names.CONFIG_RELOAD_TIME, _timestamp_s(good_ms)),
+            (names.DROPPED_FIGURES, dropped),
+        )
+        for name, value in plain:
+            family = _family(name)
+            family.add_metric([], value)
+            yield family
         family = _family(names.BUILD_INFO)
         family.add_metric([self._version], 1)
         yield family

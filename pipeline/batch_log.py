@@ -37,12 +37,23 @@ def newest_batch(checkpoint: Folder, log: str) -> int | None:
 
 
 def pinned_partitions(checkpoint: Folder) -> int | None:
-    """The state partitions that the checkpoint was started with; None before its first batch."""
+    """The state partitions of the newest batch; None before the first."""
     newest = newest_batch(checkpoint, "offsets")
-    if newest is None:
-        return None
-    conf = _metadata(checkpoint, newest)["conf"]
+    return None if newest is None else partitions_at(checkpoint, newest)
+
+
+def partitions_at(checkpoint: Folder, batch_id: int) -> int:
+    """The state partitions of a planned batch; offline repartition changes them."""
+    conf = _metadata(checkpoint, batch_id)["conf"]
     return int(conf["spark.sql.shuffle.partitions"])
+
+
+def has_data(checkpoint: Folder, batch_id: int) -> bool:
+    """Whether a batch reads anything: Spark runs some only to let time pass."""
+    before = f"offsets/{batch_id - 1}"
+    if not checkpoint.exists(before):
+        return True
+    return _source_offsets(checkpoint, batch_id) != _source_offsets(checkpoint, batch_id - 1)
 
 
 def owed_sweep(checkpoint: Folder) -> int | None:
@@ -54,6 +65,11 @@ def owed_sweep(checkpoint: Folder) -> int | None:
     commit = json.loads(checkpoint.read(f"commits/{committed}").decode().splitlines()[1])
     reached = commit.get("nextBatchWatermarkMs", 0)
     return committed if reached > read_batch_times(checkpoint, planned).watermark_ms else None
+
+
+def _source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
+    _, _, *offsets = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
+    return offsets
 
 
 def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 `layout.json` is written at the first start and fixed from then on but for `retain_batches`: the
 state partitions, the integers of the shards, time domain, keys, aggregates and order columns.
-`policies.json` is the policy journal: every version with the batch time from which it holds.
+`policies.json` is the policy journal: every version with the batch time from which it holds, which
+is at least `POLICY_DELAY_MS` ahead when a query runs (`idlestate.pipeline.policy_change`).
 `runs/<shard>/` holds the runs. Tasks read both files and nothing of the session's settings, so
 that a retry or a replay decides as the first time.
 """
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from idlestate.backends.aggregates import bind
 from idlestate.backends.steps import TableSpec
+from idlestate.pipeline.batch_log import has_data, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.shards import shard_numbers
@@ -141,13 +143,25 @@ class PolicyJournal:
             (v for v in reversed(self.versions) if v.effective_ms <= time_ms), self.versions[0]
         )
 
-    def append(self, policy: Policy, effective_ms: int) -> None:
-        """Add a version, unless the policy is the newest already."""
+    def for_batch(self, batch_id: int) -> PolicyVersion:
+        """The version by which a planned batch is judged.
+
+        A version takes effect on all shards at once, and a batch without data visits only those
+        whose timer is due: it goes by the version of the last batch that had data.
+        """
+        if len(self.versions) > 1:
+            while not has_data(self._checkpoint, batch_id):
+                batch_id -= 1
+        return self.at(read_batch_times(self._checkpoint, batch_id).time_ms)
+
+    def append(self, policy: Policy, effective_ms: int) -> PolicyVersion:
+        """Add a version, unless the policy is the newest already; the newest is returned."""
         if self.versions and self.versions[-1].policy == policy:
-            return
+            return self.versions[-1]
         self.versions.append(PolicyVersion(len(self.versions) + 1, effective_ms, policy))
         entries = [
             {"version": v.version, "effective_ms": v.effective_ms, "policy": v.policy.to_json()}
             for v in self.versions
         ]
         self._checkpoint.replace(self._name, json.dumps(entries, indent=1).encode())
+        return self.versions[-1]

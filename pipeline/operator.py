@@ -96,7 +96,7 @@ class ShardOperator(StatefulProcessor):
             state, advanced = self._advance(shard, packets, counts, fired=fired)
         except (IdlestateError, SumOverflowError, PacketError) as error:
             raise marked(error) from error
-        report = ShardReport.of(state, self._task().in_force.policy, self._task().times.batch_id)
+        report = ShardReport.of(state, self._task().in_force, self._task().times.batch_id)
         yield output_rows(report, advanced, rejected)
 
     def _advance(

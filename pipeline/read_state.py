@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate.backends.table import Table
-from idlestate.pipeline.batch_log import newest_batch, read_batch_times
+from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyJournal, read_layout
@@ -109,7 +109,7 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
 
 def policy_in_force(checkpoint: Folder, uid: str, batch_id: int) -> Policy:
     """The policy by which a batch was judged."""
-    return PolicyJournal(checkpoint, uid).at(read_batch_times(checkpoint, batch_id).time_ms).policy
+    return PolicyJournal(checkpoint, uid).for_batch(batch_id).policy
 
 
 def _only_operator(checkpoint: Folder) -> str:

@@ -15,7 +15,6 @@ from idlestate.backends.aggregates import AggregateError, bind
 from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
-from idlestate.config.loading import Config, load
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.changelog import changelog_schema, unpacker
@@ -25,6 +24,7 @@ from idlestate.pipeline.layout import inputs
 from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
+from idlestate.pipeline.policy_choice import choose_policy
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.task import open_task_batch
@@ -202,15 +202,7 @@ def _mark(
 
 
 def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
-    if isinstance(policy, Policy):
-        found = policy
-    elif config is not None:
-        loaded = load(Path(config))
-        found = _named(loaded, policy) if policy else loaded.policy_for(uid)
-    elif policy is not None:
-        raise RefusedError(f"policy {policy!r} is a name; say in which file: config='...yaml'")
-    else:
-        found = Policy()
+    found = choose_policy(policy, config, uid)
     if found.is_unbounded:
         _log.warning(
             "operator %s has no retention: its state grows with every new key, without bound; "
@@ -218,13 +210,6 @@ def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -
             uid,
         )
     return found
-
-
-def _named(loaded: Config, name: str) -> Policy:
-    try:
-        return loaded.policy(name)
-    except ValueError as error:
-        raise RefusedError(str(error)) from error
 
 
 def _bind(

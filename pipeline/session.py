@@ -17,8 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.pipeline.errors import IdlestateError, RefusedError
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
+from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY, REFUSAL_PROPERTY
 from idlestate.timers.clock import SystemClock
@@ -119,7 +121,7 @@ class _StartListener(StreamingQueryListener):
         refusal = ""
         root = execution.resolvedCheckpointRoot()
         try:
-            _prepare(execution, Folder(root), specs)
+            _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
         except IdlestateError as error:
             refusal = str(error)
         except Exception as error:  # noqa: BLE001 - raised again by the first task
@@ -140,7 +142,7 @@ class _StartListener(StreamingQueryListener):
         """Nothing to do."""
 
 
-def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
+def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], cores: int) -> None:
     uids = [spec.uid for spec in specs]
     twice = sorted({uid for uid in uids if uids.count(uid) > 1})
     if twice:
@@ -158,6 +160,28 @@ def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> N
             retain_batches=settings.minBatchesToRetain(),
             now_ms=SystemClock().now_ms(),
         )
+        warn_of_idle_cores(spec.uid, read_layout(checkpoint, spec.uid), cores)
+
+
+def warn_of_idle_cores(uid: str, layout: Layout, cores: int) -> None:
+    """Say so where an operator cannot use all cores, and what would help."""
+    partitions, shards = layout.state_partitions, len(layout.shards)
+    if cores <= partitions:
+        return
+    larger = [count for count in even_partitions(layout.shards) if count > partitions]
+    help_ = f"its {shards} shards are fixed; a new checkpoint may have more (shards=...)"
+    if larger:
+        fits = next((count for count in larger if count >= cores), larger[-1])
+        help_ = f"idlestate state repartition CHECKPOINT --partitions {fits} spreads it further"
+    _log.warning(
+        "operator %s keeps its state on %d partitions, so its state keeps %d of %d cores busy at "
+        "most: %s",
+        uid,
+        partitions,
+        partitions,
+        cores,
+        help_,
+    )
 
 
 _listeners: dict[str, _StartListener] = {}

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
 from idlestate.metrics.figures import OperatorFigures
+from idlestate.pipeline.layout import PolicyVersion
 from idlestate.pipeline.shard_state import ShardState
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
@@ -35,10 +36,11 @@ class ShardReport:
     too_far_ahead: int
     malformed: int
     highest_ms: int
+    policy_version: int
 
     @classmethod
-    def of(cls, state: ShardState, policy: Policy, batch_id: int) -> "ShardReport":
-        """The report of a shard's state."""
+    def of(cls, state: ShardState, in_force: PolicyVersion, batch_id: int) -> "ShardReport":
+        """The report of a shard's state after a batch that went by this policy."""
         lifetime, ttl, idle = state.tally.expired
         return cls(
             shard=state.shard,
@@ -48,12 +50,15 @@ class ShardReport:
             state_bytes=state.run.bytes if state.run else 0,
             remembered_keys=state.ended.rows if state.ended else 0,
             remembered_bytes=state.ended.bytes if state.ended else 0,
-            keys_ever_seen=state.keys_ever_seen(exact=policy.remember_for_ms == FOREVER_MS),
+            keys_ever_seen=state.keys_ever_seen(
+                exact=in_force.policy.remember_for_ms == FOREVER_MS
+            ),
             created=state.tally.created,
             comebacks=state.tally.comebacks,
             expired_lifetime=lifetime,
             expired_ttl=ttl,
             expired_idle=idle,
+            policy_version=in_force.version,
             **asdict(state.rows),
         )
 
@@ -90,5 +95,6 @@ def figures(uid: str, policy: Policy, reports: Iterable[ShardReport]) -> Operato
         keys_created=total("created"),
         keys_expired={name: total(f"expired_{name}") for name in ("idle", "ttl", "lifetime")},
         comebacks=total("comebacks"),
+        policy_version=max((each.policy_version for each in every), default=1),
         policy=policy,
     )

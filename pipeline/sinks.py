@@ -62,6 +62,15 @@ class FolderSinks:
         for folder in self._folders().values():
             _claim(_Files(spark, folder), query_id)
 
+    def forget_after(self, spark: SparkSession, batch_id: int) -> None:
+        """Remove what later batches wrote, which were undone since; before the query starts."""
+        for folder in self._folders().values():
+            files = _Files(spark, folder)
+            for name in list(files.names()):
+                _, found, number = name.partition("batch_id=")
+                if found and number.isdigit() and int(number) > batch_id:
+                    files.remove(name)
+
     def _folders(self) -> dict[str, str]:
         pairs = {"update": self.results, "expire": self.expired, "reject": self.rejects}
         return {change: folder for change, folder in pairs.items() if folder is not None}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from idlestate.pipeline.batch_log import newest_batch, pinned_partitions, read_batch_times
+from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import (
@@ -13,6 +13,7 @@ from idlestate.pipeline.layout import (
     write_layout,
 )
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.spark_metadata import put_paths_right
 
@@ -35,7 +36,6 @@ def prepare_checkpoint(
         RefusedError: the checkpoint is another query's, or the operator changed.
     """
     put_paths_right(checkpoint)
-    planned = newest_batch(checkpoint, "offsets")
     if checkpoint.exists(layout_path(spec.uid)):
         kept = read_layout(checkpoint, spec.uid)
         shards = spec.shards or len(kept.shards)
@@ -49,9 +49,8 @@ def prepare_checkpoint(
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
         layout = Layout.of(spec.table, spec.policy.time.value, partitions, shards, retain_batches)
         write_layout(checkpoint, spec.uid, layout)
-    effective_ms = now_ms
-    if planned is not None:
-        effective_ms = max(now_ms, read_batch_times(checkpoint, planned).time_ms + 1)
+    # At once: no batch is being planned, and the one that may run again keeps its own.
+    effective_ms = max(now_ms, after_planned(checkpoint))
     PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
 
 

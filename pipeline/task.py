@@ -48,5 +48,5 @@ def open_task_batch(uid: str) -> TaskBatch:
     checkpoint = Folder(root)
     times = read_batch_times(checkpoint, int(context.getLocalProperty("streaming.sql.batchId")))
     layout = read_layout(checkpoint, uid)
-    in_force = PolicyJournal(checkpoint, uid).at(times.time_ms)
+    in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
     return TaskBatch(times, layout.shards, in_force, layout.retain_batches, checkpoint)

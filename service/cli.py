@@ -1,9 +1,10 @@
-"""The command line: `idlestate run`, `check`, `generate`, `schema`."""
+"""The command line: `idlestate run`, `check`, `generate`, `schema`, `state`."""
 
 import sys
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,11 +13,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from idlestate.backends.aggregates import AggregateError, parse_call
-from idlestate.config.loading import Config, load
+from idlestate.config.loading import Config
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
+from idlestate.service.config_file import load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
+from idlestate.service.state import state
 
 FAILED = 1
 USAGE = 2
@@ -150,22 +152,17 @@ def schema(out: Path | None) -> None:
         click.echo(f"written: {out}")
 
 
+main.add_command(state)
+
+
 def _load(file: Path) -> Config:
     try:
-        config = load(file, _check_aggregate)
+        config = load_config(file)
     except ConfigError as error:
         _fail(str(error))
     for warning in config.warnings:
         click.secho(f"WARNING {warning.render()}", fg="yellow", bold=True, err=True)
     return config
-
-
-def _check_aggregate(text: str) -> str | None:
-    try:
-        parse_call(text)
-    except AggregateError as error:
-        return str(error)
-    return None
 
 
 def _choose(config: Config, uid: str | None, file: Path) -> str:
@@ -182,11 +179,12 @@ def _choose(config: Config, uid: str | None, file: Path) -> str:
 def _run_live(job: Any) -> Any:
     """Run with a live table on a terminal, a line per batch elsewhere."""
     console = Console(stderr=True)
+    say = partial(_say, console)
     _say(console, f"pipeline {job.uid}; Spark's own messages go to {job.log}")
     if not console.is_terminal:
-        return job.run(_say_where(console), lambda batch: _say(console, _line(batch)))
+        return job.run(_say_where(console), lambda batch: _say(console, _line(batch)), say)
     with Live(console=console, refresh_per_second=4) as live:
-        finished = job.run(_say_where(console), lambda batch: live.update(_table(batch)))
+        finished = job.run(_say_where(console), lambda batch: live.update(_table(batch)), say)
     return finished
 
 
@@ -236,7 +234,7 @@ def _print_summary(job: Any, finished: Any) -> None:
     lines = summary(
         finished.monitor.figures,
         finished.growth,
-        job.policy,
+        finished.monitor.figures.policy,
         life_seconds=finished.life_seconds,
         run_rows=finished.rows,
         run_seconds=finished.seconds,

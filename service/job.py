@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -30,14 +31,17 @@ from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.start import check_owner
+from idlestate.service.hang_ups import HangUps
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.plain_errors import plain_error
+from idlestate.service.reloads import Reloads
 from idlestate.service.spark import start_spark
 from idlestate.timers.clock import SystemClock
 
 VERSION = "0.1.0"
 _POLL_S = 0.25
+_log = logging.getLogger("idlestate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,18 @@ class Job:
         for folder in marks:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def run(self, on_start: Callable[[str], None], on_batch: Callable[[Batch], None]) -> Finished:
+    def run(
+        self,
+        on_start: Callable[[str], None],
+        on_batch: Callable[[Batch], None],
+        tell: Callable[[str], None] = _log.info,
+    ) -> Finished:
         """Run the query until its input ends (or it is interrupted).
 
         Args:
             on_start: told where metrics are served.
             on_batch: told of each finished batch.
+            tell: told what came of reading the configuration again.
 
         Raises:
             RefusedError, DamagedStateError: what is wrong, where, and what to change.
@@ -130,12 +140,13 @@ class Job:
             server = MetricsServer(registry, place.port, place.address)
         except ListenError as error:
             raise RefusedError(str(error)) from error
-        with server:
+        with server, HangUps() as hang_ups:
             on_start(server.url)
+            reloads = Reloads(self._config, self.uid, self._folder, metrics, clock, hang_ups, tell)
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 with Interrupts() as interrupts:
-                    return self._run(spark, metrics, clock, on_batch, interrupts)
+                    return self._run(spark, metrics, clock, on_batch, interrupts, reloads)
             except (PySparkException, Py4JError) as error:
                 raise plain_error(error, self.log) from error
             finally:
@@ -156,6 +167,7 @@ class Job:
         clock: SystemClock,
         on_batch: Callable[[Batch], None],
         interrupts: Interrupts,
+        reloads: Reloads,
     ) -> Finished:
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
@@ -177,7 +189,11 @@ class Job:
             shards=self.pipeline.shards,
         )
         growth = GrowthLog(self.growth_path)
-        monitor = Monitor(self.uid, self.policy, metrics, growth)
+        planned = newest_batch(self._folder, "offsets")
+        if planned is not None:
+            self._sinks.forget_after(spark, planned)
+            growth.forget_after(planned)
+        monitor = Monitor(self.uid, self.policy, self._folder, metrics, growth)
         self._take_state(spark, monitor)
         writer = (
             changes.writeStream.queryName(self.uid)
@@ -196,7 +212,7 @@ class Job:
             query = writer.start()
             try:
                 check_started(spark, query)
-                for batch in _follow(query, monitor, interrupts):
+                for batch in _follow(query, monitor, interrupts, reloads):
                     rows += batch.rows
                     life_seconds += batch.seconds
                     self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
@@ -255,9 +271,10 @@ class Job:
             )
 
 
-def _follow(query: Any, monitor: Monitor, interrupts: Interrupts) -> Any:
+def _follow(query: Any, monitor: Monitor, interrupts: Interrupts, reloads: Reloads) -> Any:
     while not query.awaitTermination(_POLL_S):
         interrupts.check()
+        reloads.poll()
         yield from monitor.take(query.recentProgress)
     yield from monitor.take(query.recentProgress)
 

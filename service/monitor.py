@@ -7,6 +7,8 @@ from typing import Any
 from idlestate.metrics.figures import OperatorFigures
 from idlestate.metrics.growth import GrowthLog, GrowthPoint
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, figures
 from idlestate.pipeline.shard_state import ShardState
 from idlestate.retention.policy import Policy
@@ -31,11 +33,17 @@ class Monitor:
     """
 
     def __init__(
-        self, uid: str, policy: Policy, metrics: PipelineMetrics, growth: GrowthLog
+        self,
+        uid: str,
+        policy: Policy,
+        checkpoint: Folder,
+        metrics: PipelineMetrics,
+        growth: GrowthLog,
     ) -> None:
         """Nothing is known yet."""
         self._uid = uid
-        self._policy = policy
+        self._checkpoint = checkpoint
+        self._in_force = PolicyVersion(1, 0, policy)
         self._metrics = metrics
         self._growth = growth
         self._reports: dict[int, ShardReport] = {}
@@ -44,15 +52,16 @@ class Monitor:
     @property
     def figures(self) -> OperatorFigures:
         """The operator's figures now."""
-        return figures(self._uid, self._policy, self._reports.values())
+        return figures(self._uid, self._in_force.policy, self._reports.values())
 
     def begin_with(self, states: list[ShardState], batch_id: int) -> None:
         """Take over what the checkpoint holds after its newest committed batch, and add the
         batches to the growth log whose progress never arrived.
         """
         points: dict[int, list[tuple[int, int, int]]] = {}
+        self._in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
         for state in states:
-            self._reports[state.shard] = ShardReport.of(state, self._policy, batch_id)
+            self._reports[state.shard] = ShardReport.of(state, self._in_force, batch_id)
             for batch, reached_ms, live, seen in state.recent:
                 points.setdefault(batch, []).append((reached_ms, live, seen))
         for batch in sorted(points):
@@ -80,10 +89,18 @@ class Monitor:
             self._seen_batch = each.batchId
             for report in observed["shards"]:
                 self._reports[report["shard"]] = ShardReport(**_plain(report))
+            self._follow_policy()
             seconds = each.durationMs["triggerExecution"] / _MS_PER_S
             self._metrics.observe_batch(self._uid, seconds)
             self._show()
             yield Batch(each.batchId, each.numInputRows, seconds, self.figures)
+
+    def _follow_policy(self) -> None:
+        """Have the policy that the newest reports went by."""
+        version = max(report.policy_version for report in self._reports.values())
+        if version != self._in_force.version:
+            journal = PolicyJournal(self._checkpoint, self._uid)
+            self._in_force = journal.versions[version - 1]
 
     def _show(self) -> None:
         if not self._reports:

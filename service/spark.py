@@ -34,7 +34,8 @@ def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
     """A session on this machine, or under the master that `spark-submit` set.
 
     Args:
-        state_partitions: state partitions of a new checkpoint; None takes one per core.
+        state_partitions: state partitions of a new checkpoint; None takes one per core
+            of the machine or cluster.
         log: where everything goes that Spark and its workers print.
 
     Raises:
@@ -44,9 +45,20 @@ def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
     running = SparkSession.getActiveSession()
     if running is None:
         running = _launch(log)
-    cores = running.sparkContext.defaultParallelism
-    running.conf.set("spark.sql.shuffle.partitions", str(state_partitions or cores))
+    partitions = state_partitions or cores_of(running.sparkContext)
+    running.conf.set("spark.sql.shuffle.partitions", str(partitions))
     return configure(running)
+
+
+def cores_of(context: SparkContext) -> int:
+    """Cores of the machine or cluster: those that are there, or more that were asked for and are
+    still starting.
+    """
+    conf = context.getConf()
+    asked = int(conf.get("spark.executor.instances", "0")) * int(
+        conf.get("spark.executor.cores", "1")
+    )
+    return max(context.defaultParallelism, asked)
 
 
 def _launch(log: Path) -> SparkSession:

@@ -14,10 +14,11 @@ _HOMES = {
     "Policy": "idlestate.retention.policy",
     "configure": "idlestate.pipeline.session",
     "read_state": "idlestate.pipeline.read_state",
+    "reload": "idlestate.pipeline.policy_change",
     "retain": "idlestate.pipeline.retain",
 }
 
-__all__ = ["FolderSinks", "Policy", "configure", "read_state", "retain"]
+__all__ = ["FolderSinks", "Policy", "configure", "read_state", "reload", "retain"]
 
 
 def __getattr__(name: str) -> Any:

@@ -56,6 +56,15 @@ def test_a_replayed_batch_adds_nothing(path: Path) -> None:
     assert log.append(point(2, 6))
 
 
+def test_batches_that_were_undone_are_dropped(path: Path) -> None:
+    log = filled(path, 5, 9, 7)
+    log.forget_after(2)
+    assert len(log.points()) == 3
+    log.forget_after(0)
+    assert GrowthLog(path).points() == (point(0, 5),)
+    assert log.append(point(1, 6))
+
+
 def test_batches_may_be_skipped(path: Path) -> None:
     log = filled(path, 5)
     assert log.append(point(40, 3))

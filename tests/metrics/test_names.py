@@ -26,10 +26,11 @@ def test_units_are_base_units() -> None:
     assert [name.name for name in names.ALL if odd.search(name.name)] == []
 
 
-def test_labels_are_operator_reason_and_version_only() -> None:
+def test_labels_are_of_few_kinds() -> None:
     assert {label for name in names.ALL for label in name.labels} == {
         "operator",
         "reason",
+        "result",
         "version",
     }
 

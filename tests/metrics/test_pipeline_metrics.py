@@ -87,6 +87,11 @@ def test_a_scrape_shows_the_figures() -> None:
         of("retention_max_seconds"): 2_700,
         of("retention_ttl_seconds"): 0.5,
         of("retention_max_lifetime_seconds"): 0,
+        of("policy_version"): 1,
+        'idlestate_config_reloads_total{result="success"}': 0,
+        'idlestate_config_reloads_total{result="failure"}': 0,
+        "idlestate_config_last_reload_successful{}": 0,
+        "idlestate_config_last_reload_success_timestamp_seconds{}": 0,
         "idlestate_dropped_figures_total{}": 0,
         'idlestate_build_info{version="1.2.3"}': 1,
     }
@@ -98,7 +103,11 @@ def test_a_scrape_shows_the_figures() -> None:
 def test_before_the_first_batch_every_series_is_there_at_zero() -> None:
     registry, pipeline = metrics()
     before = series(registry)
-    assert {value for name, value in before.items() if "build_info" not in name} == {0}
+    assert {
+        value
+        for name, value in before.items()
+        if not name.startswith(("idlestate_build_info", "idlestate_policy_version"))
+    } == {0}
     pipeline.update(FIGURES)
     pipeline.observe_batch(UID, 1.0)
     assert set(series(registry)) == set(before)
@@ -237,3 +246,14 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def test_reloads_are_counted_by_result_and_the_last_good_one_keeps_its_time() -> None:
+    registry, pipeline = metrics()
+    for good, now_ms in ((True, 1_000), (False, 2_000), (False, 3_000)):
+        pipeline.count_reload(good=good, now_ms=now_ms)
+    shown = series(registry)
+    assert shown['idlestate_config_reloads_total{result="success"}'] == 1
+    assert shown['idlestate_config_reloads_total{result="failure"}'] == 2
+    assert shown["idlestate_config_last_reload_successful{}"] == 0
+    assert shown["idlestate_config_last_reload_success_timestamp_seconds{}"] == 1

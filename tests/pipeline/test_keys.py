@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from idlestate import Policy, retain
 from idlestate.backends.hashing import hash_keys
 from idlestate.pipeline.key_hash import key_hash
-from idlestate.pipeline.shards import shard_numbers, spark_partition
+from idlestate.pipeline.shards import even_partitions, shard_numbers, spark_partition
 from tests.pipeline.streams import Feed
 from tests.pipeline.values import KEYS, SCHEMA, make_rows
 
@@ -95,3 +95,8 @@ def test_shards_are_spread_evenly_over_partitions(shards: int, partitions: int) 
     counts = [held[partition] for partition in range(partitions)]
     assert max(counts) - min(counts) <= 1
     assert np.sum(counts) == shards
+
+
+def test_every_divisor_of_the_shards_is_a_number_of_partitions() -> None:
+    assert even_partitions(shard_numbers(48, 12)) == [1, 2, 3, 4, 6, 8, 12, 16, 24, 48]
+    assert even_partitions([0, 1, 2, 3]) == [1]

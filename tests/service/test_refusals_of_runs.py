@@ -87,7 +87,7 @@ def test_a_corrupt_parquet_file_in_a_run(here):
 
 def test_a_corrupt_gzip_file(here):
     here.add("0.json", FIRST)
-    here.add("1.json.gz", ["this is not packed"])
+    here.add("1.json", ["this is not packed"]).rename(here.events / "1.json.gz")
     here.write()
     assert_refused(here.run(), "1.json.gz", "same command")
 

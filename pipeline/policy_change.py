@@ -1,0 +1,96 @@
+"""A new policy for a query while it runs.
+
+The policy goes into the checkpoint's journal with a batch time from which it holds, some seconds
+ahead. Tasks read the journal, never a configuration file: whoever works on a batch planned before
+that time takes the old policy, whoever works on a later one finds the new one written, and a
+retry or a replay decides as the first attempt did.
+"""
+
+from pathlib import Path
+
+from idlestate.pipeline.batch_log import newest_batch, read_batch_times
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout
+from idlestate.pipeline.policy_choice import choose_policy
+from idlestate.retention.policy import Policy
+from idlestate.timers.clock import Clock, SystemClock
+
+POLICY_DELAY_MS = 10_000
+"""How far ahead a new version takes effect: no batch of that time may be planned before the
+journal is written, however slow the file system."""
+
+
+def reload(
+    checkpoint: str | Path,
+    *,
+    uid: str,
+    policy: str | Policy | None = None,
+    config: str | Path | None = None,
+) -> PolicyVersion:
+    """Give an operator of a running query another policy; no restart, no state rewritten.
+
+    Call it in the query's driver, or anywhere the checkpoint can be written and the clock agrees
+    with the driver's. A later start of the query takes the policy that `retain` names then.
+
+    Args:
+        checkpoint: the query's checkpoint folder.
+        uid: the operator.
+        policy: a policy of `config` by name, or a `Policy`; None takes what the selectors of
+            `config` give this uid.
+        config: the policy file.
+
+    Returns:
+        The version, its policy, and the batch time (ms) from which it holds; the version in
+        force or announced already if that has the same policy.
+
+    Raises:
+        RefusedError: no such operator, or the policy goes by another time; the old one holds.
+        ConfigError: the file is wrong; the old policy holds.
+    """
+    if policy is None and config is None:
+        raise RefusedError("reload needs a policy: policy=Policy(...), or config='...yaml'")
+    chosen = choose_policy(policy, config, uid)
+    return change_policy(Folder(str(checkpoint)), uid, chosen, SystemClock())
+
+
+def change_policy(
+    checkpoint: Folder, uid: str, policy: Policy, clock: Clock, delay_ms: int = POLICY_DELAY_MS
+) -> PolicyVersion:
+    """Append a policy to an operator's journal, unless it is the newest there.
+
+    Args:
+        checkpoint: the query's checkpoint.
+        uid: the operator.
+        policy: what shall hold.
+        clock: the driver's.
+        delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
+
+    Raises:
+        RefusedError: there is no such operator, the policy goes by another time, or the journal
+            took longer to be written than the delay.
+    """
+    time = read_layout(checkpoint, uid).time
+    if policy.time.value != time:
+        raise RefusedError(
+            f"operator {uid!r} goes by {time} time, the new policy by {policy.time.value} time, "
+            "and deadlines of one say nothing in the other: write "
+            f"time: {time} in the policy, or start with a new checkpoint"
+        )
+    began_ms = clock.now_ms()
+    effective_ms = max(began_ms + delay_ms, after_planned(checkpoint))
+    version = PolicyJournal(checkpoint, uid).append(policy, effective_ms)
+    took_ms = clock.now_ms() - began_ms
+    if took_ms > delay_ms:
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} took {took_ms / 1000:.0f} s to take in the new policy, "
+            "longer than policies are announced ahead: a batch planned meanwhile may have gone by "
+            "both; stop the query, see to its storage, and start it again"
+        )
+    return version
+
+
+def after_planned(checkpoint: Folder) -> int:
+    """The first millisecond after the time of the newest planned batch; 0 before the first."""
+    planned = newest_batch(checkpoint, "offsets")
+    return 0 if planned is None else read_batch_times(checkpoint, planned).time_ms + 1

@@ -1,0 +1,33 @@
+"""Which policy a caller means: a `Policy`, the name of one in a file, or what a file's selectors
+give.
+"""
+
+from pathlib import Path
+
+from idlestate.config.loading import Config, load
+from idlestate.pipeline.errors import RefusedError
+from idlestate.retention.policy import Policy
+
+
+def choose_policy(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
+    """The policy of an operator; one that keeps every key for ever where nothing names another.
+
+    Raises:
+        RefusedError: a name without a file, or one that the file does not have.
+        ConfigError: the file is wrong.
+    """
+    if isinstance(policy, Policy):
+        return policy
+    if config is not None:
+        loaded = load(Path(config))
+        return _named(loaded, policy) if policy else loaded.policy_for(uid)
+    if policy is not None:
+        raise RefusedError(f"policy {policy!r} is a name; say in which file: config='...yaml'")
+    return Policy()
+
+
+def _named(loaded: Config, name: str) -> Policy:
+    try:
+        return loaded.policy(name)
+    except ValueError as error:
+        raise RefusedError(str(error)) from error

@@ -1,0 +1,89 @@
+"""Taking a checkpoint to another number of state partitions, while no query runs on it.
+
+Spark rewrites its state stores as a batch of its own, which reads no input. The values of the
+shards go along as they are, and so do their files: which shards there are does not change, only how
+many of them a partition holds.
+"""
+
+from dataclasses import replace
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
+from idlestate.pipeline.errors import RefusedError, spark_says
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import Layout, layout_path, read_layout, write_layout
+from idlestate.pipeline.session import check_session
+from idlestate.pipeline.shards import even_partitions
+from idlestate.pipeline.spark_metadata import plain_path, put_paths_right
+
+
+def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
+    """Rewrite the state of a stopped query for so many partitions.
+
+    Interrupted, it is done again with the same number; until then the query does not start.
+
+    Args:
+        spark: a session set up for idlestate (`configure`).
+        checkpoint: the query's checkpoint folder.
+        partitions: a divisor of the number of shards.
+
+    Returns:
+        The batch that holds the rewritten state.
+
+    Raises:
+        RefusedError: the shards cannot be spread evenly over so many, a batch has not ended, or
+            the session or checkpoint does not fit.
+    """
+    check_session(spark)
+    folder = Folder(checkpoint)
+    layouts = _layouts(folder)
+    for uid, layout in layouts.items():
+        allowed = even_partitions(layout.shards)
+        if partitions not in allowed:
+            raise RefusedError(
+                f"operator {uid!r} has {len(layout.shards)} shards, which are fixed: they lie "
+                f"evenly on {', '.join(map(str, allowed))} partitions, not on {partitions}"
+            )
+    committed, planned = newest_batch(folder, "commits"), newest_batch(folder, "offsets")
+    if committed is None or planned is None:
+        raise RefusedError(
+            f"checkpoint {folder.url} has no committed batch yet: begin anew with another number"
+        )
+    now = pinned_partitions(folder)
+    if now == partitions and committed == planned:
+        _note(folder, layouts, partitions)
+        return committed
+    if now != partitions and committed != planned:
+        raise RefusedError(
+            f"batch {planned} of checkpoint {folder.url} has not ended: start the query once more, "
+            "let it end by itself (available_now), then call this again"
+        )
+    put_paths_right(folder)
+    try:
+        with plain_path(folder) as path:
+            # Spark has no public name for it yet.
+            spark._streamingCheckpointManager.repartition(path, partitions)  # noqa: SLF001
+    except (PySparkException, Py4JJavaError) as error:
+        raise RefusedError(
+            f"Spark could not take checkpoint {folder.url} to {partitions} partitions: "
+            f"{spark_says(str(error))}; call this again with the same number"
+        ) from error
+    put_paths_right(folder)
+    _note(folder, layouts, partitions)
+    done = newest_batch(folder, "commits")
+    return committed if done is None else done
+
+
+def _layouts(folder: Folder) -> dict[str, Layout]:
+    uids = [uid for uid in folder.names("idlestate") if folder.exists(layout_path(uid))]
+    if not uids:
+        raise RefusedError(f"checkpoint {folder.url} holds no operator of idlestate")
+    return {uid: read_layout(folder, uid) for uid in uids}
+
+
+def _note(folder: Folder, layouts: dict[str, Layout], partitions: int) -> None:
+    for uid, layout in layouts.items():
+        write_layout(folder, uid, replace(layout, state_partitions=partitions))

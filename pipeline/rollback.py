@@ -1,0 +1,97 @@
+"""Going back to an earlier batch of a checkpoint, while no query runs on it.
+
+What Spark's logs say of later batches is taken away, newest first, so that the checkpoint makes
+sense after every step. The plan of the batch after the one gone back to stays: it runs again
+over the same input, by the same times and the same policy. Input after that is read again too, cut
+into batches as it comes.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.batch_log import newest_batch, partitions_at
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.state_files import damages, retained_batches, state_files
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a rollback took back: the first and last batch, and the files they had read."""
+
+    first: int
+    last: int
+    read_again: tuple[str, ...]
+
+
+def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
+    """Make batch `to` the newest committed one again.
+
+    Args:
+        spark: a session set up for idlestate (`configure`).
+        checkpoint: the query's checkpoint folder.
+        to: a committed batch that is still retained.
+
+    Raises:
+        RefusedError: it is not retained, is damaged itself, or has other state partitions.
+    """
+    folder = Folder(checkpoint)
+    uids = folder.names("idlestate")
+    for uid in uids:
+        _refuse_unfit(spark, folder, uid, to)
+    newest = newest_batch(folder, "offsets")
+    if newest is None or newest == to:
+        raise RefusedError(f"batch {to} is the newest of checkpoint {folder.url}: nothing to undo")
+    if partitions_at(folder, newest) != partitions_at(folder, to):
+        raise RefusedError(
+            f"batch {to} of checkpoint {folder.url} has its state on {partitions_at(folder, to)} "
+            f"partitions, the newest on {partitions_at(folder, newest)}: a repartition cannot be "
+            "rolled back over; go back to a batch after it"
+        )
+    undone = RolledBack(to + 1, newest, tuple(_read_after(folder, to)))
+    for batch in range(newest, to, -1):
+        _forget(folder, "commits", batch)
+        if batch > to + 1:
+            _forget(folder, "offsets", batch)
+    return undone
+
+
+def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> None:
+    batches = retained_batches(folder, uid)
+    if to not in batches:
+        raise RefusedError(
+            f"checkpoint {folder.url} has not kept batch {to} of operator {uid!r}; it has "
+            f"{', '.join(map(str, batches))}"
+        )
+    files = state_files(spark, folder.url, uid)
+    damaged = damages(folder, files.of_batch(to))
+    if damaged:
+        good = files.newest_without(damages(folder, list(files.named)))
+        way = f"batch {good} does not" if good is not None else "so does every retained batch"
+        raise RefusedError(
+            f"{damaged[0].file.path} {damaged[0].what}, and batch {to} needs it; {way}"
+        )
+
+
+def _forget(folder: Folder, log: str, batch: int) -> None:
+    folder.remove(f"{log}/{batch}")
+    # Hadoop keeps a checksum beside a local file.
+    folder.remove(f"{log}/.{batch}.crc")
+
+
+def _read_after(folder: Folder, batch: int) -> Iterator[str]:
+    """Files that file sources had read after a batch, as Spark noted them."""
+    _, _, *offsets = folder.read(f"offsets/{batch}").decode().splitlines()
+    for number, offset in enumerate(offsets):
+        reached = json.loads(offset)
+        if not isinstance(reached, dict) or "logOffset" not in reached:
+            continue
+        seen: dict[str, int] = {}
+        for name in folder.names(f"sources/{number}"):
+            if name.partition(".")[0].isdigit():
+                _, *entries = folder.read(f"sources/{number}/{name}").decode().splitlines()
+                seen |= {each["path"]: each["batchId"] for each in map(json.loads, entries)}
+        yield from sorted(path for path, at in seen.items() if at > reached["logOffset"])

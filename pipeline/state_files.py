@@ -1,0 +1,148 @@
+"""The files that a checkpoint's state is made of: which batches need them, which nobody does."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import xxhash
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import read_layout
+from idlestate.pipeline.read_state import committed_batch, read_shards
+from idlestate.pipeline.shard_state import FileRef, ShardState
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file that state names: where it is, and the retained batches that need it."""
+
+    path: str
+    ref: FileRef
+    batches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A named file that is lost or is not what was written."""
+
+    file: NamedFile
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateFiles:
+    """The files of one operator over all retained batches.
+
+    Attributes:
+        batches: retained committed batches, ascending; the last is the newest.
+        named: files that one of them names.
+        orphans: files that none names and no batch that may be running can have written; they
+            were left by attempts that were killed, and go by themselves.
+    """
+
+    batches: tuple[int, ...]
+    named: tuple[NamedFile, ...]
+    orphans: tuple[str, ...]
+
+    def of_batch(self, batch_id: int) -> list[NamedFile]:
+        """What a batch needs."""
+        return [file for file in self.named if batch_id in file.batches]
+
+    def newest_without(self, damaged: list[Damage]) -> int | None:
+        """The newest retained batch that needs none of these; None when every one does."""
+        needed = {batch for damage in damaged for batch in damage.file.batches}
+        return max((batch for batch in self.batches if batch not in needed), default=None)
+
+
+def files_of(state: ShardState) -> tuple[FileRef, ...]:
+    """The files that a shard's state names."""
+    return tuple(ref for ref in (state.run, state.ended) if ref)
+
+
+def retained_batches(checkpoint: Folder, uid: str) -> list[int]:
+    """Committed batches whose files are kept, ascending.
+
+    Raises:
+        RefusedError: there is no such operator, or no batch.
+    """
+    newest = committed_batch(checkpoint)
+    oldest = newest - read_layout(checkpoint, uid).retain_batches + 1
+    committed = [int(name) for name in checkpoint.names("commits") if name.isdigit()]
+    return sorted(batch for batch in committed if batch >= oldest)
+
+
+def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
+    """Find all files of an operator, named or not.
+
+    Raises:
+        RefusedError: there is no such operator, no batch, or the session cannot read state.
+    """
+    folder = Folder(checkpoint)
+    batches = retained_batches(folder, uid)
+    refs: dict[str, FileRef] = {}
+    needed: dict[str, list[int]] = defaultdict(list)
+    known: set[str] = set()
+    for batch in batches:
+        for state in read_shards(spark, checkpoint, uid, batch):
+            below = f"idlestate/{uid}/runs/{state.shard}"
+            for ref in files_of(state):
+                refs[f"{below}/{ref.name}"] = ref
+                needed[f"{below}/{ref.name}"].append(batch)
+            known |= {f"{below}/{dropped.name}" for dropped in state.dropped}
+    named = [NamedFile(path, refs[path], tuple(needed[path])) for path in sorted(refs)]
+    orphans = [
+        path
+        for path in _written(folder, uid, batches[-1])
+        if path not in refs and path not in known
+    ]
+    return StateFiles(tuple(batches), tuple(named), tuple(orphans))
+
+
+def damages(checkpoint: Folder, files: list[NamedFile]) -> list[Damage]:
+    """Those of these files that are missing, or differ in length or checksum."""
+    found = []
+    for file in files:
+        what = _what_is_wrong(checkpoint, file)
+        if what:
+            found.append(Damage(file, what))
+    return found
+
+
+def operator_of(checkpoint: Folder, uid: str | None) -> str:
+    """The operator that is meant.
+
+    Raises:
+        RefusedError: none was named, and there is not exactly one.
+    """
+    held = checkpoint.names("idlestate")
+    if uid is None and len(held) != 1:
+        raise RefusedError(
+            f"checkpoint {checkpoint.url} holds {len(held)} operators "
+            f"({', '.join(held) or 'none'}); say which with --uid"
+        )
+    return uid or held[0]
+
+
+def _what_is_wrong(checkpoint: Folder, file: NamedFile) -> str | None:
+    try:
+        data = checkpoint.open(file.path)
+    except OSError:
+        return "is missing"
+    if data.size != file.ref.bytes:
+        return f"is damaged: {data.size} of {file.ref.bytes} bytes"
+    if xxhash.xxh3_64_hexdigest(data) != file.ref.checksum:
+        return "is damaged: its checksum is wrong"
+    return None
+
+
+def _written(checkpoint: Folder, uid: str, newest: int) -> list[str]:
+    """Files of batches up to the newest committed one; a later batch may be running."""
+    found = []
+    for shard in checkpoint.names(f"idlestate/{uid}/runs"):
+        below = f"idlestate/{uid}/runs/{shard}"
+        for name in checkpoint.names(below):
+            batch = name.partition("-")[0]
+            if batch.isdigit() and int(batch) <= newest:
+                found.append(f"{below}/{name}")
+    return found

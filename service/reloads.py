@@ -1,0 +1,124 @@
+"""A pipeline's policy follows its configuration file while the pipeline runs.
+
+What can change in a running pipeline is its policy, and which policy it has. Everything else needs
+a restart, and a file that changes such a thing too is refused as a whole, as a broken one is: the
+policy that held goes on holding, and the file is read again when it is saved or asked for.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from idlestate.config.durations import format_duration
+from idlestate.config.loading import Config
+from idlestate.config.models import Pipeline
+from idlestate.config.problems import ConfigError
+from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import layout_path
+from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
+from idlestate.retention.policy import Policy
+from idlestate.service.config_file import SavedFile, load_config
+from idlestate.service.hang_ups import HangUps
+from idlestate.timers.clock import Clock
+
+
+class Reloads:
+    """Reads the file again when it was saved or SIGHUP came.
+
+    Args:
+        config: the file as the pipeline was started from.
+        uid: the pipeline.
+        checkpoint: its checkpoint, whose journal takes new policies.
+        metrics: where each reload is counted.
+        clock: the driver's.
+        hang_ups: where SIGHUP is noted.
+        tell: takes a line for the person at the terminal.
+        delay_ms: how far ahead a new policy takes effect.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        uid: str,
+        checkpoint: Folder,
+        metrics: PipelineMetrics,
+        clock: Clock,
+        hang_ups: HangUps,
+        tell: Callable[[str], None],
+        delay_ms: int = POLICY_DELAY_MS,
+    ) -> None:
+        self._uid = uid
+        self._pipeline: Pipeline = config.pipelines[uid]
+        self._policy = config.policy_for(uid)
+        self._file = config.file
+        self._saved = SavedFile(config.file)
+        self._checkpoint = checkpoint
+        self._metrics = metrics
+        self._clock = clock
+        self._hang_ups = hang_ups
+        self._tell = tell
+        self._delay_ms = delay_ms
+
+    def poll(self) -> None:
+        """Look whether there is something to reload, and do so; errors are told, not raised."""
+        if not self._checkpoint.exists(layout_path(self._uid)):
+            return  # the query is still starting
+        asked = self._hang_ups.take()
+        if not (self._saved.was_saved() or asked):
+            return
+        try:
+            news = self._reload()
+        except (ConfigError, RefusedError, OSError) as error:
+            self._metrics.count_reload(good=False, now_ms=self._clock.now_ms())
+            self._tell(f"{error}\n{self._file} is refused; the policy that held still holds")
+            return
+        self._metrics.count_reload(good=True, now_ms=self._clock.now_ms())
+        if news or asked:
+            self._tell(news or f"{self._file} read again: nothing has changed")
+
+    def _reload(self) -> str | None:
+        """What is new, in words; None when nothing is."""
+        config = load_config(self._file)
+        self._refuse_other_changes(config)
+        policy = config.policy_for(self._uid)
+        if policy == self._policy:
+            return None
+        version = change_policy(
+            self._checkpoint, self._uid, policy, self._clock, delay_ms=self._delay_ms
+        )
+        self._policy = policy
+        moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)
+        warnings = "".join(f"\nWARNING {warning.render()}" for warning in config.warnings)
+        return (
+            f"{self._file} read again: {self._uid} gets {in_words(policy)} as version "
+            f"{version.version}, with batches from {moment:%H:%M:%S} UTC on{warnings}"
+        )
+
+    def _refuse_other_changes(self, config: Config) -> None:
+        pipeline = config.pipelines.get(self._uid)
+        if pipeline is None:
+            raise RefusedError(f"{self._file}: there is no pipeline {self._uid} any more")
+        changed = [
+            f"pipelines.{self._uid}.{field.alias or name}"
+            for name, field in Pipeline.model_fields.items()
+            if name != "policy" and getattr(pipeline, name) != getattr(self._pipeline, name)
+        ]
+        if changed:
+            raise RefusedError(
+                f"{self._file}: {', '.join(changed)}: changed, which needs a restart; put it back, "
+                "or stop the run and start it again"
+            )
+
+
+def in_words(policy: Policy) -> str:
+    """The rules of a policy that are on, as they stand in files."""
+    rules = []
+    if policy.idle_on:
+        least, most = format_duration(policy.idle_min_ms), format_duration(policy.idle_max_ms)
+        rules.append(f"idle {least} to {most}")
+    if policy.ttl_ms:
+        rules.append(f"ttl {format_duration(policy.ttl_ms)}")
+    if policy.max_lifetime_ms:
+        rules.append(f"max_lifetime {format_duration(policy.max_lifetime_ms)}")
+    return ", ".join(rules) or "no retention"

@@ -1,0 +1,204 @@
+"""`idlestate state`: looking after the state in a checkpoint, while its query is stopped.
+
+`ls`, `stats` and `verify` may also be called while it runs: they read what is committed.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FAILED = 1
+_SHOWN = 10  # input files that a rollback lists
+
+_checkpoint = click.argument("checkpoint", type=click.Path(path_type=Path))
+_uid = click.option("--uid", help="Which operator; not needed if the checkpoint has one.")
+
+
+@click.group()
+def state() -> None:
+    """Look after the state in a checkpoint."""
+
+
+@state.command()
+@_checkpoint
+@_uid
+def ls(checkpoint: Path, uid: str | None) -> None:
+    """List the files of the newest committed batch.
+
+    \b
+    Example:
+      idlestate state ls build/checkpoint
+    """
+    with _session(checkpoint) as spark:
+        from idlestate.pipeline.state_files import state_files
+
+        files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
+    newest = files.batches[-1]
+    for file in files.of_batch(newest):
+        click.echo(f"{file.ref.bytes:>14,} B {file.ref.rows:>12,} rows  {file.path}")
+    click.echo(f"batch {newest}: {len(files.of_batch(newest))} files")
+
+
+@state.command()
+@_checkpoint
+@_uid
+def stats(checkpoint: Path, uid: str | None) -> None:
+    """Show how large the state is, and what older batches keep.
+
+    \b
+    Example:
+      idlestate state stats build/checkpoint
+    """
+    with _session(checkpoint) as spark:
+        from idlestate.pipeline.folder import Folder
+        from idlestate.pipeline.layout import PolicyJournal, read_layout
+        from idlestate.pipeline.read_state import read_shards
+        from idlestate.pipeline.state_files import state_files
+
+        name = _operator(checkpoint, uid)
+        folder = Folder(str(checkpoint))
+        files = state_files(spark, str(checkpoint), name)
+        newest = files.batches[-1]
+        shards = read_shards(spark, str(checkpoint), name, newest)
+        layout = read_layout(folder, name)
+        version = PolicyJournal(folder, name).for_batch(newest).version
+    mine = files.of_batch(newest)
+    older = [file for file in files.named if newest not in file.batches]
+    for what, figure in (
+        ("operator", name),
+        ("batches kept", f"{files.batches[0]} to {newest}"),
+        ("policy", f"version {version}"),
+        ("live keys", f"{sum(shard.live_keys for shard in shards):,}"),
+        ("shards", f"{len(layout.shards)} on {layout.state_partitions} state partitions"),
+        ("files", f"{len(mine)}, {sum(file.ref.bytes for file in mine):,} B"),
+        ("for older batches", f"{len(older)}, {sum(file.ref.bytes for file in older):,} B"),
+        ("orphans", f"{len(files.orphans)}"),
+    ):
+        click.echo(f"{what:<18} {figure}")
+
+
+@state.command()
+@_checkpoint
+@_uid
+def verify(checkpoint: Path, uid: str | None) -> None:
+    """Read every file that a retained batch needs; fail when one is lost or damaged.
+
+    \b
+    Example:
+      idlestate state verify build/checkpoint
+    """
+    with _session(checkpoint) as spark:
+        from idlestate.pipeline.folder import Folder
+        from idlestate.pipeline.state_files import damages, state_files
+
+        files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
+        damaged = damages(Folder(str(checkpoint)), list(files.named))
+    for orphan in files.orphans:
+        click.echo(f"{orphan}: named by no batch; a later batch removes it")
+    if not damaged:
+        kept = f"batches {files.batches[0]} to {files.batches[-1]}"
+        click.echo(f"{kept}: {len(files.named)} files, all good")
+        return
+    for each in damaged:
+        batches = ", ".join(map(str, each.file.batches))
+        click.secho(f"{each.file.path} {each.what}; needed by batches {batches}", fg="red")
+    good = files.newest_without(damaged)
+    if good is None:
+        _fail("every retained batch needs one of these files: only a copy brings them back")
+    if good == files.batches[-1]:
+        _fail(f"batch {good}, the newest, needs none of them: the query can go on, but not back")
+    _fail(
+        f"batch {good} needs none of them: bring the files back from a copy, or go back with\n"
+        f"  idlestate state rollback {checkpoint} --to {good}"
+    )
+
+
+@state.command()
+@_checkpoint
+@click.option("--to", type=int, required=True, help="The batch to go back to.")
+def rollback(checkpoint: Path, to: int) -> None:
+    """Make an earlier batch the newest; the query must be stopped.
+
+    \b
+    Example:
+      idlestate state rollback build/checkpoint --to 41
+    """
+    with _session(checkpoint) as spark:
+        from idlestate.pipeline.rollback import roll_back
+
+        undone = roll_back(spark, str(checkpoint), to)
+    click.echo(f"batch {to} is the newest; batches {undone.first} to {undone.last} are undone")
+    if undone.read_again:
+        click.echo("these files are read again:")
+        for path in undone.read_again[:_SHOWN]:
+            click.echo(f"  {path}")
+        if undone.read_again[_SHOWN:]:
+            click.echo(f"  and {len(undone.read_again) - _SHOWN} more")
+    else:
+        click.echo("their input is read again")
+    click.echo(
+        f"what sinks hold of batches after {undone.first} is taken away by the next `idlestate "
+        "run`; a job of your own has to do so itself, and needs its input to be there still"
+    )
+
+
+@state.command()
+@_checkpoint
+@click.option("--partitions", type=click.IntRange(1), required=True, help="How many.")
+def repartition(checkpoint: Path, partitions: int) -> None:
+    """Take the state to another number of state partitions; the query must be stopped.
+
+    \b
+    Example:
+      idlestate state repartition build/checkpoint --partitions 16
+    """
+    with _session(checkpoint) as spark:
+        from idlestate.pipeline.repartition import repartition as rewrite
+
+        batch = rewrite(spark, str(checkpoint), partitions)
+    click.echo(f"{checkpoint} has {partitions} state partitions from batch {batch} on")
+
+
+@contextmanager
+def _session(checkpoint: Path) -> "Iterator[SparkSession]":
+    """A session of Spark; what goes wrong in it is told in a line."""
+    if not (checkpoint / "commits").is_dir():
+        _fail(f"{checkpoint} is no checkpoint: name the folder that a query was given")
+    # Only now: Spark takes a second to import, and a wrong path should be told at once.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from idlestate.pipeline.errors import IdlestateError
+    from idlestate.service.plain_errors import plain_error
+    from idlestate.service.spark import start_spark
+
+    log = checkpoint.absolute().parent / f"{checkpoint.name}.spark.log"
+    try:
+        spark = start_spark(None, log)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except IdlestateError as error:
+        _fail(str(error))
+    except (PySparkException, Py4JError) as error:
+        _fail(str(plain_error(error, log)))
+
+
+def _operator(checkpoint: Path, uid: str | None) -> str:
+    from idlestate.pipeline.folder import Folder
+    from idlestate.pipeline.state_files import operator_of
+
+    return operator_of(Folder(str(checkpoint)), uid)
+
+
+def _fail(message: str) -> NoReturn:
+    click.secho(message, fg="red", err=True)
+    sys.exit(FAILED)

@@ -1,0 +1,215 @@
+"""A configuration file that changes while its pipeline runs: what is taken up, what is refused."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.steps import TableSpec
+from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import Layout, PolicyJournal, write_layout
+from idlestate.pipeline.policy_change import POLICY_DELAY_MS
+from idlestate.retention.policy import Policy
+from idlestate.service.config_file import SavedFile, load_config
+from idlestate.service.hang_ups import HangUps
+from idlestate.service.reloads import Reloads
+from idlestate.timers.clock import FakeClock
+from tests.service.command_line import CommandLine
+
+NOW_MS = 1_700_000_000_000
+SECONDS = "idlestate_config_last_reload_success_timestamp_seconds"
+
+
+class HangUp(HangUps):
+    """A signal that tests send."""
+
+    def send(self) -> None:
+        self._asked = True
+
+
+class Followed:
+    """A pipeline that runs, as far as its reloads can see, and the file it was started from."""
+
+    def __init__(self, line: CommandLine) -> None:
+        self.file = line.write()
+        self.checkpoint = Folder(str(line.checkpoint))
+        self.registry = CollectorRegistry()
+        self.clock = FakeClock(NOW_MS)
+        self.hang_ups = HangUp()
+        self.told: list[str] = []
+        config = load_config(self.file)
+        spec = TableSpec((("user", pa.string()),), bind({"n": "count"}, {}))
+        write_layout(self.checkpoint, "clicks", Layout.of(spec, "event", 2, 2, 10))
+        PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
+        metrics = PipelineMetrics(self.registry, ["clicks"], version="0")
+        self.reloads = Reloads(
+            config,
+            "clicks",
+            self.checkpoint,
+            metrics,
+            self.clock,
+            self.hang_ups,
+            self.told.append,
+        )
+        self.look()
+
+    def look(self) -> None:
+        """What the driver's loop does, long enough to believe a file."""
+        self.reloads.poll()
+        self.reloads.poll()
+
+    def save(self, old: str, new: str) -> None:
+        text = self.file.read_text()
+        assert old in text
+        self.file.write_text(text.replace(old, new))
+
+    def policies(self) -> list[Policy]:
+        journal = PolicyJournal(self.checkpoint, "clicks")
+        return [version.policy for version in journal.versions]
+
+    def counted(self, result: str) -> float | None:
+        return self.registry.get_sample_value("idlestate_config_reloads_total", {"result": result})
+
+    def shown(self, name: str) -> float | None:
+        return self.registry.get_sample_value(name)
+
+
+@pytest.fixture
+def followed(line: CommandLine) -> Followed:
+    return Followed(line)
+
+
+def test_a_file_that_stays_as_it_is_says_nothing(followed: Followed) -> None:
+    followed.look()
+    assert followed.told == []
+    assert len(followed.policies()) == 1
+
+
+def test_a_saved_file_gives_a_version_that_holds_later(followed: Followed) -> None:
+    followed.save("30m", "10m")
+    followed.look()
+    (said,) = followed.told
+    assert "clicks gets idle 10m to 45m as version 2" in said
+    assert [policy.idle_min_ms for policy in followed.policies()] == [1_800_000, 600_000]
+    newest = PolicyJournal(followed.checkpoint, "clicks").versions[-1]
+    assert newest.effective_ms == NOW_MS + POLICY_DELAY_MS
+    assert followed.counted("failure") == 0
+    followed.look()
+    assert len(followed.told) == 1
+
+
+def test_a_hang_up_reads_the_file_at_once_and_answers(followed: Followed) -> None:
+    followed.hang_ups.send()
+    followed.reloads.poll()
+    assert followed.told == [f"{followed.file} read again: nothing has changed"]
+    followed.save("30m", "10m")
+    followed.hang_ups.send()
+    followed.reloads.poll()
+    assert len(followed.policies()) == 2
+
+
+def test_a_broken_file_is_refused_by_line_and_field_and_the_old_policy_kept(
+    followed: Followed,
+) -> None:
+    followed.clock.advance(5_000)
+    followed.save("30m", "30 parsecs")
+    followed.look()
+    (said,) = followed.told
+    assert f"{followed.file}:5: policies.short.idle.min: " in said
+    assert "the policy that held still holds" in said
+    assert len(followed.policies()) == 1
+    assert followed.counted("failure") == 1
+    assert followed.shown("idlestate_config_last_reload_successful") == 0
+    assert followed.shown(SECONDS) == NOW_MS / 1000
+    followed.save("30 parsecs", "30m")
+    followed.look()
+    assert followed.shown("idlestate_config_last_reload_successful") == 1
+    assert followed.shown(SECONDS) == NOW_MS / 1000 + 5
+    assert len(followed.policies()) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("sum(amount)", "max(amount)", "pipelines.clicks.aggregates: changed"),
+        ("- user", "- amount", "pipelines.clicks.key: changed"),
+        ("delay: 5m", "delay: 6m", "pipelines.clicks.delay: changed"),
+        ("shards: 2", "shards: 4", "pipelines.clicks.shards: changed"),
+        ("/events", "/others", "pipelines.clicks.source: changed"),
+        ("  clicks:", "  others:", "there is no pipeline clicks any more"),
+    ],
+)
+def test_what_needs_a_restart_is_refused_as_a_whole(followed: Followed, old, new, words) -> None:
+    followed.save("30m", "10m")
+    followed.save(old, new)
+    followed.look()
+    (said,) = followed.told
+    assert words in said
+    assert len(followed.policies()) == 1
+    followed.save(new, old)
+    followed.look()
+    assert len(followed.policies()) == 2
+
+
+def test_the_time_domain_cannot_change(followed: Followed) -> None:
+    text = followed.file.read_text()
+    for line in ("    event_time: event_time\n", "    delay: 5m\n"):
+        text = text.replace(line, "")
+    followed.file.write_text(text.replace("remember: forever", "time: processing"))
+    followed.look()
+    # Fields that belong to event time alone had to go with it, so they are what differs first.
+    assert "pipelines.clicks.event_time" in followed.told[0]
+    assert len(followed.policies()) == 1
+
+
+def test_another_policy_of_the_file_may_be_named(followed: Followed) -> None:
+    followed.save("policies:", "policies:\n  long: {idle: 12h}")
+    followed.save("policy: short", "policy: long")
+    followed.look()
+    assert "idle 12h to 18h" in followed.told[0]
+
+
+def test_a_policy_switched_off_is_warned_about(followed: Followed) -> None:
+    followed.save("policies:", "policies:\n  none: {idle: never}")
+    followed.save("policy: short", "policy: none")
+    followed.look()
+    assert "clicks gets no retention" in followed.told[0]
+    assert "WITHOUT BOUND" in followed.told[0]
+
+
+def test_a_file_that_is_gone_is_told_once(followed: Followed) -> None:
+    followed.file.unlink()
+    followed.look()
+    followed.look()
+    (said,) = followed.told
+    assert "cannot be read" in said
+
+
+def test_a_file_still_being_written_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    saved = SavedFile(file)
+    assert not saved.was_saved()
+    for text in ("v", "ve", "ver"):
+        file.write_text(text)
+        assert not saved.was_saved()
+    assert saved.was_saved()
+    assert not saved.was_saved()
+
+
+def test_a_file_swapped_by_a_link_counts_as_saved(tmp_path: Path) -> None:
+    """As configuration is mounted into containers: same name, length and time, another file."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.yaml").write_text(name)
+        os.utime(tmp_path / name / "a.yaml", (1, 1))
+    link = tmp_path / "current"
+    link.symlink_to("old")
+    saved = SavedFile(link / "a.yaml")
+    assert [saved.was_saved() for _ in range(3)] == [False, True, False]
+    link.unlink()
+    link.symlink_to("new")
+    assert [saved.was_saved() for _ in range(3)] == [False, True, False]

@@ -1,0 +1,141 @@
+"""`idlestate state`: what a checkpoint holds, what is wrong with it, and going back."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from idlestate.service.cli import main
+from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
+from tests.service.rows import last_counts, rows
+
+pytestmark = pytest.mark.spark
+
+HOURS = [
+    [event(f"2025-03-03T{hour}:{minute:02}:00Z", user) for minute in (0, 20) for user in users]
+    for hour, users in ((10, "abc"), (11, "abd"), (12, "ae"), (13, "af"))
+]
+
+State = Callable[..., Said]
+
+
+@pytest.fixture
+def ran(here: CommandLine) -> CommandLine:
+    """A pipeline that has read four files in as many batches, and swept."""
+    for number, lines in enumerate(HOURS):
+        here.add(f"{number}.json", lines)
+    here.write()
+    assert_good(here.run())
+    return here
+
+
+@pytest.fixture
+def state(ran: CommandLine, spark, monkeypatch: pytest.MonkeyPatch) -> State:
+    monkeypatch.setattr("idlestate.service.spark.start_spark", lambda partitions, log: spark)
+
+    def call(verb: str, *options: str) -> Said:
+        done = CliRunner().invoke(main, ["state", verb, str(ran.checkpoint), *options])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Said(done.exit_code, done.output)
+
+    return call
+
+
+def written(ran: CommandLine, batch_id: int) -> list[Path]:
+    runs = ran.checkpoint / "idlestate/clicks/runs"
+    return sorted(runs.glob(f"*/{batch_id}-*.arrow"))
+
+
+def test_a_whole_checkpoint_is_listed_measured_and_verified(ran: CommandLine, state: State) -> None:
+    listed = state("ls")
+    assert_good(listed)
+    assert "idlestate/clicks/runs/" in listed.text
+    assert "batch 4: " in listed.text
+
+    stats = state("stats").text
+    assert "batches kept       0 to 4" in stats
+    assert "shards             2 on 2 state partitions" in stats
+    assert "live keys          2" in stats  # a, and f of the last hour
+    assert "orphans            0" in stats
+
+    stray = written(ran, 1)[0].with_name("1-run-left.arrow")
+    stray.write_bytes(b"left by an attempt that was killed")
+    verified = state("verify")
+    assert_good(verified)
+    assert "all good" in verified.text
+    assert f"{stray.name}: named by no batch" in verified.text
+
+
+@pytest.mark.parametrize("hurt", ["lost", "damaged"])
+def test_damage_is_named_with_the_batch_to_go_back_to(
+    ran: CommandLine, state: State, hurt: str
+) -> None:
+    before = last_counts(ran.out / "results"), ends(ran)
+    named = [Path(line.split()[-1]) for line in state("ls").text.splitlines() if "rows" in line]
+    newest = max(named, key=lambda path: int(path.name.partition("-")[0]))
+    batch, file = int(newest.name.partition("-")[0]), ran.checkpoint / newest
+    if hurt == "lost":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    said = state("verify")
+    words = "is missing" if hurt == "lost" else "checksum is wrong"
+    assert_refused(said, file.name, words, "needed by batches", f"--to {batch - 1}")
+
+    back = state("rollback", "--to", str(batch - 1))
+    assert_good(back)
+    assert f"batches {batch} to 4 are undone" in back.text
+    assert_good(ran.run())
+    assert (last_counts(ran.out / "results"), ends(ran)) == before
+    assert_good(state("verify"))
+
+
+def test_a_batch_that_is_damaged_itself_is_not_gone_back_to(ran: CommandLine, state: State) -> None:
+    for file in written(ran, 1):
+        file.unlink()
+    assert_refused(state("rollback", "--to", "1"), "is missing, and batch 1 needs it")
+
+
+def test_going_back_far_reads_much_again_and_counts_it_once(ran: CommandLine, state: State) -> None:
+    before = last_counts(ran.out / "results"), ends(ran)
+    back = state("rollback", "--to", "0")
+    assert_good(back)
+    assert all(f"{number}.json" in back.text for number in (1, 2, 3))
+    again = ran.run()
+    assert_good(again)
+    assert again.summary()["rows"] == str(sum(map(len, HOURS)))
+    assert (last_counts(ran.out / "results"), ends(ran)) == before
+
+
+def test_what_cannot_be_gone_back_to(ran: CommandLine, state: State) -> None:
+    assert_refused(state("rollback", "--to", "4"), "batch 4 is the newest")
+    assert_refused(state("rollback", "--to", "9"), "has not kept batch 9", "0, 1, 2, 3, 4")
+    for batch in range(5):
+        for file in written(ran, batch):
+            file.unlink()
+    assert_refused(state("verify"), "every retained batch needs one")
+    assert_refused(state("verify", "--uid", "other"), "holds no operator 'other'")
+
+
+def test_repartition_is_told_and_cannot_be_rolled_back_over(ran: CommandLine, state: State) -> None:
+    said = state("repartition", "--partitions", "1")
+    assert_good(said)
+    assert "has 1 state partitions from batch 5 on" in said.text
+    assert_refused(state("rollback", "--to", "3"), "on 2 partitions", "the newest on 1")
+    ran.add("4.json", [event("2025-03-03T14:00:00Z", "a")])
+    ran.write(state_partitions=None)
+    assert_good(ran.run())
+    assert last_counts(ran.out / "results")["a"] >= 1
+    assert_good(state("verify"))
+
+
+def test_a_folder_that_is_no_checkpoint(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["state", "ls", str(tmp_path)])
+    assert_refused(Said(done.exit_code, done.output), "is no checkpoint")
+
+
+def ends(ran: CommandLine) -> list[tuple[object, ...]]:
+    found = rows(ran.out / "expired")
+    return sorted((row["user"], row["first_access"], row["n"]) for row in found)
