@@ -1,0 +1,70 @@
+"""Which rows of a segment end next: row numbers in order of deadline, coarsely.
+
+Deadlines are cut to 16 bits, `(deadline - base_ms) >> shift`, and rows are ordered by that code:
+a radix sort, and 6 bytes a row. A code says when a row can be due, never that it is: whoever asks
+reads the deadlines of the few rows it is given.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.retention.rules import NEVER_MS
+
+_CODE_BITS = 16
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class DueIndex:
+    """Rows in order of their code."""
+
+    rows: npt.NDArray[np.uint32]
+    codes: npt.NDArray[np.uint16]
+    base_ms: int
+    shift: int
+
+    @classmethod
+    def of(cls, rows: Ints, deadlines_ms: Ints) -> "DueIndex":
+        """The index of these rows; `deadlines_ms` has one entry for each."""
+        if not len(rows):
+            return cls(rows.astype(np.uint32), np.zeros(0, dtype=np.uint16), 0, 0)
+        low, high = int(deadlines_ms.min()), int(deadlines_ms.max())
+        shift = max(0, (high - low).bit_length() - _CODE_BITS)
+        # Modulo 2**64, so that a span beyond int64 comes out right too.
+        above = deadlines_ms.view(np.uint64) - np.int64(low).view(np.uint64)
+        codes = (above >> np.uint64(shift)).astype(np.uint16)
+        order = np.argsort(codes, kind="stable")
+        return cls(rows[order].astype(np.uint32), codes[order], low, shift)
+
+    def between(self, after_ms: int, upto_ms: int) -> Ints:
+        """Rows that may have a deadline in (after_ms, upto_ms], every one that has."""
+        begin = self._place(self._code(after_ms), "left")
+        stop = self._place(self._code(upto_ms), "right")
+        return self.rows[begin:stop].astype(np.int64)
+
+    def following(self, after_ms: int) -> Iterator[Ints]:
+        """Groups of rows, those of one code at a time, that may have a deadline after `after_ms`.
+
+        No deadline of a group is after one of the next group.
+        """
+        at = self._place(self._code(after_ms), "left")
+        while at < len(self.codes):
+            stop = int(np.searchsorted(self.codes, self.codes[at], side="right"))
+            yield self.rows[at:stop].astype(np.int64)
+            at = stop
+
+    def _code(self, t_ms: int) -> int:
+        return (
+            -1 if t_ms < self.base_ms or t_ms == NEVER_MS else (t_ms - self.base_ms) >> self.shift
+        )
+
+    def _place(self, code: int, side: str) -> int:
+        if code < 0:
+            return 0
+        if code >= 1 << _CODE_BITS:
+            return len(self.codes)
+        wanted = np.uint16(code)
+        return int(np.searchsorted(self.codes, wanted, side="left" if side == "left" else "right"))
