@@ -69,7 +69,7 @@ class Query:
     def named(self) -> set[str]:
         """The files that the newest committed state is made of."""
         found = shards(self.spark, self.checkpoint, UID)
-        return {ref.name for shard in found for ref in (shard.run, shard.ended) if ref}
+        return {ref.name for shard in found for ref in shard.files}
 
 
 def test_files_go_when_no_retained_batch_names_them(spark: SparkSession, tmp_path: Path) -> None:

@@ -84,16 +84,14 @@ def test_a_replay_writes_new_files_and_says_the_same(tmp_path: Path, files: RunF
     attempts = [step(first.state, files, [packet(["b", "c"], [7, 8])], 1) for _ in range(2)]
     one, two = (each.state for each in attempts)
     assert rows(attempts[0]) == rows(attempts[1])
-    assert one.run
-    assert two.run
-    assert one.run.name != two.run.name
-    assert one.run.checksum == two.run.checksum
-    assert first.state.run
-    assert names(tmp_path) == {first.state.run.name, one.run.name, two.run.name}
+    (old,), (of_one,), (of_two,) = (each.current.files for each in (first.state, one, two))
+    assert of_one.name != of_two.name
+    assert of_one.checksum == of_two.checksum
+    assert names(tmp_path) == {old.name, of_one.name, of_two.name}
     # The second attempt won: what the first left goes, once batch 1 is committed.
-    after = files.remove_unwanted(two, 2, retain_batches=100)
-    assert names(tmp_path) == {first.state.run.name, two.run.name}
-    assert [each.name for each in after.dropped] == [first.state.run.name]
+    after = files.remove_unwanted(two, 2, retain_batches=100, orphans=True)
+    assert names(tmp_path) == {old.name, of_two.name}
+    assert [each.name for each in after.dropped] == [old.name]
 
 
 def test_a_dropped_file_goes_when_no_retained_batch_names_it(
@@ -101,12 +99,12 @@ def test_a_dropped_file_goes_when_no_retained_batch_names_it(
 ) -> None:
     first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     second = step(first, files, [packet(["a"], [6])], 1).state
-    assert first.run
-    assert second.dropped == (Dropped(first.run.name, 1),)
+    (old,) = first.current.files
+    assert second.dropped == (Dropped(old.name, 1),)
     # With two batches retained, batch 3 may still go back to the state before batch 1 ... 2.
     for batch_id, is_there in ((2, True), (3, True), (4, False)):
-        files.remove_unwanted(second, batch_id, retain_batches=2)
-        assert (first.run.name in names(tmp_path)) == is_there, batch_id
+        files.remove_unwanted(second, batch_id, retain_batches=2, orphans=False)
+        assert (old.name in names(tmp_path)) == is_there, batch_id
 
 
 def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles) -> None:
@@ -114,7 +112,7 @@ def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles
     before = names(tmp_path)
     quiet = step(first, files, [packet([], [])], 1, watermark_ms=10)
     assert names(tmp_path) == before
-    assert quiet.state.run == first.run
+    assert quiet.state.current.files == first.current.files
     assert quiet.cells == []
     assert quiet.next_deadline_ms == 25
 
@@ -123,10 +121,10 @@ def test_the_last_life_leaves_no_file(tmp_path: Path, files: RunFiles) -> None:
     first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     swept = step(first, files, [], 1, watermark_ms=25)
     assert rows(swept) == [("a", "expire", 1)]
-    assert swept.state.run is None
+    assert swept.state.current.files == ()
     assert swept.state.live_keys == 0
     assert swept.next_deadline_ms == FOREVER_MS
-    assert swept.state.ended is not None
+    assert swept.state.remembered.live == 1
     back = step(swept.state, files, [packet(["a"], [30])], 2, watermark_ms=25)
     assert back.state.tally.comebacks == 1
     assert back.state.keys_ever_seen(exact=True) == 1
@@ -158,11 +156,11 @@ def test_state_of_another_version_is_refused() -> None:
         ShardState.decode(value)
 
 
-def test_a_run_of_another_operator_is_refused(files: RunFiles) -> None:
+def test_a_run_of_another_operator_is_refused(tmp_path: Path, files: RunFiles) -> None:
     state = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     other = TableSpec(SPEC.keys, bind({"n": "count"}, {}))
     with pytest.raises(DamagedStateError, match=r"\.arrow: "):
-        files.read_run(state.run, other)
+        RunFiles(Folder(str(tmp_path)), "clicks", 3).read("run", state.current, other)
 
 
 # ------------------------------------------------------------------ what Spark's logs say
