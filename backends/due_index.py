@@ -27,17 +27,18 @@ class DueIndex:
     shift: int
 
     @classmethod
-    def of(cls, rows: Ints, deadlines_ms: Ints) -> "DueIndex":
-        """The index of these rows; `deadlines_ms` has one entry for each."""
-        if not len(rows):
-            return cls(rows.astype(np.uint32), np.zeros(0, dtype=np.uint16), 0, 0)
+    def of(cls, deadlines_ms: Ints, rows: Ints | None = None) -> "DueIndex":
+        """The index of rows with these deadlines; None: of rows 0, 1 and so on."""
+        if not len(deadlines_ms):
+            return cls(np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.uint16), 0, 0)
         low, high = int(deadlines_ms.min()), int(deadlines_ms.max())
         shift = max(0, (high - low).bit_length() - _CODE_BITS)
         # Modulo 2**64, so that a span beyond int64 comes out right too.
         above = deadlines_ms.view(np.uint64) - np.int64(low).view(np.uint64)
         codes = (above >> np.uint64(shift)).astype(np.uint16)
         order = np.argsort(codes, kind="stable")
-        return cls(rows[order].astype(np.uint32), codes[order], low, shift)
+        found = order if rows is None else rows[order]
+        return cls(found.astype(np.uint32), codes[order], low, shift)
 
     def between(self, after_ms: int, upto_ms: int) -> Ints:
         """Rows that may have a deadline in (after_ms, upto_ms], every one that has."""

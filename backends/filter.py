@@ -13,6 +13,10 @@ import numpy.typing as npt
 
 BITS_PER_KEY = 10
 _HALF = np.uint64(32)
+_PAIR_BITS, _PAIR_MASK = np.uint64(12), np.uint64(4095)
+_NUMBERS = np.arange(4096, dtype=np.uint64)
+_PAIRS = (np.uint64(1) << (_NUMBERS & np.uint64(63))) | (np.uint64(1) << (_NUMBERS >> np.uint64(6)))
+"""For 12 bits of a hash the two bits of a block that they name."""
 Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
@@ -57,7 +61,6 @@ def _bits(hashes: Ints) -> Words:
     """Four of 64 bits, from hash bits that say nothing about the block."""
     mixed = hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> _HALF
-    bits = np.zeros(len(hashes), dtype=np.uint64)
-    for at in (0, 6, 12, 18):
-        bits |= np.uint64(1) << ((mixed >> np.uint64(at)) & np.uint64(63))
-    return bits
+    low = (mixed & _PAIR_MASK).astype(np.intp)
+    high = ((mixed >> _PAIR_BITS) & _PAIR_MASK).astype(np.intp)
+    return np.asarray(_PAIRS[low] | _PAIRS[high])

@@ -91,7 +91,7 @@ def merged(
         keep_tombstones: False when nothing older remains.
     """
     parts, keeps = [], []
-    for run, keep in zip(runs, _kept(runs, sweeps, closed), strict=True):
+    for run, keep in zip(runs, _kept(runs, sweeps, closed, fresh), strict=True):
         for segment, start in zip(run.segments, run.starts.tolist(), strict=False):
             parts.append(segment.rows)
             keeps.append(keep[start : start + len(segment)])
@@ -99,7 +99,7 @@ def merged(
     keeps.append(np.ones(len(fresh), dtype=bool))
     if not keep_tombstones:
         keeps = [keep & ~part.are_tombstones for part, keep in zip(parts, keeps, strict=True)]
-    cuts = _cuts([part.hashes for part in parts], segment_rows)
+    cuts = _cuts([part.hashes for part in parts], keeps, segment_rows)
     places = [[0, *np.searchsorted(p.hashes, cuts).tolist(), len(p)] for p in parts]
     for at in range(len(cuts) + 1):
         pieces, kept, first = [], [], 0
@@ -121,8 +121,8 @@ def _in_order(pieces: Sequence[Rows], rows: Ints, total: int) -> Rows:
     return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])
 
 
-def _kept(runs: Sequence[Run], sweeps: Sweeps, closed: Sequence[Ints]) -> list[Flags]:
-    """Per run which rows are neither closed nor shadowed by a newer run of these."""
+def _kept(runs: Sequence[Run], sweeps: Sweeps, closed: Sequence[Ints], fresh: Rows) -> list[Flags]:
+    """Per run which rows are neither closed nor shadowed by something newer among these."""
     keeps = []
     for at, run in enumerate(runs):
         keep = np.ones(len(run), dtype=bool)
@@ -131,18 +131,21 @@ def _kept(runs: Sequence[Run], sweeps: Sweeps, closed: Sequence[Ints]) -> list[F
             gone = [are_swept(passed, s.rows.lives) & ~s.rows.are_tombstones for s in run.segments]
             keep = ~np.concatenate(gone)
         keep[closed[at]] = False
-        for newer in runs[at + 1 :]:
-            for segment in newer.segments:
-                found = run.look_up(segment.rows.hashes, segment.rows.keys)
-                keep[found[found >= 0]] = False
+        newer = [segment.rows for other in runs[at + 1 :] for segment in other.segments]
+        if any(segment.rows.are_tombstones.any() for segment in run.segments):
+            newer.append(fresh)  # the batch closed open rows; it knew of no tombstones
+        for rows in newer:
+            found = run.look_up(rows.hashes, rows.keys)
+            keep[found[found >= 0]] = False
         keeps.append(keep)
     return keeps
 
 
-def _cuts(hashes: Sequence[Ints], segment_rows: int) -> Ints:
-    """Hashes that cut the rows into ranges of about `segment_rows`, found from a sample."""
-    if sum(len(each) for each in hashes) <= segment_rows:
+def _cuts(hashes: Sequence[Ints], keeps: Sequence[Flags], segment_rows: int) -> Ints:
+    """Hashes that cut the kept rows into ranges of about `segment_rows`, found from a sample."""
+    if sum(int(keep.sum()) for keep in keeps) <= segment_rows:
         return np.zeros(0, dtype=np.int64)
     stride = max(1, segment_rows // 64)
-    sample = np.sort(np.concatenate([each[::stride] for each in hashes]))
-    return np.unique(sample[segment_rows // stride :: segment_rows // stride])
+    sample = [h[np.flatnonzero(keep)[::stride]] for h, keep in zip(hashes, keeps, strict=True)]
+    every = segment_rows // stride
+    return np.unique(np.sort(np.concatenate(sample))[every::every])

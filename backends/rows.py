@@ -5,6 +5,7 @@ A row whose `written_at_ms` is `NEVER_MS` is a tombstone: the key is gone, whate
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +48,15 @@ class Rows:
         found: Flags = self.lives.written_at_ms == NEVER_MS
         return found
 
-    def take(self, rows: Ints) -> "Rows":
-        """The rows at these positions."""
+    @property
+    def without_keys(self) -> "Rows":
+        """The same rows, for whoever knows their keys."""
+        return Rows(self.hashes, [], self.lives, self.fields)
+
+    def take(self, rows: npt.NDArray[Any]) -> "Rows":
+        """The rows at these positions, or under this mask."""
+        if rows.dtype == bool:
+            return self if rows.all() else self.take(np.flatnonzero(rows))
         return Rows(
             self.hashes[rows],
             take_keys(self.keys, rows),

@@ -86,11 +86,11 @@ class Run:
                 found[begin:stop] = np.where(at < 0, -1, at + start)
         return found
 
-    def take(self, rows: Ints) -> Rows:
-        """The rows at these positions, which ascend; at least one."""
+    def take(self, rows: Ints, *, keys: bool) -> Rows:
+        """The rows at these positions, which ascend, with or without keys; at least one."""
         bounds = np.searchsorted(rows, self.starts).tolist()
         parts = [
-            segment.rows.take(rows[begin:stop] - start)
+            (segment.rows if keys else segment.rows.without_keys).take(rows[begin:stop] - start)
             for segment, start, begin, stop in zip(
                 self.segments, self.starts.tolist(), bounds[:-1], bounds[1:], strict=False
             )

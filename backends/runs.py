@@ -35,7 +35,7 @@ class Runs:
     live: int = 0
 
     def look_up(self, hashes: Ints, keys: Keys) -> tuple[Ints, Rows]:
-        """Where open lives of these keys are: per key a position or -1, and the rows found.
+        """Where open lives of these keys are: a position or -1, and the rows found without keys.
 
         Args:
             hashes, keys: the keys looked for, in order of hash.
@@ -47,20 +47,20 @@ class Runs:
             found = run.look_up(hashes[pending], keys if is_all else take_keys(keys, pending))
             at[pending] = np.where(found < 0, -1, found + start)
             pending = pending[found < 0]
-        rows = self.take(at[at >= 0])
+        rows = self.take(at[at >= 0], keys=False)
         is_gone = rows.are_tombstones | self._are_swept(at[at >= 0], rows)
         if is_gone.any():
             at[np.flatnonzero(at >= 0)[is_gone]] = -1
-            rows = rows.take(np.flatnonzero(~is_gone))
+            rows = rows.take(~is_gone)
         return at, rows
 
-    def take(self, positions: Ints) -> Rows:
-        """The rows at positions; in each run they ascend."""
+    def take(self, positions: Ints, *, keys: bool = True) -> Rows:
+        """The rows at positions, with or without keys; in each run they ascend."""
         parts, order = [], []
         for run, at in zip(self.runs, self.by_run(positions), strict=True):
             chosen, rows = at
             if len(rows):
-                parts.append(run.take(rows))
+                parts.append(run.take(rows, keys=keys))
                 order.append(chosen)
         if not parts:
             return Rows.empty(self.spec)
@@ -83,7 +83,7 @@ class Runs:
             rows = run.due(policy, upto_ms, since(self.sweeps, run.batch_id))
             rows = rows[~np.isin(rows + start, besides)]
             if len(rows) and at + 1 < len(self.runs):
-                rows = rows[~_shadowed(run.take(rows), self.runs[at + 1 :])]
+                rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]
             found.append(rows + start)
         return np.concatenate(found)
 

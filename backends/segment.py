@@ -43,9 +43,12 @@ class Segment:
         """The segment of these rows, indexed by their deadlines under a policy."""
         due = None
         if not policy.is_unbounded:
-            real = np.flatnonzero(~rows.are_tombstones)
-            lives = rows.lives if len(real) == len(rows) else rows.lives.take(real)
-            due = DueIndex.of(real, lives.ends(policy).deadline_ms)
+            gone = rows.are_tombstones
+            if gone.any():
+                real = np.flatnonzero(~gone)
+                due = DueIndex.of(rows.lives.take(real).ends(policy).deadline_ms, real)
+            else:
+                due = DueIndex.of(rows.lives.ends(policy).deadline_ms)
         return cls(rows, due, Filter.of(rows.hashes) if with_filter else None)
 
     def __len__(self) -> int:

@@ -142,7 +142,7 @@ class Table:
         born = touched.hashes[~walk.is_old]
         return Outcome(
             self.current.after(
-                touched.take(np.flatnonzero(is_kept)),
+                touched.take(is_kept),
                 closed,
                 live,
                 policy,
@@ -199,8 +199,9 @@ class Table:
         policy: Policy,
         batch_id: int,
     ) -> pa.Table:
-        shown = np.flatnonzero(is_over | walk.is_touched)
-        parts = [Changes(touched.take(shown), walk.ends.take(shown), is_over[shown])]
+        shown = is_over | walk.is_touched
+        ends = walk.ends.take(np.flatnonzero(shown))
+        parts = [Changes(touched.take(shown), ends, is_over[shown])]
         if len(swept):
             parts.append(Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)))
         silent = np.zeros(0, dtype=np.int64)
