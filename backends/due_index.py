@@ -5,12 +5,12 @@ a radix sort, and 6 bytes a row. A code says when a row can be due, never that i
 reads the deadlines of the few rows it is given.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 
 _CODE_BITS = 16
@@ -46,16 +46,16 @@ class DueIndex:
         stop = self._place(self._code(upto_ms), "right")
         return self.rows[begin:stop].astype(np.int64)
 
-    def following(self, after_ms: int) -> Iterator[Ints]:
-        """Groups of rows, those of one code at a time, that may have a deadline after `after_ms`.
-
-        No deadline of a group is after one of the next group.
+    def following(self, after_ms: int) -> tuple[Ints, int]:
+        """What comes after `after_ms`: the rows of its own code, any of which may, and a time
+        before which no other row does (`FOREVER_MS` when there is none).
         """
-        at = self._place(self._code(after_ms), "left")
-        while at < len(self.codes):
-            stop = int(np.searchsorted(self.codes, self.codes[at], side="right"))
-            yield self.rows[at:stop].astype(np.int64)
-            at = stop
+        code = self._code(after_ms)
+        begin, stop = self._place(code, "left"), self._place(code, "right")
+        next_ms = FOREVER_MS
+        if stop < len(self.codes):
+            next_ms = self.base_ms + (int(self.codes[stop]) << self.shift)
+        return self.rows[begin:stop].astype(np.int64), next_ms
 
     def _code(self, t_ms: int) -> int:
         return (

@@ -2,10 +2,10 @@
 
 **Which** is decided before a batch writes anything, from sizes alone, so that the batch's rows and
 the chosen runs are written once, together. Runs are taken from the newest on while the next is at
-most `ratio` times what is taken already: sizes then grow by more than `ratio` from run to run, so
-runs are few and a row is rewritten a logarithm of times. When rows named outgrow open lives by
-`space` everything is merged, which is what gives memory and disk back. `stagger` makes shards that
-grow alike do so in different batches.
+most `ratio` times what is taken already: sizes then grow geometrically from run to run, so runs
+are few and a row is rewritten a logarithm of times. When rows named outgrow open lives by `space`
+everything is merged, which is what gives memory and disk back. `stagger` makes shards that grow
+alike do so in different batches.
 
 **How**: range of hashes by range of hashes, so that memory does not grow with the table. Shadowed
 rows (a newer run has the key) and closed ones are left out; tombstones go when the oldest run takes
@@ -33,15 +33,17 @@ class MergePolicy:
     """When runs are merged, and how large the segments of the result are. No result depends on it.
 
     Attributes:
-        ratio: a run is merged when it is at most this many times what is newer.
+        ratio: a run is merged when it is at most this many times what is newer. Near one, runs of
+            equal size meet: few rows are moved again and again.
         space: at most this many rows per open life are kept.
         floor_rows: below so many rows space is of no concern.
         most_runs: no table has more runs.
         segment_rows: rows of a segment, about.
-        stagger: 0 to 1, another one per shard: lowers `ratio` and `space` by up to a half.
+        stagger: 0 to 1, another one per shard: raises `ratio` by up to one, and lowers by up to a
+            half what `space` allows beyond the open lives.
     """
 
-    ratio: float = 4.0
+    ratio: float = 1.1
     space: float = 1.4
     floor_rows: int = 1024
     most_runs: int = 6
@@ -56,15 +58,15 @@ class MergePolicy:
             runs: rows per run, oldest first.
             live: open lives after the batch.
         """
-        lower = 1 - self.stagger / 2
-        allowed = (1 + (self.space - 1) * lower) * live
+        ratio = self.ratio + self.stagger
+        allowed = (1 + (self.space - 1) * (1 - self.stagger / 2)) * live
         if not live or fresh + sum(runs) > max(allowed, self.floor_rows):
             return len(runs)
         if not fresh:
             return 0
         taken, rows = 0, fresh
         while taken < len(runs) and (
-            runs[-1 - taken] <= self.ratio * lower * rows or len(runs) - taken >= self.most_runs
+            runs[-1 - taken] <= ratio * rows or len(runs) - taken >= self.most_runs
         ):
             rows += runs[-1 - taken]
             taken += 1

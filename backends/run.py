@@ -108,10 +108,12 @@ class Run:
         """
         after_ms = reached_ms(sweeps, policy, NEVER_MS)
         is_indexed = ending(policy) == ending(self.policy)
-        found = []
+        found = [np.zeros(0, dtype=np.int64)]
         for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
             if is_indexed and segment.due:
                 rows = np.sort(segment.due.between(after_ms, upto_ms))
+                if not len(rows):
+                    continue
             else:
                 rows = np.flatnonzero(~segment.rows.are_tombstones)
             lives = segment.rows.lives.take(rows)
@@ -122,7 +124,7 @@ class Run:
     def next_end_ms(self, policy: Policy, sweeps: Sweeps) -> int:
         """No open life of the run ends before this; `FOREVER_MS` when none does.
 
-        Rows of keys that newer runs have count too, so it may be too early.
+        Rows of keys that newer runs have count too, and the index is coarse: it may be too early.
         """
         after_ms = reached_ms(sweeps, policy, NEVER_MS)
         is_indexed = ending(policy) == ending(self.policy)
@@ -163,12 +165,11 @@ def _next_end_ms(segment: Segment, policy: Policy, sweeps: Sweeps, after_ms: int
         lives = segment.rows.lives.take(~segment.rows.are_tombstones)
         open_ms = lives.ends(policy).deadline_ms[~are_swept(sweeps, lives)]
         return int(open_ms.min(initial=FOREVER_MS))
-    for rows in segment.due.following(after_ms):
+    rows, next_ms = segment.due.following(after_ms)
+    if len(rows):
         deadlines_ms = segment.rows.lives.take(rows).ends(policy).deadline_ms
-        later_ms = deadlines_ms[deadlines_ms > after_ms]
-        if len(later_ms):
-            return int(later_ms.min())
-    return FOREVER_MS
+        next_ms = int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
+    return next_ms
 
 
 def encode_run(

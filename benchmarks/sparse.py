@@ -67,7 +67,7 @@ class Shards:
         return (time.perf_counter() - began) * 1000
 
     def forget_pages(self) -> None:
-        """Have the kernel forget what it read of the files."""
+        """Have the kernel forget what it read of the files; those that are mapped stay mapped."""
         for state in self.states:
             for ref in state.files:
                 path = self.folder.path(f"idlestate/sparse/runs/{state.shard}/{ref.name}")
