@@ -47,7 +47,7 @@ class MergePolicy:
     space: float = 1.4
     floor_rows: int = 1024
     most_runs: int = 6
-    segment_rows: int = 131_072
+    segment_rows: int = 262_144
     stagger: float = 0.0
 
     def runs_taken(self, fresh: int, runs: Sequence[int], live: int) -> int:

@@ -81,7 +81,8 @@ class Runs:
             return found[0]
         for at, (run, start) in enumerate(zip(self.runs, self._starts(), strict=True)):
             rows = run.due(policy, upto_ms, since(self.sweeps, run.batch_id))
-            rows = rows[~np.isin(rows + start, besides)]
+            if len(rows):
+                rows = rows[~np.isin(rows + start, besides)]
             if len(rows) and at + 1 < len(self.runs):
                 rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]
             found.append(rows + start)

@@ -1,4 +1,4 @@
-"""A segment: some 100,000 rows of a run with their filter and due index, as one Arrow batch.
+"""A segment: up to some 260,000 rows of a run with their filter and due index, as one Arrow batch.
 
 Layout, run format version 2: a record batch of one row whose columns are lists, so that columns
 may differ in length and each stays a slice of the mapped file. `hash` int64, ascending; the key

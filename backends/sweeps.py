@@ -10,6 +10,7 @@ does not run back, and none once every run was written after it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from idlestate.retention.rules import is_due
 Flags = npt.NDArray[np.bool_]
 
 
+@lru_cache(maxsize=64)
 def ending(policy: Policy) -> Policy:
     """What of a policy decides when lives end; equal for policies that end every life alike."""
     return replace(policy, time=TimeDomain.EVENT, remember_ms=None)

@@ -96,7 +96,7 @@ class Table:
         )
 
     def lives_in_parts(self, policy: Policy) -> Iterator[pa.Table]:
-        """The same, in order of hash and some 100,000 lives at a time."""
+        """The same, in order of hash and some 260,000 lives at a time."""
         for rows in self.current.open_rows(MergePolicy().segment_rows):
             yield life_columns(self.spec, rows, policy)
 
