@@ -39,6 +39,8 @@ class MergePolicy:
         floor_rows: below so many rows space is of no concern.
         most_runs: no table has more runs.
         segment_rows: rows of a segment, about.
+        reindex_batches: within so many batches of a change of policy every table is written anew,
+            so that its due index goes by the new one.
         stagger: 0 to 1, another one per shard: raises `ratio` by up to one, and lowers by up to a
             half what `space` allows beyond the open lives.
     """
@@ -48,7 +50,12 @@ class MergePolicy:
     floor_rows: int = 1024
     most_runs: int = 6
     segment_rows: int = 262_144
+    reindex_batches: int = 16
     stagger: float = 0.0
+
+    def reindexes(self, batch_id: int) -> bool:
+        """Whether this is a batch in which the table is written anew if its index is stale."""
+        return batch_id % self.reindex_batches == int(self.stagger * self.reindex_batches)
 
     def runs_taken(self, fresh: int, runs: Sequence[int], live: int) -> int:
         """How many of the newest runs are written anew together with a batch's rows.

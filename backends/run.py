@@ -117,8 +117,9 @@ class Run:
             else:
                 rows = np.flatnonzero(~segment.rows.are_tombstones)
             lives = segment.rows.lives.take(rows)
-            is_over = is_due(lives.ends(policy).deadline_ms, upto_ms) & ~are_swept(sweeps, lives)
-            found.append(rows[is_over] + start)
+            is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)
+            rows, lives = rows[is_over], lives.take(is_over)
+            found.append(rows[~are_swept(sweeps, lives)] + start)
         return np.concatenate(found)
 
     def next_end_ms(self, policy: Policy, sweeps: Sweeps) -> int:

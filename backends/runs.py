@@ -19,7 +19,7 @@ from idlestate.backends.rows import Rows
 from idlestate.backends.run import Run
 from idlestate.backends.segment import Segment
 from idlestate.backends.steps import TableSpec
-from idlestate.backends.sweeps import Sweeps, are_swept, since, with_sweep
+from idlestate.backends.sweeps import Sweeps, are_swept, ending, since, with_sweep
 from idlestate.retention.policy import FOREVER_MS, Policy
 
 Ints = npt.NDArray[np.int64]
@@ -121,7 +121,15 @@ class Runs:
             merge: when runs are merged.
         """
         taken = merge.runs_taken(len(fresh), [len(run) for run in self.runs], live)
+        if self._is_stale(policy) and merge.reindexes(batch_id):
+            taken = len(self.runs)
         return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
+
+    def _is_stale(self, policy: Policy) -> bool:
+        """Whether some run is indexed by another policy, so that sweeps have to look at all of it."""
+        return not policy.is_unbounded and any(
+            ending(run.policy) != ending(policy) for run in self.runs
+        )
 
     def _starts(self) -> list[int]:
         return [0, *accumulate(len(run) for run in self.runs)][:-1]

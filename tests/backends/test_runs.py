@@ -89,6 +89,20 @@ def test_a_policy_switched_on_reaches_keys_that_are_never_touched_again():
     assert player.expired == ["a", "b"]
 
 
+def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
+    for stagger in (0.0, 0.5, 0.9):
+        merge = MergePolicy(ratio=0, space=1e9, most_runs=99, reindex_batches=4, stagger=stagger)
+        player = Player(merge)
+        player.play([f"k{at}" for at in range(100)], 0, LONG, 0)
+        runs = []
+        for at in range(1, 9):
+            player.play([], 0, SHORT, 1)
+            (run,) = player.table.current.runs
+            runs.append((run.batch_id, run.policy))
+        written = next(at for at in range(1, 9) if merge.reindexes(at))
+        assert runs == [(0, LONG)] * (written - 1) + [(written, SHORT)] * (9 - written)
+
+
 def test_a_sweep_writes_nothing_and_nothing_due_reads_nothing(monkeypatch):
     player = Player()
     player.play([f"k{at:03}" for at in range(500)], 0, SHORT, 0)
