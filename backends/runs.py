@@ -126,7 +126,7 @@ class Runs:
         return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
 
     def _is_stale(self, policy: Policy) -> bool:
-        """Whether some run is indexed by another policy, so that sweeps have to look at all of it."""
+        """Whether some run is indexed by another policy, so that sweeps look at all its rows."""
         return not policy.is_unbounded and any(
             ending(run.policy) != ending(policy) for run in self.runs
         )

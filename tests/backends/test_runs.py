@@ -95,7 +95,7 @@ def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
         player = Player(merge)
         player.play([f"k{at}" for at in range(100)], 0, LONG, 0)
         runs = []
-        for at in range(1, 9):
+        for _ in range(8):
             player.play([], 0, SHORT, 1)
             (run,) = player.table.current.runs
             runs.append((run.batch_id, run.policy))
