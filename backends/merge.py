@@ -35,6 +35,8 @@ class MergePolicy:
     Attributes:
         ratio: a run is merged when it is at most this many times what is newer. Near one, runs of
             equal size meet: few rows are moved again and again.
+        dense: a batch with at least this share of the open lives merges everything: to write it all
+            costs less than to look for most keys in two places.
         space: at most this many rows per open life are kept.
         floor_rows: below so many rows space is of no concern.
         most_runs: no table has more runs.
@@ -46,6 +48,7 @@ class MergePolicy:
     """
 
     ratio: float = 1.1
+    dense: float = 0.25
     space: float = 1.4
     floor_rows: int = 1024
     most_runs: int = 6
@@ -67,7 +70,8 @@ class MergePolicy:
         """
         ratio = self.ratio + self.stagger
         allowed = (1 + (self.space - 1) * (1 - self.stagger / 2)) * live
-        if not live or fresh + sum(runs) > max(allowed, self.floor_rows):
+        is_large = fresh + sum(runs) > max(allowed, self.floor_rows)
+        if is_large or fresh >= self.dense * live:
             return len(runs)
         if not fresh:
             return 0

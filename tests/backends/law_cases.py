@@ -227,10 +227,12 @@ class Aim:
 
 # From a run per batch to one run, from a row per segment to one segment.
 MERGES = [
-    MergePolicy(ratio=ratio, space=space, floor_rows=0, most_runs=most_runs, segment_rows=rows)
-    for ratio, space, most_runs in (
-        *((0, 1e9, 100), (0, 1e9, 100), (0, 1e9, 100), (0, 1e9, 2)),
-        *((1, 1e9, 100), (1, 1.4, 6), (4, 1.4, 6), (1e9, 1, 1)),
+    MergePolicy(
+        ratio=ratio, dense=dense, space=space, floor_rows=0, most_runs=most_runs, segment_rows=rows
+    )
+    for ratio, dense, space, most_runs in (
+        *((0, 1e9, 1e9, 100), (0, 1e9, 1e9, 100), (0, 1e9, 1e9, 100), (0, 1e9, 1e9, 2)),
+        *((1, 1e9, 1e9, 100), (1, 0.5, 1.4, 6), (4, 1e9, 1.4, 6), (1e9, 0, 1, 1)),
     )
     for rows in (1, 2, 5, 100_000)
 ]

@@ -44,7 +44,8 @@ def test_space_runs_and_rewrites_stay_bounded(keys, stagger):
 
 
 def test_a_dense_batch_is_written_once_with_everything():
-    assert PLAIN.runs_taken(120_000, [125_000], 125_000) == 1
+    assert PLAIN.runs_taken(32_000, [125_000], 125_000) == 1
+    assert PLAIN.runs_taken(31_000, [125_000], 125_000) == 0
     assert PLAIN.runs_taken(1_000, [125_000], 125_000) == 0
 
 
@@ -63,7 +64,7 @@ def test_small_tables_do_not_care_for_space():
 
 def test_runs_are_never_more_than_allowed():
     """Also when batches get smaller and smaller."""
-    merge, runs = replace(PLAIN, space=1e9, most_runs=3), [1_000_000]
+    merge, runs = replace(PLAIN, dense=1e9, space=1e9, most_runs=3), [1_000_000]
     for fresh in (100_000, 10_000, 1_000, 100, 10, 1):
         taken = merge.runs_taken(fresh, runs, 10**9)
         stay = len(runs) - taken

@@ -16,7 +16,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_runner import plain_rows, restored
 
 SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind({"n": "count"}, {}))
-APART = MergePolicy(ratio=0, space=1e9, most_runs=1000)
+APART = MergePolicy(ratio=0, dense=1e9, space=1e9, most_runs=1000)
 TOGETHER = MergePolicy(ratio=1e9, most_runs=1)
 SHORT, LONG = Policy(idle_min_ms=10, idle_max_ms=10), Policy(idle_min_ms=100, idle_max_ms=100)
 OFF = Policy()
@@ -91,7 +91,9 @@ def test_a_policy_switched_on_reaches_keys_that_are_never_touched_again():
 
 def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
     for stagger in (0.0, 0.5, 0.9):
-        merge = MergePolicy(ratio=0, space=1e9, most_runs=99, reindex_batches=4, stagger=stagger)
+        merge = MergePolicy(
+            ratio=0, dense=1e9, space=1e9, most_runs=99, reindex_batches=4, stagger=stagger
+        )
         player = Player(merge)
         player.play([f"k{at}" for at in range(100)], 0, LONG, 0)
         runs = []
