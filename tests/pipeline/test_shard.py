@@ -130,6 +130,45 @@ def test_the_last_life_leaves_no_file(tmp_path: Path, files: RunFiles) -> None:
     assert back.state.keys_ever_seen(exact=True) == 1
 
 
+def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, opened = Folder(str(tmp_path)), []
+    really_open = checkpoint.open
+    monkeypatch.setattr(checkpoint, "open", lambda name: opened.append(name) or really_open(name))
+    users = [f"user {at}" for at in range(5000)]
+    state = ShardState("clicks", 3)
+    for batch_id in range(5):
+        files = RunFiles(checkpoint, "clicks", 3, "a start")
+        assert files.is_first_visit == (batch_id == 0)
+        named = set(state.files)
+        some = users if batch_id == 0 else users[batch_id * 10 : batch_id * 10 + 10]
+        state = step(state, files, [packet(some, [5] * len(some))], batch_id).state
+        written = [ref for ref in state.files if ref not in named]
+        if batch_id:
+            assert sum(ref.rows for ref in written) <= 40
+    assert state.live_keys == 5000
+    assert state.current.files[0].batch_id == 0
+    assert len(opened) == len(set(opened)) == 5
+    # Another start of the query trusts nothing that was open before.
+    assert RunFiles(checkpoint, "clicks", 3, "another start").is_first_visit
+
+
+def test_a_policy_switched_on_later_reaches_keys_never_touched_again(files: RunFiles) -> None:
+    """Through the bytes of the state; one that grants longer lives brings none back."""
+    off = PolicyVersion(1, 0, Policy())
+    longer = PolicyVersion(3, 0, Policy(idle_min_ms=1000, idle_max_ms=1000))
+    state = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0, policy=off).state
+    state = step(state, files, [packet(["b"], [30])], 1, watermark_ms=20, policy=off).state
+    assert state.live_keys == 2
+    on = step(ShardState.decode(state.encode()), files, [], 2, watermark_ms=30)
+    assert rows(on) == [("a", "expire", 1)]
+    again = step(ShardState.decode(on.state.encode()), files, [], 3, 31, policy=longer)
+    assert rows(again) == []
+    assert again.state.live_keys == 1
+    assert again.next_deadline_ms <= 1030
+
+
 def test_processing_time_does_not_run_back(files: RunFiles) -> None:
     first = step(
         ShardState("clicks", 3), files, [packet(["a"], [0])], 0, time_ms=1000, policy=PROCESSING
