@@ -1,5 +1,6 @@
 """Tables of several runs: what is closed stays closed, what is written is the same again."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -87,6 +88,24 @@ def test_a_policy_switched_on_reaches_keys_that_are_never_touched_again():
     player.play([], 0, OFF, 10**9)
     player.play([], 0, LONG, 1100)
     assert player.expired == ["a", "b"]
+
+
+def test_an_end_is_remembered_up_to_its_last_millisecond():
+    policy = replace(SHORT, remember_ms=5)
+    player = Player()
+    player.play(["a", "b"], 0, policy, 10)  # both end at 10
+    assert player.table.remembered.live == 2
+    player.play([], 0, policy, 15)
+    assert player.table.remembered.live == 2
+    assert player.play(["a"], 15, policy, None).tally.comebacks == 1
+    assert player.table.remembered.live == 1
+    player.play([], 0, policy, 16)
+    assert player.table.remembered.live == 0
+    assert player.play(["b"], 15, policy, None).tally.comebacks == 0
+    # What was forgotten stays so when more is remembered.
+    forever = replace(SHORT, remember_ms=FOREVER_MS)
+    player.play([], 0, forever, 17)
+    assert player.table.remembered.live == 0
 
 
 def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
