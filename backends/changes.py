@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.run import Run
+from idlestate.backends.rows import Rows
 from idlestate.backends.steps import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
@@ -28,7 +28,7 @@ _CHANGES = pa.array(["update", "expire"])
 class Changes:
     """Lives to show: each is an update, or where `is_expire`, the end."""
 
-    run: Run
+    rows: Rows
     ends: Ends
     is_expire: npt.NDArray[np.bool_]
 
@@ -71,30 +71,30 @@ def change_rows(
 def _rows(
     spec: TableSpec, schema: pa.Schema, part: Changes, policy: Policy, batch_id: int
 ) -> pa.RecordBatch:
-    run, is_expire = part.run, part.is_expire
+    rows, is_expire = part.rows, part.is_expire
     reasons = _REASONS.take(pa.array(np.where(is_expire, part.ends.reason, int(Reason.OPEN))))
     return pa.RecordBatch.from_arrays(
         [
-            *run.keys,
-            *_results(spec, run),
+            *rows.keys,
+            *_results(spec, rows),
             _CHANGES.take(pa.array(is_expire.astype(np.int8))),
-            to_timestamps(run.lives.created_at_ms),
-            to_timestamps(run.lives.last_access_ms(policy)),
+            to_timestamps(rows.lives.created_at_ms),
+            to_timestamps(rows.lives.last_access_ms(policy)),
             to_timestamps(np.where(is_expire, part.ends.deadline_ms, NEVER_MS)),
             reasons,
-            pa.array(np.full(len(run), batch_id)),
+            pa.array(np.full(len(rows), batch_id)),
         ],
         schema=schema,
     )
 
 
-def life_columns(spec: TableSpec, run: Run, policy: Policy) -> pa.Table:
+def life_columns(spec: TableSpec, rows: Rows, policy: Policy) -> pa.Table:
     """Lives as a table: keys, aggregates, `created_at` ... `armed_at`, `last_access`,
     `cleanup_at`, `deadline` (UTC timestamps, null where there is none) and `reason`.
     """
-    lives, ends = run.lives, run.lives.ends(policy)
-    columns: dict[str, pa.Array] = dict(zip(spec.key_names, run.keys, strict=True))
-    columns |= dict(zip((a.name for a in spec.aggregates), _results(spec, run), strict=True))
+    lives, ends = rows.lives, rows.lives.ends(policy)
+    columns: dict[str, pa.Array] = dict(zip(spec.key_names, rows.keys, strict=True))
+    columns |= dict(zip((a.name for a in spec.aggregates), _results(spec, rows), strict=True))
     columns |= {
         "created_at": to_timestamps(lives.created_at_ms),
         "written_at": to_timestamps(lives.written_at_ms),
@@ -116,5 +116,5 @@ def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.where(mask, 0, times_ms) * 1000, mask=mask).view(TIMESTAMP)
 
 
-def _results(spec: TableSpec, run: Run) -> list[pa.Array]:
-    return [a.accumulator.result(f) for a, f in zip(spec.aggregates, run.fields, strict=True)]
+def _results(spec: TableSpec, rows: Rows) -> list[pa.Array]:
+    return [a.accumulator.result(f) for a, f in zip(spec.aggregates, rows.fields, strict=True)]

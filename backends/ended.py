@@ -1,103 +1,90 @@
 """Keys that ended and are still remembered, so that a comeback is known for one.
 
-Only a key's hash and the end of its last life are kept, 16 bytes a key, sorted by hash. File
-layout, version 1: an Arrow IPC file of one record batch, `hash` int64 ascending and `ended` int64
-milliseconds, with `idlestate.ended` = format version in the schema's metadata.
+They are rows like others, in runs of their own: no key columns (the hash alone counts), no
+aggregates, and the end of the key's last life as the time it was written. To forget an end is to
+let that row expire: `remember` is its ttl. A key that lives again leaves a tombstone.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from idlestate.backends.run import RunError
-from idlestate.retention.rules import NEVER_MS, saturating_add
+from idlestate.backends.merge import MergePolicy
+from idlestate.backends.rows import Rows
+from idlestate.backends.runs import Next, Runs
+from idlestate.backends.steps import TableSpec
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, is_due
 
-_VERSION = b"1"
-_VERSION_KEY = b"idlestate.ended"
 Ints = npt.NDArray[np.int64]
+SPEC = TableSpec(keys=(), aggregates=())
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Hashes of ended keys, ascending and distinct, and when each ended (ms)."""
+def remembering(policy: Policy) -> Policy:
+    """The policy of remembered ends: one is forgotten at the first sweep past its `remember`."""
+    if policy.remember_for_ms == FOREVER_MS:
+        return Policy()
+    return Policy(ttl_ms=policy.remember_for_ms + 1)
 
-    hashes: Ints
-    ended_at_ms: Ints
 
-    @classmethod
-    def empty(cls) -> "Ended":
-        """Nothing remembered."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(none, none)
+def ends_of(ended: Runs, hashes: Ints) -> Ints:
+    """When keys of these hashes, ascending, ended; `NEVER_MS` for those not remembered."""
+    found_ms = np.full(len(hashes), NEVER_MS)
+    if ended.live and len(hashes):
+        at, rows = ended.look_up(hashes, [])
+        found_ms[at >= 0] = rows.lives.written_at_ms
+    return found_ms
 
-    def __len__(self) -> int:
-        return len(self.hashes)
 
-    def look_up(self, hashes: Ints) -> Ints:
-        """When these keys ended, `NEVER_MS` for keys not remembered."""
-        ended = np.full(len(hashes), NEVER_MS)
-        if len(self):
-            at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
-            ended = np.where(self.hashes[at] == hashes, self.ended_at_ms[at], ended)
-        return ended
+def remembered(
+    ended: Runs,
+    revived: Ints,
+    hashes: Ints,
+    ended_at_ms: Ints,
+    policy: Policy,
+    sweep_at_ms: int | None,
+    batch_id: int,
+    merge: MergePolicy,
+) -> Next:
+    """What is remembered after a batch.
 
-    def _rows(self, hashes: Ints) -> Ints:
-        """Where those of the hashes that are remembered stand."""
-        if not len(self):
-            return hashes[:0]
-        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self) - 1)
-        found: Ints = at[self.hashes[at] == hashes]
-        return found
+    Args:
+        ended: what was remembered before.
+        revived: hashes of keys that live again.
+        hashes, ended_at_ms: keys that ended in this batch.
+        policy: the operator's policy.
+        sweep_at_ms: no life can begin before this time any more (None: any can).
+        batch_id, merge: as of `Runs.after`.
+    """
+    rule = remembering(policy)
+    hashes, ended_at_ms = _last_ends(hashes, ended_at_ms)
+    changed = np.union1d(revived, hashes)
+    at, _ = ended.look_up(changed, [])
+    times_ms = np.full(len(changed), NEVER_MS)
+    times_ms[np.searchsorted(changed, hashes)] = ended_at_ms
+    lives = _lives(times_ms)
+    is_kept = times_ms != NEVER_MS
+    if sweep_at_ms is not None:
+        is_kept &= ~is_due(lives.ends(rule).deadline_ms, sweep_at_ms)
+    known = at[at >= 0]
+    forgotten = ended.due(rule, sweep_at_ms, known)
+    live = ended.live - len(known) - len(forgotten) + int(is_kept.sum())
+    written = np.flatnonzero(is_kept | (at >= 0))
+    times_ms = np.where(is_kept, times_ms, NEVER_MS)[written]
+    fresh = Rows(changed[written], [], _lives(times_ms), [])
+    closed = np.concatenate([known, forgotten])
+    return ended.after(fresh, closed, live, rule, sweep_at_ms, batch_id, merge)
 
-    def after(
-        self, revived: Ints, hashes: Ints, ended_at_ms: Ints, remember_ms: int, horizon_ms: int
-    ) -> "Ended":
-        """What is remembered after a batch.
 
-        Args:
-            revived: hashes of keys that live again.
-            hashes, ended_at_ms: keys that ended in this batch.
-            remember_ms: how long an end is remembered.
-            horizon_ms: no life can begin before this time any more.
-        """
-        gone = saturating_add(self.ended_at_ms, remember_ms) < horizon_ms
-        for changed in (revived, hashes):
-            gone[self._rows(changed)] = True
-        if not len(hashes) and not gone.any():
-            return self
-        kept = ~gone
-        new = saturating_add(ended_at_ms, remember_ms) >= horizon_ms
-        every = np.concatenate([self.hashes[kept], hashes[new]])
-        ends = np.concatenate([self.ended_at_ms[kept], ended_at_ms[new]])
-        order = np.lexsort((ends, every))
-        every, ends = every[order], ends[order]
-        last = np.ones(len(every), dtype=bool)
-        last[:-1] = every[1:] != every[:-1]
-        return Ended(every[last], ends[last])
+def _last_ends(hashes: Ints, ended_at_ms: Ints) -> tuple[Ints, Ints]:
+    """Each hash once, ascending, with its last end."""
+    order = np.lexsort((ended_at_ms, hashes))
+    hashes, ended_at_ms = hashes[order], ended_at_ms[order]
+    is_last = np.ones(len(hashes), dtype=bool)
+    is_last[:-1] = hashes[1:] != hashes[:-1]
+    return hashes[is_last], ended_at_ms[is_last]
 
-    def encode(self) -> pa.Buffer:
-        """The bytes of its file."""
-        batch = pa.RecordBatch.from_pydict(
-            {"hash": pa.array(self.hashes), "ended": pa.array(self.ended_at_ms)}
-        ).replace_schema_metadata({_VERSION_KEY: _VERSION})
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        return sink.getvalue()
 
-    @classmethod
-    def decode(cls, source: pa.NativeFile) -> "Ended":
-        """Read it back, mapped to the file.
-
-        Raises:
-            RunError: damaged, or another format version.
-        """
-        try:
-            batch = pa.ipc.open_file(source).get_batch(0)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise RunError(f"this is no whole file of ended keys: {error}") from error
-        if (batch.schema.metadata or {}).get(_VERSION_KEY) != _VERSION:
-            raise RunError("ended keys are in a format that this version does not read")
-        return cls(batch.column("hash").to_numpy(), batch.column("ended").to_numpy())
+def _lives(times_ms: Ints) -> Lives:
+    never = np.full(len(times_ms), NEVER_MS)
+    return Lives(times_ms, times_ms, never, never)

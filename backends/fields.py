@@ -35,6 +35,11 @@ def join(parts: Sequence[Field]) -> Field:
     return pa.concat_arrays(parts)
 
 
+def slice_field(field: Field, begin: int, stop: int) -> Field:
+    """The rows begin..stop, without a copy."""
+    return field[begin:stop] if isinstance(field, np.ndarray) else field.slice(begin, stop - begin)
+
+
 def to_arrow(field: Field) -> pa.Array:
     """The field as an Arrow array, without a copy where it is numpy."""
     return pa.array(field) if isinstance(field, np.ndarray) else field

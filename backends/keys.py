@@ -88,7 +88,8 @@ def look_up(hashes: Ints, keys: Keys, sorted_hashes: Ints, stored_keys: Keys) ->
 
     Args:
         hashes, keys: the keys looked for.
-        sorted_hashes, stored_keys: the keys looked in; equal hashes are neighbours.
+        sorted_hashes, stored_keys: the keys looked in; equal hashes are neighbours. Without key
+            columns the hash alone is the key.
     """
     at = np.searchsorted(sorted_hashes, hashes)
     found = np.full(len(hashes), -1)
@@ -97,6 +98,9 @@ def look_up(hashes: Ints, keys: Keys, sorted_hashes: Ints, stored_keys: Keys) ->
         pending = pending[at[pending] < len(sorted_hashes)]
         pending = pending[sorted_hashes[at[pending]] == hashes[pending]]
         if not len(pending):
+            break
+        if not stored_keys:
+            found[pending] = at[pending]
             break
         candidates = take_keys(stored_keys, at[pending])
         wanted = keys if len(pending) == len(hashes) else take_keys(keys, pending)

@@ -1,26 +1,29 @@
-"""A run: the lives of a table as immutable columns, sorted by key hash.
+"""A run: rows in order of hash that were written at once and never change.
 
-File layout, version 1: an Arrow IPC file of one uncompressed record batch, to be memory-mapped.
-Columns: `hash` int64, ascending; the key columns `k0` ...; `created`, `written`, `read`, `armed`
-int64 milliseconds (`read` and `armed` are left out while no life has one); `a<i>_<j>` field j of
-aggregate i. Schema metadata: `idlestate.run` format version, `idlestate.schema` fingerprint of
-keys and aggregates, `idlestate.policy` version of the policy that the batch was judged by.
+File layout, version 2: an Arrow IPC file, to be memory-mapped, of one record batch per segment
+(`idlestate.backends.segment`). Schema metadata: `idlestate.run` format version, `idlestate.schema`
+fingerprint of keys and aggregates, `idlestate.policy` the policy whose deadlines are indexed, JSON.
 """
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.fields import Field, from_arrow, take, take_joined, to_arrow
+from idlestate.backends.keys import Keys
+from idlestate.backends.rows import Rows
+from idlestate.backends.segment import Segment
 from idlestate.backends.steps import TableSpec
-from idlestate.retention.lives import Lives
-from idlestate.retention.rules import NEVER_MS
+from idlestate.backends.sweeps import Sweeps, are_swept, ending, reached_ms
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, is_due
 
-_VERSION = b"1"
+_VERSION = b"2"
 _VERSION_KEY, _SCHEMA_KEY, _POLICY_KEY = b"idlestate.run", b"idlestate.schema", b"idlestate.policy"
 Ints = npt.NDArray[np.int64]
 
@@ -39,126 +42,158 @@ def fingerprint(spec: TableSpec) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
-    """Lives of m keys: hashes ascending, keys, times, and accumulator fields per aggregate."""
+    """Segments in order of hash, at least one."""
 
-    hashes: Ints
-    keys: list[pa.Array]
-    lives: Lives
-    fields: list[list[Field]]
+    segments: tuple[Segment, ...]
+    policy: Policy
+    """Its deadlines are indexed under this policy."""
+    batch_id: int
+    """The batch that wrote it: every row was open when that batch had swept."""
 
-    @classmethod
-    def empty(cls, spec: TableSpec) -> "Run":
-        """A run without lives."""
-        none = np.zeros(0, dtype=np.int64)
-        fields: list[list[Field]] = []
-        for aggregate in spec.aggregates:
-            lifted = aggregate.lift(
-                _no_values(spec), np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64)
-            )
-            fields.append(lifted)
-        return cls(
-            none,
-            [pa.array([], kind) for _, kind in spec.keys],
-            Lives(none, none, none, none),
-            fields,
-        )
+    @cached_property
+    def starts(self) -> Ints:
+        """Where each segment's rows begin among all, and the number of rows."""
+        return np.cumsum([0, *(len(segment) for segment in self.segments)])
 
     def __len__(self) -> int:
-        return len(self.hashes)
+        return int(self.starts[-1])
 
-    def take(self, rows: Ints) -> "Run":
-        """The lives at these positions."""
-        return Run(
-            self.hashes[rows],
-            [column.take(pa.array(rows)) for column in self.keys],
-            self.lives.take(rows),
-            [[take(field, rows) for field in fields] for fields in self.fields],
-        )
+    @cached_property
+    def _firsts(self) -> Ints:
+        return np.array([segment.rows.hashes[0] for segment in self.segments])
 
-    def joined(self, other: "Run", rows: Ints) -> "Run":
-        """Positions of this run followed by the other's."""
-        if len(rows) == len(self) and len(other) == 0:
-            return self
-        one, two = self.lives, other.lives
-        return Run(
-            np.concatenate([self.hashes, other.hashes])[rows],
-            [take_joined(a, b, rows) for a, b in zip(self.keys, other.keys, strict=True)],
-            Lives(
-                np.concatenate([one.created_at_ms, two.created_at_ms])[rows],
-                np.concatenate([one.written_at_ms, two.written_at_ms])[rows],
-                np.concatenate([one.read_at_ms, two.read_at_ms])[rows],
-                np.concatenate([one.armed_at_ms, two.armed_at_ms])[rows],
-            ),
-            [
-                [take_joined(a, b, rows) for a, b in zip(left, right, strict=True)]
-                for left, right in zip(self.fields, other.fields, strict=True)
-            ],
-        )
+    @cached_property
+    def _lasts(self) -> Ints:
+        return np.array([segment.rows.hashes[-1] for segment in self.segments])
 
-    def encode(self, spec: TableSpec, policy_version: int) -> pa.Buffer:
-        """The run as the bytes of its file."""
-        lives = self.lives
-        columns: dict[str, pa.Array] = {"hash": pa.array(self.hashes)}
-        columns |= {f"k{at}": column for at, column in enumerate(self.keys)}
-        columns["created"] = pa.array(lives.created_at_ms)
-        columns["written"] = pa.array(lives.written_at_ms)
-        for name, times in (("read", lives.read_at_ms), ("armed", lives.armed_at_ms)):
-            if (times != NEVER_MS).any():
-                columns[name] = pa.array(times)
-        for i, fields in enumerate(self.fields):
-            columns |= {f"a{i}_{j}": to_arrow(field) for j, field in enumerate(fields)}
-        batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(
-            {
-                _VERSION_KEY: _VERSION,
-                _SCHEMA_KEY: fingerprint(spec).encode(),
-                _POLICY_KEY: str(policy_version).encode(),
-            }
+    def look_up(self, hashes: Ints, keys: Keys) -> Ints:
+        """The row of each key, tombstones too; -1 where there is none.
+
+        Args:
+            hashes, keys: the keys looked for, in order of hash.
+        """
+        found = np.full(len(hashes), -1)
+        begins = np.searchsorted(hashes, self._firsts, side="left")
+        stops = np.searchsorted(hashes, self._lasts, side="right")
+        for segment, start, begin, stop in zip(
+            self.segments, self.starts.tolist(), begins.tolist(), stops.tolist(), strict=False
+        ):
+            if begin < stop:
+                wanted = [column.slice(begin, stop - begin) for column in keys]
+                at = segment.look_up(hashes[begin:stop], wanted)
+                found[begin:stop] = np.where(at < 0, -1, at + start)
+        return found
+
+    def take(self, rows: Ints, *, keys: bool) -> Rows:
+        """The rows at these positions, which ascend, with or without keys; at least one."""
+        bounds = np.searchsorted(rows, self.starts).tolist()
+        parts = [
+            (segment.rows if keys else segment.rows.without_keys).take(rows[begin:stop] - start)
+            for segment, start, begin, stop in zip(
+                self.segments, self.starts.tolist(), bounds[:-1], bounds[1:], strict=False
+            )
+            if begin < stop
+        ]
+        return parts[0] if len(parts) == 1 else Rows.gathered(parts)
+
+    def due(self, policy: Policy, upto_ms: int, sweeps: Sweeps) -> Ints:
+        """Rows whose lives end at or before `upto_ms` and that no earlier sweep closed.
+
+        Args:
+            policy: the policy in force.
+            upto_ms: how far this sweep goes.
+            sweeps: the sweeps since the run was written.
+        """
+        after_ms = reached_ms(sweeps, policy, NEVER_MS)
+        is_indexed = ending(policy) == ending(self.policy)
+        found = [np.zeros(0, dtype=np.int64)]
+        for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
+            if is_indexed and segment.due:
+                rows = np.sort(segment.due.between(after_ms, upto_ms))
+                if not len(rows):
+                    continue
+            else:
+                rows = np.flatnonzero(~segment.rows.are_tombstones)
+            lives = segment.rows.lives.take(rows)
+            is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)
+            rows, lives = rows[is_over], lives.take(is_over)
+            found.append(rows[~are_swept(sweeps, lives)] + start)
+        return np.concatenate(found)
+
+    def next_end_ms(self, policy: Policy, sweeps: Sweeps) -> int:
+        """No open life of the run ends before this; `FOREVER_MS` when none does.
+
+        Rows of keys that newer runs have count too, and the index is coarse: it may be too early.
+        """
+        after_ms = reached_ms(sweeps, policy, NEVER_MS)
+        is_indexed = ending(policy) == ending(self.policy)
+        return min(
+            _next_end_ms(segment, policy, sweeps, after_ms if is_indexed else None)
+            for segment in self.segments
         )
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        return sink.getvalue()
 
     @classmethod
-    def decode(cls, source: pa.NativeFile, spec: TableSpec) -> "Run":
+    def decode(cls, source: pa.NativeFile, spec: TableSpec, batch_id: int) -> "Run":
         """Read a run; columns stay mapped to the file.
 
         Raises:
             RunError: damaged, or another format version or schema.
         """
         try:
-            batch = pa.ipc.open_file(source).get_batch(0)
+            file = pa.ipc.open_file(source)
+            metadata = file.schema.metadata or {}
+            if metadata.get(_VERSION_KEY) != _VERSION:
+                raise RunError(
+                    f"run format {metadata.get(_VERSION_KEY)!r} is not the one this version reads "
+                    f"({_VERSION!r}); use the version of idlestate that wrote it"
+                )
+            if metadata.get(_SCHEMA_KEY) != fingerprint(spec).encode():
+                raise RunError("its keys or aggregates are not the ones this query declares")
+            segments = tuple(
+                Segment.decode(file.get_batch(at), spec) for at in range(file.num_record_batches)
+            )
+            policy = Policy.from_json(json.loads(metadata[_POLICY_KEY]))
         except (pa.ArrowInvalid, OSError) as error:
             raise RunError(f"this is no whole run: {error}") from error
-        metadata = batch.schema.metadata or {}
-        if metadata.get(_VERSION_KEY) != _VERSION:
-            raise RunError(
-                f"run format {metadata.get(_VERSION_KEY)!r} is not the one this version reads "
-                f"({_VERSION!r}); use the version of idlestate that wrote it"
-            )
-        if metadata.get(_SCHEMA_KEY) != fingerprint(spec).encode():
-            raise RunError("its keys or aggregates are not the ones this query declares")
-        created = batch.column("created").to_numpy()
-        absent = np.full(len(created), NEVER_MS)
-
-        def times(name: str) -> Ints:
-            return batch.column(name).to_numpy() if name in batch.schema.names else absent
-
-        return cls(
-            batch.column("hash").to_numpy(),
-            [batch.column(f"k{at}") for at in range(len(spec.keys))],
-            Lives(created, batch.column("written").to_numpy(), times("read"), times("armed")),
-            [
-                [
-                    from_arrow(batch.column(f"a{i}_{j}"), like)
-                    for j, like in enumerate(aggregate.accumulator.field_types)
-                ]
-                for i, aggregate in enumerate(spec.aggregates)
-            ],
-        )
+        return cls(segments, policy, batch_id)
 
 
-def _no_values(spec: TableSpec) -> dict[str, pa.Array]:
-    return {name: pa.array([], kind) for a in spec.aggregates for name, kind in a.inputs}
+def _next_end_ms(segment: Segment, policy: Policy, sweeps: Sweeps, after_ms: int | None) -> int:
+    """The first deadline of a segment after `after_ms`, found by index; None: by looking at all."""
+    if after_ms is None or segment.due is None:
+        lives = segment.rows.lives.take(~segment.rows.are_tombstones)
+        open_ms = lives.ends(policy).deadline_ms[~are_swept(sweeps, lives)]
+        return int(open_ms.min(initial=FOREVER_MS))
+    rows, next_ms = segment.due.following(after_ms)
+    if len(rows):
+        deadlines_ms = segment.rows.lives.take(rows).ends(policy).deadline_ms
+        next_ms = int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
+    return next_ms
+
+
+def encode_run(
+    segments: Iterable[Segment], spec: TableSpec, policy: Policy, sink: pa.NativeFile
+) -> int:
+    """Write the file of a run, segment by segment, and say how many rows it has.
+
+    Args:
+        segments: in order of hash, at least one.
+        spec: what the table keeps.
+        policy: the policy under which the segments are indexed.
+        sink: the file, open for writing.
+    """
+    metadata = {
+        _VERSION_KEY: _VERSION,
+        _SCHEMA_KEY: fingerprint(spec).encode(),
+        _POLICY_KEY: json.dumps(policy.to_json()).encode(),
+    }
+    batches = ((len(segment), segment.encode()) for segment in segments)
+    rows, first = next(batches)
+    with pa.ipc.new_file(sink, first.schema.with_metadata(metadata)) as writer:
+        writer.write_batch(first)
+        for more, batch in batches:
+            writer.write_batch(batch)
+            rows += more
+    return rows

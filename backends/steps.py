@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from idlestate.backends.aggregates import Aggregate
 from idlestate.backends.extremes import order_codes
-from idlestate.backends.fields import Field, is_valid, join, take
+from idlestate.backends.fields import Field, is_valid, join, slice_field, take
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import Keys, find_distinct, take_keys
 
@@ -117,7 +117,7 @@ class Steps:
             self.t_ms[begin:end],
             None if self.is_read is None else self.is_read[begin:end],
             [column.slice(begin, end - begin) for column in self.order],
-            [[_slice(f, begin, end) for f in fields] for fields in self.fields],
+            [[slice_field(f, begin, end) for f in fields] for fields in self.fields],
         )
 
     def collapsed(self, aggregates: Sequence[Aggregate]) -> "Steps":
@@ -225,7 +225,3 @@ def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array])
 def _order_keys(column: pa.Array) -> list[Ints]:
     present = is_valid(column)
     return [present.astype(np.int64), np.where(present, order_codes(column), 0)]
-
-
-def _slice(field: Field, begin: int, end: int) -> Field:
-    return field[begin:end] if isinstance(field, np.ndarray) else field.slice(begin, end - begin)

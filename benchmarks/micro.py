@@ -89,15 +89,11 @@ class Player:
     def _advance(
         self, state: ShardState, packets: Sequence[bytes], times: BatchTimes
     ) -> ShardState:
-        files = RunFiles(self._files, self._spec.uid, state.shard)
-        before = state.run
+        files = RunFiles(self._files, self._spec.uid, state.shard, "one run")
         advanced = advance(
             self._spec.table, state, files, packets, RowCounts(), times, self._in_force
         )
-        if before and advanced.state.run != before:
-            path = f"idlestate/{self._spec.uid}/runs/{state.shard}/{before.name}"
-            self._files.remove(path)
-        return advanced.state
+        return files.remove_unwanted(advanced.state, times.batch_id + 2, 1, orphans=False)
 
     @property
     def live_keys(self) -> int:

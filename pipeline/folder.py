@@ -6,6 +6,8 @@ Files that are replaced are written beside their place first and then moved over
 
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,12 +61,18 @@ class Folder:
 
     def write(self, name: str, data: pa.Buffer | bytes) -> None:
         """A new file; its folder is made if need be. A file that fails half-way is removed."""
+        with self.create(name) as file:
+            file.write(data)
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[pa.NativeFile]:
+        """A new file to be written bit by bit, with what holds for `write`."""
         path = self.path(name)
         self._files.create_dir(path.rpartition("/")[0], recursive=True)
         try:
             with self._files.open_output_stream(path) as file:
-                file.write(data)
-        except OSError:
+                yield file
+        except BaseException:
             self.remove(name)
             raise
 

@@ -108,8 +108,10 @@ class ShardOperator(StatefulProcessor):
         state = ShardState.decode(stored[0]) if stored else ShardState(uid, shard)
         if batch.checkpoint is None:
             raise IdlestateError("a stream has a checkpoint")
-        files = RunFiles(batch.checkpoint, uid, shard)
-        state = files.remove_unwanted(state, batch.times.batch_id, batch.retain_batches)
+        files = RunFiles(batch.checkpoint, uid, shard, batch.run_id)
+        state = files.remove_unwanted(
+            state, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit
+        )
         advanced = advance(
             self._spec.table, state, files, packets, counts, batch.times, batch.in_force
         )

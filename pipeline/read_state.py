@@ -55,10 +55,11 @@ def read_state(
                 state = ShardState.decode(value)
                 files = RunFiles(Folder(checkpoint), uid, state.shard)
                 try:
-                    table = Table(spec, files.read_run(state.run, spec))
+                    table = Table(files.read("run", state.current, spec))
                 except IdlestateError as error:
                     raise marked(error) from error
-                yield from table.lives(policy).to_batches(max_chunksize=65_536)
+                for lives in table.lives_in_parts(policy):
+                    yield from lives.to_batches(max_chunksize=65_536)
 
     return values.mapInArrow(run, spark_schema(schema))
 

@@ -1,78 +1,130 @@
-"""The files of a shard: runs and ended keys under `<checkpoint>/idlestate/<uid>/runs/<shard>/`.
+"""The files of a shard: runs under `<checkpoint>/idlestate/<uid>/runs/<shard>/`.
 
 A file is written once under a name of its own and never changed: `<batch>-<kind>-<random>.arrow`.
 The state store names the files of a version, so versions, rollback and exactly-once are Spark's.
+
+A worker process opens a file once per start of the query and keeps it mapped while the newest state
+it saw of the shard names it. It is checked in full when it is opened, unless this process wrote it.
 """
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 import xxhash
 
-from idlestate.backends.ended import Ended
-from idlestate.backends.run import Run, RunError
+from idlestate.backends.run import Run, RunError, encode_run
+from idlestate.backends.runs import Next, Runs
+from idlestate.backends.segment import Segment
 from idlestate.backends.steps import TableSpec
 from idlestate.pipeline.errors import DamagedStateError
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.shard_state import FileRef, ShardState
+from idlestate.pipeline.shard_state import FileRef, RunRefs, ShardState
+
+_Opened = dict[str, dict[FileRef, Run]]
+"""The runs of a shard by kind and file."""
+_opened: dict[str, tuple[str, _Opened]] = {}
+"""By shard: the start of the query, and what was opened for it. A cache and nothing more."""
 
 
 class RunFiles:
     """The files of one shard of one operator."""
 
-    def __init__(self, checkpoint: Folder, uid: str, shard: int) -> None:
-        """Nothing is read or made yet."""
+    def __init__(self, checkpoint: Folder, uid: str, shard: int, run_id: str | None = None) -> None:
+        """Nothing is read or made yet.
+
+        Args:
+            checkpoint: where the files are.
+            uid: the operator.
+            shard: the shard.
+            run_id: the start of the query, for which this process keeps files open; None: for this
+                object alone.
+        """
         self._checkpoint = checkpoint
         self._below = f"idlestate/{uid}/runs/{shard}"
+        place = checkpoint.path(self._below)
+        known_id, known = _opened.get(place, (None, {}))
+        self.is_first_visit = run_id is None or known_id != run_id
+        """Whether this process sees the shard for the first time since the query started."""
+        self._known: _Opened = {} if self.is_first_visit else known
+        if run_id is not None:
+            _opened[place] = (run_id, self._known)
 
-    def write(self, kind: str, data: pa.Buffer, rows: int, batch_id: int) -> FileRef:
-        """Write a file; it is whole when this returns.
+    def write(
+        self, kind: str, following: Next, refs: RunRefs
+    ) -> tuple[RunRefs, Runs, tuple[FileRef, ...]]:
+        """Write what a batch makes of a table's runs; it is whole when this returns.
+
+        Args:
+            kind: which of the shard's tables, a word in the file's name.
+            following: what is to be written.
+            refs: the files before.
+
+        Returns:
+            The files and the runs after, and the files that they no longer need.
 
         Raises:
             OSError: the disk is full or gone; nothing is left behind.
         """
-        name = f"{batch_id}-{kind}-{uuid.uuid4().hex}.arrow"
-        self._checkpoint.write(f"{self._below}/{name}", data)
-        return FileRef(name, data.size, rows, xxhash.xxh3_64_hexdigest(data), batch_id)
+        spec, run = following.before.spec, None
+        written: tuple[FileRef, ...] = ()
+        stay = len(refs.files) - following.taken
+        segments = following.segments() if following.writes else iter(())
+        first = next(segments, None)
+        if first is not None:
+            ref = self._write(kind, chain([first], segments), following)
+            run = Run.decode(pa.BufferReader(self._open(ref)), spec, ref.batch_id)
+            written = (ref,)
+        runs = following.with_run(run)
+        files = refs.files[:stay] + written
+        self._known[kind] = dict(zip(files, runs.runs, strict=True))
+        return RunRefs(files, runs.sweeps, runs.live), runs, refs.files[stay:]
 
-    def read_run(self, ref: FileRef | None, spec: TableSpec) -> Run:
-        """The run of a version; an empty one when it names none."""
-        if ref is None:
-            return Run.empty(spec)
-        try:
-            return Run.decode(pa.BufferReader(self._checked(ref)), spec)
-        except RunError as error:
-            raise DamagedStateError(f"{self._path(ref)}: {error}") from error
+    def read(self, kind: str, refs: RunRefs, spec: TableSpec) -> Runs:
+        """The runs of a version.
 
-    def read_ended(self, ref: FileRef | None) -> Ended:
-        """The ended keys of a version; none when it names no file."""
-        if ref is None:
-            return Ended.empty()
-        try:
-            return Ended.decode(pa.BufferReader(self._checked(ref)))
-        except RunError as error:
-            raise DamagedStateError(f"{self._path(ref)}: {error}") from error
+        Raises:
+            DamagedStateError: a file is lost or damaged.
+        """
+        known = self._known.get(kind, {})
+        runs = tuple(known.get(ref) or self._read(ref, spec) for ref in refs.files)
+        self._known[kind] = dict(zip(refs.files, runs, strict=True))
+        return Runs(spec, runs, refs.sweeps, refs.live)
 
-    def remove_unwanted(self, state: ShardState, batch_id: int, retain_batches: int) -> ShardState:
+    def remove_unwanted(
+        self, state: ShardState, batch_id: int, retain_batches: int, *, orphans: bool
+    ) -> ShardState:
         """Remove what no retained version names; called in batch N, when N - 1 is committed.
 
         A file dropped at batch b goes once b + retain_batches is committed. A file of an earlier
-        batch that no version names was left by an attempt that lost or was killed.
+        batch that no version names was left by an attempt that lost or was killed: such orphans are
+        looked for when asked, as that lists the folder.
         """
-        wanted = {ref.name for ref in (state.run, state.ended) if ref}
         due = [d for d in state.dropped if d.batch_id + retain_batches < batch_id]
         kept = tuple(d for d in state.dropped if d not in due)
-        named = wanted | {d.name for d in kept}
-        for name in self._checkpoint.names(self._below):
-            written_by = name.partition("-")[0]
-            if name not in named and written_by.isdigit() and int(written_by) < batch_id:
-                self._checkpoint.remove(f"{self._below}/{name}")
+        for each in due:
+            self._checkpoint.remove(f"{self._below}/{each.name}")
+        if orphans:
+            named = {ref.name for ref in state.files} | {d.name for d in kept}
+            for name in self._checkpoint.names(self._below):
+                written_by = name.partition("-")[0]
+                if name not in named and written_by.isdigit() and int(written_by) < batch_id:
+                    self._checkpoint.remove(f"{self._below}/{name}")
         return replace(state, dropped=kept)
 
-    def _checked(self, ref: FileRef) -> pa.Buffer:
+    def _write(self, kind: str, segments: Iterator[Segment], following: Next) -> FileRef:
+        name = f"{following.batch_id}-{kind}-{uuid.uuid4().hex}.arrow"
+        with self._checkpoint.create(f"{self._below}/{name}") as file:
+            checked = _Checked(file)
+            with pa.PythonFile(checked, mode="w") as sink:
+                rows = encode_run(segments, following.before.spec, following.policy, sink)
+        return FileRef(name, checked.size, rows, checked.digest.hexdigest(), following.batch_id)
+
+    def _read(self, ref: FileRef, spec: TableSpec) -> Run:
         try:
-            data = self._checkpoint.open(f"{self._below}/{ref.name}")
+            data = self._open(ref)
         except OSError as error:
             raise DamagedStateError(
                 f"{self._path(ref)} is missing, and the state of batch {ref.batch_id} needs it; "
@@ -83,7 +135,37 @@ class RunFiles:
                 f"{self._path(ref)} is damaged ({data.size} of {ref.bytes} bytes, or a wrong "
                 "checksum); bring the file back from a copy of the checkpoint"
             )
-        return data
+        try:
+            return Run.decode(pa.BufferReader(data), spec, ref.batch_id)
+        except RunError as error:
+            raise DamagedStateError(f"{self._path(ref)}: {error}") from error
+
+    def _open(self, ref: FileRef) -> pa.Buffer:
+        return self._checkpoint.open(f"{self._below}/{ref.name}")
 
     def _path(self, ref: FileRef) -> str:
         return self._checkpoint.path(f"{self._below}/{ref.name}")
+
+
+class _Checked:
+    """A file being written, as pyarrow writes to it, and the checksum of what passed."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+        self.size = 0
+        self.digest = xxhash.xxh3_64()
+
+    def write(self, data: pa.Buffer | bytes) -> int:
+        """Pass on some bytes."""
+        self.digest.update(data)
+        self._file.write(data)
+        self.size += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """The file is flushed when it is closed."""
+
+    def close(self) -> None:
+        """The file is closed by whoever opened it."""

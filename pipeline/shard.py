@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from idlestate.backends.ended import Ended
+from idlestate.backends import ended
+from idlestate.backends.merge import MergePolicy
 from idlestate.backends.packet import decode_packet
-from idlestate.backends.run import Run
+from idlestate.backends.runs import Runs
 from idlestate.backends.steps import Steps, TableSpec
-from idlestate.backends.table import Table
+from idlestate.backends.table import Outcome, Table
 from idlestate.pipeline.batch_log import BatchTimes
 from idlestate.pipeline.layout import PolicyVersion
 from idlestate.pipeline.run_files import RunFiles
-from idlestate.pipeline.shard_state import Dropped, FileRef, RowCounts, ShardState
+from idlestate.pipeline.shard_state import Dropped, RowCounts, ShardState
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
 _ROWS_PER_CELL = 65_536
+_CURRENT, _REMEMBERED = "run", "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Advanced:
     cells: list[bytes]
     """Change rows as Arrow IPC streams, each small enough for one Spark row."""
     next_deadline_ms: int
+    """No life ends before this; it may be a little early."""
 
 
 def advance(
@@ -54,52 +57,51 @@ def advance(
         in_force: the policy version for this batch.
     """
     policy = in_force.policy
-    run = files.read_run(state.run, spec) if files else Run.empty(spec)
-    ended = files.read_ended(state.ended) if files else Ended.empty()
-    table = Table(spec, run, ended, state.seen)
+    if files:
+        current = files.read(_CURRENT, state.current, spec)
+        remembered = files.read(_REMEMBERED, state.remembered, ended.SPEC)
+    else:
+        current, remembered = Runs(spec), Runs(ended.SPEC)
+    table = Table(current, remembered, state.seen)
     parts = [decode_packet(packet, spec) for packet in packets]
     steps = Steps.merged(parts) if parts else Steps.empty(spec)
     now_ms = times.watermark_ms
     if policy.time is TimeDomain.PROCESSING:
         now_ms = max(times.time_ms, state.time_ms)
         steps = steps.at(now_ms, spec.aggregates)
-    outcome = table.apply(steps, policy, now_ms, times.batch_id)
+    merge = MergePolicy(stagger=_stagger(state.shard))
+    outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)
     after = replace(
         state,
         tally=state.tally.plus(outcome.tally),
         rows=state.rows.plus(counts),
         time_ms=max(now_ms, state.time_ms),
-        seen=outcome.table.seen,
+        seen=outcome.seen,
     )
+    next_deadline_ms = FOREVER_MS
     if files:
-        after = _write(spec, after, table, outcome.table, files, times.batch_id, in_force.version)
+        after, runs = _write(after, outcome, files, times.batch_id)
+        next_deadline_ms = runs.next_end_ms(policy)
     after = after.with_recent(times.batch_id, exact=policy.remember_for_ms == FOREVER_MS)
-    return Advanced(after, list(_cells(outcome.changes)), outcome.table.next_deadline_ms(policy))
+    return Advanced(after, list(_cells(outcome.changes)), next_deadline_ms)
+
+
+def _stagger(shard: int) -> float:
+    """A number from 0 to 1 for each shard, evenly spread: multiples of the golden ratio."""
+    return shard * 0.6180339887498949 % 1
 
 
 def _write(
-    spec: TableSpec,
-    state: ShardState,
-    before: Table,
-    after: Table,
-    files: RunFiles,
-    batch_id: int,
-    policy_version: int,
-) -> ShardState:
-    run, ended, dropped = state.run, state.ended, list(state.dropped)
-    if after.run is not before.run:
-        dropped += _drop(run, batch_id)
-        data = after.run.encode(spec, policy_version) if len(after.run) else None
-        run = files.write("run", data, len(after.run), batch_id) if data else None
-    if after.ended is not before.ended:
-        dropped += _drop(ended, batch_id)
-        data = after.ended.encode() if len(after.ended) else None
-        ended = files.write("ended", data, len(after.ended), batch_id) if data else None
-    return replace(state, run=run, ended=ended, dropped=tuple(dropped))
-
-
-def _drop(ref: FileRef | None, batch_id: int) -> list[Dropped]:
-    return [Dropped(ref.name, batch_id)] if ref else []
+    state: ShardState, outcome: Outcome, files: RunFiles, batch_id: int
+) -> tuple[ShardState, Runs]:
+    """Write the runs of an outcome; the state that names them, and the open lives."""
+    current, runs, old = files.write(_CURRENT, outcome.current, state.current)
+    remembered, _, older = files.write(_REMEMBERED, outcome.remembered, state.remembered)
+    dropped = [Dropped(ref.name, batch_id) for ref in (*old, *older)]
+    state = replace(
+        state, current=current, remembered=remembered, dropped=(*state.dropped, *dropped)
+    )
+    return state, runs
 
 
 def _cells(changes: pa.Table) -> Iterator[bytes]:

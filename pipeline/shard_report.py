@@ -21,6 +21,8 @@ class ShardReport:
     time_ms: int
     live_keys: int
     state_bytes: int
+    runs: int
+    stored_rows: int
     remembered_keys: int
     remembered_bytes: int
     keys_ever_seen: int
@@ -47,9 +49,11 @@ class ShardReport:
             batch_id=batch_id,
             time_ms=state.time_ms,
             live_keys=state.live_keys,
-            state_bytes=state.run.bytes if state.run else 0,
-            remembered_keys=state.ended.rows if state.ended else 0,
-            remembered_bytes=state.ended.bytes if state.ended else 0,
+            state_bytes=state.current.bytes,
+            runs=len(state.files),
+            stored_rows=state.current.rows,
+            remembered_keys=state.remembered.live,
+            remembered_bytes=state.remembered.bytes,
             keys_ever_seen=state.keys_ever_seen(
                 exact=in_force.policy.remember_for_ms == FOREVER_MS
             ),

@@ -1,20 +1,23 @@
 """What Spark's state store holds for a shard: which files its table is, and its exact counts.
 
-Layout of the value, version 1: 4 bytes `IDS1`; a big-endian uint32 n; n bytes of JSON (the fields
+Layout of the value, version 2: 4 bytes `IDS2`; a big-endian uint32 n; n bytes of JSON (the fields
 of `ShardState` but the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
 import json
 import struct
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from idlestate.backends import sketch
+from idlestate.backends.sweeps import Sweep, Sweeps
 from idlestate.backends.table import Tally
 from idlestate.pipeline.errors import DamagedStateError
+from idlestate.retention.policy import Policy
 
-_MAGIC = b"IDS1"
+_MAGIC = b"IDS2"
 _RECENT = 16
 
 
@@ -27,6 +30,48 @@ class FileRef:
     rows: int
     checksum: str
     batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRefs:
+    """The files of a log-structured table, and what is known of it without them."""
+
+    files: tuple[FileRef, ...] = ()
+    """Oldest to newest."""
+    sweeps: Sweeps = ()
+    """The sweeps that the oldest file went through."""
+    live: int = 0
+    """Rows that count; the files also hold what newer ones shadow and what sweeps closed."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in the files."""
+        return sum(ref.rows for ref in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(ref.bytes for ref in self.files)
+
+    @classmethod
+    def of_json(cls, facts: dict[str, Any]) -> "RunRefs":
+        """Read back what `json` made of `to_json`."""
+        return cls(
+            tuple(FileRef(*ref) for ref in facts["files"]),
+            tuple(
+                Sweep(Policy.from_json(policy), to_ms, batch_id)
+                for policy, to_ms, batch_id in facts["sweeps"]
+            ),
+            facts["live"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as a dict that `json` writes."""
+        return {
+            "files": [astuple(ref) for ref in self.files],
+            "sweeps": [[each.policy.to_json(), each.to_ms, each.batch_id] for each in self.sweeps],
+            "live": self.live,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +109,10 @@ class ShardState:
 
     uid: str
     shard: int
-    run: FileRef | None = None
-    ended: FileRef | None = None
+    current: RunRefs = field(default_factory=RunRefs)
+    """Open lives."""
+    remembered: RunRefs = field(default_factory=RunRefs)
+    """Keys that ended."""
     dropped: tuple[Dropped, ...] = ()
     tally: Tally = field(default_factory=Tally)
     rows: RowCounts = field(default_factory=RowCounts)
@@ -80,7 +127,12 @@ class ShardState:
     @property
     def live_keys(self) -> int:
         """Lives in the table."""
-        return self.run.rows if self.run else 0
+        return self.current.live
+
+    @property
+    def files(self) -> tuple[FileRef, ...]:
+        """Every file that the state is made of."""
+        return (*self.current.files, *self.remembered.files)
 
     def keys_ever_seen(self, exact: bool) -> int:
         """Keys that ever had a life: exact when every ended key is remembered, else a sketch's."""
@@ -98,6 +150,7 @@ class ShardState:
         """The value for the state store."""
         facts = asdict(self)
         facts.pop("seen")
+        facts |= {"current": self.current.to_json(), "remembered": self.remembered.to_json()}
         text = json.dumps(facts, separators=(",", ":")).encode()
         return _MAGIC + struct.pack(">I", len(text)) + text + self.seen.tobytes()
 
@@ -115,11 +168,10 @@ class ShardState:
             )
         (length,) = struct.unpack(">I", value[4:8])
         facts = json.loads(value[8 : 8 + length])
-        run, ended = facts.pop("run"), facts.pop("ended")
         tally = facts.pop("tally")
         return cls(
-            run=FileRef(**run) if run else None,
-            ended=FileRef(**ended) if ended else None,
+            current=RunRefs.of_json(facts.pop("current")),
+            remembered=RunRefs.of_json(facts.pop("remembered")),
             dropped=tuple(Dropped(**d) for d in facts.pop("dropped")),
             tally=Tally(tally["created"], tally["comebacks"], tuple(tally["expired"])),
             rows=RowCounts(**facts.pop("rows")),

@@ -10,7 +10,7 @@ from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
-from idlestate.pipeline.shard_state import FileRef, ShardState
+from idlestate.pipeline.shard_state import FileRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,6 @@ class StateFiles:
         return max((batch for batch in self.batches if batch not in needed), default=None)
 
 
-def files_of(state: ShardState) -> tuple[FileRef, ...]:
-    """The files that a shard's state names."""
-    return tuple(ref for ref in (state.run, state.ended) if ref)
-
-
 def retained_batches(checkpoint: Folder, uid: str) -> list[int]:
     """Committed batches whose files are kept, ascending.
 
@@ -86,7 +81,7 @@ def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
     for batch in batches:
         for state in read_shards(spark, checkpoint, uid, batch):
             below = f"idlestate/{uid}/runs/{state.shard}"
-            for ref in files_of(state):
+            for ref in state.files:
                 refs[f"{below}/{ref.name}"] = ref
                 needed[f"{below}/{ref.name}"].append(batch)
             known |= {f"{below}/{dropped.name}" for dropped in state.dropped}

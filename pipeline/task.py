@@ -27,6 +27,8 @@ class TaskBatch:
     in_force: PolicyVersion
     retain_batches: int
     checkpoint: Folder | None
+    run_id: str = ""
+    """The start of the query that the batch belongs to."""
 
 
 def open_task_batch(uid: str) -> TaskBatch:
@@ -49,4 +51,5 @@ def open_task_batch(uid: str) -> TaskBatch:
     times = read_batch_times(checkpoint, int(context.getLocalProperty("streaming.sql.batchId")))
     layout = read_layout(checkpoint, uid)
     in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
-    return TaskBatch(times, layout.shards, in_force, layout.retain_batches, checkpoint)
+    run_id = str(context.getLocalProperty("spark.jobGroup.id"))
+    return TaskBatch(times, layout.shards, in_force, layout.retain_batches, checkpoint, run_id)

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from idlestate.backends.merge import MergePolicy
 from tests.compare import LAST_MS
 from tests.reference import (
     FOREVER_MS,
@@ -122,8 +123,10 @@ class Case:
     parts: int
     """Tasks that each hand over a part of a batch."""
     shards: int
-    restores: bool
-    """Whether the table is written and read back after every batch."""
+    restores: tuple[bool, ...]
+    """Whether the table is written and read back, by batch (over again when they are more)."""
+    merges: tuple[MergePolicy, ...]
+    """When runs are merged, by batch in the same way."""
 
     def rule_of(self, batch_id: int) -> Rule:
         return self.rule if self.change is None or batch_id < self.change[0] else self.change[1]
@@ -222,6 +225,17 @@ class Aim:
         self.model.take(record)
 
 
+# From a run per batch to one run, from a row per segment to one segment.
+MERGES = [
+    MergePolicy(
+        ratio=ratio, dense=dense, space=space, floor_rows=0, most_runs=most_runs, segment_rows=rows
+    )
+    for ratio, dense, space, most_runs in (
+        *((0, 1e9, 1e9, 100), (0, 1e9, 1e9, 100), (0, 1e9, 1e9, 100), (0, 1e9, 1e9, 2)),
+        *((1, 1e9, 1e9, 100), (1, 0.5, 1.4, 6), (4, 1e9, 1.4, 6), (1e9, 0, 1, 1)),
+    )
+    for rows in (1, 2, 5, 100_000)
+]
 AT_LEAST = st.sampled_from([1, 6, 12])
 ORDER: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), (), ("seq",), ("seq", "weight")])
 ORIGIN = st.sampled_from(ORIGINS_MS)
@@ -282,7 +296,8 @@ def cases(draw: st.DrawFn, *, is_sorted: bool) -> Case:
         weak_hash=draw(st.integers(0, 3)) == 0,
         parts=draw(st.sampled_from([1, 1, 2, 3])) if is_sorted else 1,
         shards=draw(st.sampled_from([1, 1, 2])),
-        restores=draw(st.integers(0, 3)) == 0,
+        restores=tuple(draw(st.sampled_from([(False,), (True,), (False, True)]))),
+        merges=tuple(draw(st.lists(st.sampled_from(MERGES), min_size=1, max_size=6))),
     )
 
 

@@ -1,7 +1,8 @@
 """Runs one case of the law through the table and through the reference, and compares them."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.aggregates import bind
-from idlestate.backends.ended import Ended
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.packet import decode_packet, encode_packet
-from idlestate.backends.run import Run
+from idlestate.backends.rows import Rows
+from idlestate.backends.run import Run, encode_run
+from idlestate.backends.runs import Runs
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.table import Table, Tally
 from idlestate.retention.policy import Policy, UpdateType
@@ -105,9 +107,17 @@ def by_shard(steps: Steps, shards: int) -> list[Steps]:
 
 def restored(table: Table) -> Table:
     """The table written to bytes and read back."""
-    run = Run.decode(pa.BufferReader(table.run.encode(table.spec, policy_version=1)), table.spec)
-    ended = Ended.decode(pa.BufferReader(table.ended.encode()))
-    return Table(table.spec, run, ended, table.seen)
+    return replace(table, current=reread(table.current), remembered=reread(table.remembered))
+
+
+def reread(runs: Runs) -> Runs:
+    return replace(runs, runs=tuple(decoded(run, runs.spec) for run in runs.runs))
+
+
+def decoded(run: Run, spec: TableSpec) -> Run:
+    sink = pa.BufferOutputStream()
+    assert encode_run(run.segments, spec, run.policy, sink) == len(run)
+    return Run.decode(pa.BufferReader(sink.getvalue()), spec, run.batch_id)
 
 
 def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
@@ -119,9 +129,11 @@ def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
         policy = policy_of(case.rule_of(batch_id))
         found: list[Found] = []
         for at, steps in enumerate(by_shard(steps_of(spec, case, batch), case.shards)):
-            outcome = tables[at].apply(steps, policy, sweep, batch_id)
-            tables[at] = restored(outcome.table) if case.restores else outcome.table
-            assert_table_is_whole(tables[at])
+            merge = case.merges[batch_id % len(case.merges)]
+            outcome = tables[at].apply(steps, policy, sweep, batch_id, merge)
+            is_reread = case.restores[batch_id % len(case.restores)]
+            tables[at] = restored(outcome.table) if is_reread else outcome.table
+            assert_table_is_whole(tables[at], max(each.most_runs for each in case.merges))
             tally = tally.plus(outcome.tally)
             found += plain_rows(spec, outcome.changes)
         assert_batch_is_in_form(found, batch, batch_id)
@@ -213,10 +225,22 @@ def assert_batch_is_in_form(rows: Sequence[Found], batch: Sequence[Record], batc
     assert looked_at <= set(of_key), "a key of the batch has no row"
 
 
-def assert_table_is_whole(table: Table) -> None:
-    """Runs are sorted by hash, and no key is in them twice."""
-    run = table.run
-    assert (run.hashes[1:] >= run.hashes[:-1]).all()
-    keys = Counter(zip(*(column.to_pylist() for column in run.keys), strict=True))
-    assert all(times == 1 for times in keys.values())
-    assert (table.ended.hashes[1:] > table.ended.hashes[:-1]).all()
+def assert_table_is_whole(table: Table, most_runs: int) -> None:
+    """Counts are exact, no key is there twice, runs are in order and no more than allowed."""
+    for runs in (table.current, table.remembered):
+        rows = [row for part in runs.open_rows(2) for row in keys_of(part)]
+        assert len(rows) == len(set(rows)) == runs.live
+        assert len(runs.runs) <= most_runs
+        for run in runs.runs:
+            every = [row for segment in run.segments for row in keys_of(segment.rows)]
+            assert len(every) == len(set(every)) == len(run)
+            hashes = np.concatenate([segment.rows.hashes for segment in run.segments])
+            assert (hashes[1:] >= hashes[:-1]).all()
+            for one, other in pairwise(run.segments):
+                assert one.rows.hashes[-1] < other.rows.hashes[0]
+        assert all(sweep.batch_id > runs.runs[0].batch_id for sweep in runs.sweeps)
+
+
+def keys_of(rows: Rows) -> list[tuple[Any, ...]]:
+    columns = [rows.hashes.tolist(), *(column.to_pylist() for column in rows.keys)]
+    return list(zip(*columns, strict=True))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.aggregates import bind
+from idlestate.backends.merge import MergePolicy
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.table import Table
 from idlestate.retention.policy import Policy
@@ -40,7 +41,7 @@ def cleaned_in(trace):
 def write(table, steps, policy, batch_id, sweep):
     keys, times = [step["key"] for step in steps], [step["t"] for step in steps]
     records = Steps.from_records(table.spec, [pa.array(keys)], np.array(times), {})
-    outcome = table.apply(records, policy, sweep, batch_id)
+    outcome = table.apply(records, policy, sweep, batch_id, MergePolicy(ratio=1))
     return outcome.table, plain_rows(table.spec, outcome.changes)
 
 

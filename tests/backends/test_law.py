@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from idlestate.backends.aggregates import bind
+from idlestate.backends.merge import MergePolicy
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.sums import SumOverflowError
 from idlestate.backends.table import Table
@@ -28,6 +29,7 @@ CASES = 300 if QUICK else 1500
 PHASES = (Phase.generate,) if QUICK else tuple(set(Phase) - {Phase.explain})
 MUST_SEE = ("closed_in_its_batch", "comebacks", "rearms", "skipped_rearms", "at_deadline")
 SHARE = 0.2
+MERGE = MergePolicy()
 ONE_KEY = (("k", pa.string()),)
 
 
@@ -69,7 +71,9 @@ def batch(text):
     ]
 
 
-def named_case(rule, batches, sweeps, *, is_sorted, aggregates, change=None, order=()):
+def named_case(
+    rule, batches, sweeps, *, is_sorted, aggregates, change=None, order=(), merges=(MERGE,)
+):
     return Case(
         key_kind="string",
         aggregates=aggregates,
@@ -84,7 +88,8 @@ def named_case(rule, batches, sweeps, *, is_sorted, aggregates, change=None, ord
         weak_hash=False,
         parts=1,
         shards=1,
-        restores=True,
+        restores=(True,),
+        merges=merges,
     )
 
 
@@ -187,7 +192,7 @@ def test_a_batch_without_records_changes_nothing():
     spec = TableSpec(keys=ONE_KEY, aggregates=bind({"n": "count"}, {}))
     empty = Steps.empty(spec)
     policy = Policy(idle_min_ms=30, idle_max_ms=45)
-    outcome = Table.empty(spec).apply(empty, policy, 100, 0)
+    outcome = Table.empty(spec).apply(empty, policy, 100, 0, MERGE)
     assert (len(outcome.table), outcome.changes.num_rows) == (0, 0)
 
 
@@ -203,10 +208,10 @@ def test_comebacks_tell_apart_keys_that_spark_hashes_alike():
             spec, [pa.array([part], pa.string()) for part in key], np.array([t_ms]), {}
         )
 
-    first = Table.empty(spec).apply(steps(("a", None), 0), policy, 10, 0)
+    first = Table.empty(spec).apply(steps(("a", None), 0), policy, 10, 0, MERGE)
     assert first.tally.expired == (0, 0, 1)
-    assert first.table.apply(steps((None, "a"), 20), policy, None, 1).tally.comebacks == 0
-    assert first.table.apply(steps(("a", None), 20), policy, None, 1).tally.comebacks == 1
+    assert first.table.apply(steps((None, "a"), 20), policy, None, 1, MERGE).tally.comebacks == 0
+    assert first.table.apply(steps(("a", None), 20), policy, None, 1, MERGE).tally.comebacks == 1
 
 
 # ---------------------------------------------------------------- equal hashes
@@ -234,7 +239,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
             {"x": pa.array([10**i for i in rows])},
             hashes=np.array(rows, dtype=np.int64) % modulus,
         )
-        table = restored(table.apply(steps, policy, None, batch_id).table)
+        table = restored(table.apply(steps, policy, None, batch_id, MERGE).table)
     found = {row["key"]: (row["n"], row["total"]) for row in plain_rows(spec, table.lives(policy))}
     times = {i: (i + 1) * (4 if i % 2 == 0 else 3) for i in range(len(keys))}
     assert found == {keys[i]: (n, n * 10**i) for i, n in times.items()}
@@ -246,7 +251,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
         {"x": pa.array([0])},
         hashes=np.array([0]),
     )
-    swept = table.apply(idle, policy, 12, 4)
+    swept = table.apply(idle, policy, 12, 4, MERGE)
     expired = [row["key"] for row in plain_rows(spec, swept.changes) if row["change"] == "expire"]
     assert sorted(expired, key=repr) == sorted((keys[i] for i in times if i % 2), key=repr)
 
@@ -264,7 +269,7 @@ def sum_of(batches, kind, text="sum(x)"):
             np.arange(len(batch)),
             {"x": pa.array(batch, kind)},
         )
-        table = table.apply(steps, policy, None, batch_id).table
+        table = table.apply(steps, policy, None, batch_id, MERGE).table
     (row,) = plain_rows(spec, table.lives(policy))
     return row["total"]
 

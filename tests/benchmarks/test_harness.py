@@ -211,3 +211,11 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def read(out: Path) -> str:
     return (out / "results.json").read_text()
+
+
+def test_sparse_batches_are_measured(bench: Callable[[str], ModuleType]) -> None:
+    line = bench("sparse").measure(2_000, 100, 3)
+    keys, *figures = line.replace(",", "").split()
+    assert int(keys) == 2_000
+    assert len(figures) == 9
+    assert all(float(figure) >= 0 for figure in figures)

@@ -16,7 +16,6 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
 from idlestate.pipeline.shards import spark_partition
-from idlestate.pipeline.state_files import files_of
 
 UID = "clicks"
 
@@ -71,7 +70,7 @@ def held_by_partition(spark: SparkSession, checkpoint: str) -> list[dict[str, in
     for state in read_shards(spark, checkpoint, UID, committed_batch(folder)):
         mine = held[spark_partition(state.shard, partitions)]
         mine["rows"] += state.live_keys
-        mine["bytes"] += sum(file.bytes for file in files_of(state))
+        mine["bytes"] += sum(file.bytes for file in state.files)
     return held
 
 

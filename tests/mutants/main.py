@@ -15,9 +15,10 @@ from pathlib import Path
 from time import monotonic
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(ROOT))
 
-from mutations import MUTATIONS, Mutation  # noqa: E402 - found beside this file
+from tests.mutants.mutation import Mutation  # noqa: E402 - found from the root
+from tests.mutants.mutations import MUTATIONS  # noqa: E402
 
 NOT_COPIED = shutil.ignore_patterns(
     *(".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"),

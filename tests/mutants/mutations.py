@@ -1,33 +1,9 @@
 """The rule, broken in every way we could think of: one edit of the source each."""
 
-from pathlib import Path
-from typing import NamedTuple
+from tests.mutants.mutation import Mutation
+from tests.mutants.run_mutations import RUN_MUTATIONS
 
 RETENTION, BACKENDS = "retention", "backends"
-
-
-class Mutation(NamedTuple):
-    """An edit that must make a test fail; `old` stands in the room exactly once."""
-
-    name: str
-    room: str
-    old: str
-    new: str
-
-    def file(self, root: Path) -> Path:
-        """The file that holds the text.
-
-        Raises:
-            LookupError: no file has it, or it is there more than once.
-        """
-        counts = {
-            path: path.read_text().count(self.old) for path in (root / self.room).glob("*.py")
-        }
-        found = {path.name: times for path, times in counts.items() if times}
-        if sum(found.values()) != 1:
-            raise LookupError(f"{self.room} has {self.old!r} {found or 'nowhere'}")
-        return next(path for path, times in counts.items() if times)
-
 
 MUTATIONS = [
     # ---- the idle rule
@@ -179,8 +155,8 @@ MUTATIONS = [
     Mutation(
         "only a batch's last record per key",
         BACKENDS,
-        "        has_old = found >= 0\n",
-        "        has_old = found >= 0\n"
+        "        has_old = at >= 0\n",
+        "        has_old = at >= 0\n"
         "        last = np.cumsum(steps.counts) - 1\n"
         "        steps = replace(\n"
         "            steps,\n"
@@ -193,8 +169,8 @@ MUTATIONS = [
     Mutation(
         "a batch's records all count at its key's last time",
         BACKENDS,
-        "        has_old = found >= 0\n",
-        "        has_old = found >= 0\n"
+        "        has_old = at >= 0\n",
+        "        has_old = at >= 0\n"
         "        last = np.cumsum(steps.counts) - 1\n"
         "        steps = replace(steps, t_ms=np.repeat(steps.t_ms[last], steps.counts))\n",
     ),
@@ -213,15 +189,15 @@ MUTATIONS = [
     Mutation(
         "lives closed in a batch yield no expire row",
         BACKENDS,
-        "shown = np.flatnonzero(is_over | walk.is_touched)",
-        "shown = np.flatnonzero(walk.is_touched & ~walk.is_closed | is_over & ~walk.is_closed)",
+        "shown = is_over | walk.is_touched",
+        "shown = walk.is_touched & ~walk.is_closed | is_over & ~walk.is_closed",
     ),
     # ---- sweeps
     Mutation(
         "sweep one ms late",
         BACKENDS,
-        "due = is_due(self.run.lives.ends(policy).deadline_ms, sweep_at_ms)",
-        "due = is_due(self.run.lives.ends(policy).deadline_ms, sweep_at_ms - 1)",
+        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)",
+        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms - 1)",
     ),
     Mutation(
         "sweep one ms late for keys of the batch",
@@ -232,8 +208,8 @@ MUTATIONS = [
     Mutation(
         "sweep one ms early",
         BACKENDS,
-        "due = is_due(self.run.lives.ends(policy).deadline_ms, sweep_at_ms)",
-        "due = is_due(self.run.lives.ends(policy).deadline_ms, sweep_at_ms + 1)",
+        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)",
+        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms + 1)",
     ),
     # ---- keys and hashes
     Mutation(
@@ -276,8 +252,8 @@ MUTATIONS = [
     Mutation(
         "ended keys forgotten one ms early",
         BACKENDS,
-        "new = saturating_add(ended_at_ms, remember_ms) >= horizon_ms",
-        "new = saturating_add(ended_at_ms, remember_ms) > horizon_ms",
+        "return Policy(ttl_ms=policy.remember_for_ms + 1)",
+        "return Policy(ttl_ms=policy.remember_for_ms or 1)",
     ),
     # ---- aggregates
     Mutation(
@@ -332,14 +308,14 @@ MUTATIONS = [
     Mutation(
         "a run written and read back loses who was armed",
         BACKENDS,
-        'for name, times in (("read", lives.read_at_ms), ("armed", lives.armed_at_ms)):',
-        'for name, times in (("read", lives.read_at_ms),):',
+        "columns[name] = times if (times != NEVER_MS).any() else none",
+        'columns[name] = times if name == "read" and (times != NEVER_MS).any() else none',
     ),
     Mutation(
         "new keys not kept in order of hash",
         BACKENDS,
-        "source = np.insert(kept, place, m + inserted)",
-        "source = np.append(kept, m + inserted)",
+        'return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])',
+        "return Rows.gathered(pieces, rows if len(hashes) else hashes)",
     ),
     Mutation(
         "expire rows carry the last access as their end",
@@ -347,4 +323,5 @@ MUTATIONS = [
         "np.where(is_expire, part.ends.deadline_ms, NEVER_MS)",
         "np.where(is_expire, run.lives.last_access_ms(policy), NEVER_MS)",
     ),
+    *RUN_MUTATIONS,
 ]

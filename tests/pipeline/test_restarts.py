@@ -172,8 +172,8 @@ def assert_reports_equal_the_state(spark: SparkSession, query: Any, checkpoint: 
         state = kept[report["shard"]]
         assert report["batch_id"] == progress["batchId"]
         assert report["live_keys"] == state.live_keys
-        assert report["state_bytes"] == (state.run.bytes if state.run else 0)
-        assert report["remembered_keys"] == (state.ended.rows if state.ended else 0)
+        assert report["state_bytes"] == state.current.bytes
+        assert report["remembered_keys"] == state.remembered.live
         assert report["created"] == state.tally.created
         assert report["comebacks"] == state.tally.comebacks
         assert report["expired_idle"] == state.tally.expired[2]

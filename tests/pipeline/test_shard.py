@@ -84,16 +84,14 @@ def test_a_replay_writes_new_files_and_says_the_same(tmp_path: Path, files: RunF
     attempts = [step(first.state, files, [packet(["b", "c"], [7, 8])], 1) for _ in range(2)]
     one, two = (each.state for each in attempts)
     assert rows(attempts[0]) == rows(attempts[1])
-    assert one.run
-    assert two.run
-    assert one.run.name != two.run.name
-    assert one.run.checksum == two.run.checksum
-    assert first.state.run
-    assert names(tmp_path) == {first.state.run.name, one.run.name, two.run.name}
+    (old,), (of_one,), (of_two,) = (each.current.files for each in (first.state, one, two))
+    assert of_one.name != of_two.name
+    assert of_one.checksum == of_two.checksum
+    assert names(tmp_path) == {old.name, of_one.name, of_two.name}
     # The second attempt won: what the first left goes, once batch 1 is committed.
-    after = files.remove_unwanted(two, 2, retain_batches=100)
-    assert names(tmp_path) == {first.state.run.name, two.run.name}
-    assert [each.name for each in after.dropped] == [first.state.run.name]
+    after = files.remove_unwanted(two, 2, retain_batches=100, orphans=True)
+    assert names(tmp_path) == {old.name, of_two.name}
+    assert [each.name for each in after.dropped] == [old.name]
 
 
 def test_a_dropped_file_goes_when_no_retained_batch_names_it(
@@ -101,12 +99,12 @@ def test_a_dropped_file_goes_when_no_retained_batch_names_it(
 ) -> None:
     first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     second = step(first, files, [packet(["a"], [6])], 1).state
-    assert first.run
-    assert second.dropped == (Dropped(first.run.name, 1),)
+    (old,) = first.current.files
+    assert second.dropped == (Dropped(old.name, 1),)
     # With two batches retained, batch 3 may still go back to the state before batch 1 ... 2.
     for batch_id, is_there in ((2, True), (3, True), (4, False)):
-        files.remove_unwanted(second, batch_id, retain_batches=2)
-        assert (first.run.name in names(tmp_path)) == is_there, batch_id
+        files.remove_unwanted(second, batch_id, retain_batches=2, orphans=False)
+        assert (old.name in names(tmp_path)) == is_there, batch_id
 
 
 def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles) -> None:
@@ -114,7 +112,7 @@ def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles
     before = names(tmp_path)
     quiet = step(first, files, [packet([], [])], 1, watermark_ms=10)
     assert names(tmp_path) == before
-    assert quiet.state.run == first.run
+    assert quiet.state.current.files == first.current.files
     assert quiet.cells == []
     assert quiet.next_deadline_ms == 25
 
@@ -123,13 +121,52 @@ def test_the_last_life_leaves_no_file(tmp_path: Path, files: RunFiles) -> None:
     first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     swept = step(first, files, [], 1, watermark_ms=25)
     assert rows(swept) == [("a", "expire", 1)]
-    assert swept.state.run is None
+    assert swept.state.current.files == ()
     assert swept.state.live_keys == 0
     assert swept.next_deadline_ms == FOREVER_MS
-    assert swept.state.ended is not None
+    assert swept.state.remembered.live == 1
     back = step(swept.state, files, [packet(["a"], [30])], 2, watermark_ms=25)
     assert back.state.tally.comebacks == 1
     assert back.state.keys_ever_seen(exact=True) == 1
+
+
+def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, opened = Folder(str(tmp_path)), []
+    really_open = checkpoint.open
+    monkeypatch.setattr(checkpoint, "open", lambda name: opened.append(name) or really_open(name))
+    users = [f"user {at}" for at in range(5000)]
+    state = ShardState("clicks", 3)
+    for batch_id in range(5):
+        files = RunFiles(checkpoint, "clicks", 3, "a start")
+        assert files.is_first_visit == (batch_id == 0)
+        named = set(state.files)
+        some = users if batch_id == 0 else users[batch_id * 10 : batch_id * 10 + 10]
+        state = step(state, files, [packet(some, [5] * len(some))], batch_id).state
+        written = [ref for ref in state.files if ref not in named]
+        if batch_id:
+            assert sum(ref.rows for ref in written) <= 40
+    assert state.live_keys == 5000
+    assert state.current.files[0].batch_id == 0
+    assert len(opened) == len(set(opened)) == 5
+    # Another start of the query trusts nothing that was open before.
+    assert RunFiles(checkpoint, "clicks", 3, "another start").is_first_visit
+
+
+def test_a_policy_switched_on_later_reaches_keys_never_touched_again(files: RunFiles) -> None:
+    """Through the bytes of the state; one that grants longer lives brings none back."""
+    off = PolicyVersion(1, 0, Policy())
+    longer = PolicyVersion(3, 0, Policy(idle_min_ms=1000, idle_max_ms=1000))
+    state = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0, policy=off).state
+    state = step(state, files, [packet(["b"], [30])], 1, watermark_ms=20, policy=off).state
+    assert state.live_keys == 2
+    on = step(ShardState.decode(state.encode()), files, [], 2, watermark_ms=30)
+    assert rows(on) == [("a", "expire", 1)]
+    again = step(ShardState.decode(on.state.encode()), files, [], 3, 31, policy=longer)
+    assert rows(again) == []
+    assert again.state.live_keys == 1
+    assert again.next_deadline_ms <= 1030
 
 
 def test_processing_time_does_not_run_back(files: RunFiles) -> None:
@@ -158,11 +195,11 @@ def test_state_of_another_version_is_refused() -> None:
         ShardState.decode(value)
 
 
-def test_a_run_of_another_operator_is_refused(files: RunFiles) -> None:
+def test_a_run_of_another_operator_is_refused(tmp_path: Path, files: RunFiles) -> None:
     state = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     other = TableSpec(SPEC.keys, bind({"n": "count"}, {}))
     with pytest.raises(DamagedStateError, match=r"\.arrow: "):
-        files.read_run(state.run, other)
+        RunFiles(Folder(str(tmp_path)), "clicks", 3).read("run", state.current, other)
 
 
 # ------------------------------------------------------------------ what Spark's logs say

@@ -1,0 +1,164 @@
+"""Merging runs: which, and how.
+
+**Which** is decided before a batch writes anything, from sizes alone, so that the batch's rows and
+the chosen runs are written once, together. Runs are taken from the newest on while the next is at
+most `ratio` times what is taken already: sizes then grow geometrically from run to run, so runs
+are few and a row is rewritten a logarithm of times. When rows named outgrow open lives by `space`
+everything is merged, which is what gives memory and disk back. `stagger` makes shards that grow
+alike do so in different batches.
+
+**How**: range of hashes by range of hashes, so that memory does not grow with the table. Shadowed
+rows (a newer run has the key) and closed ones are left out; tombstones go when the oldest run takes
+part. A closed row that is left out cannot bring back an older row of its key: every time of the
+older row is at or before the newer one's, so under any policy it ended no later, and the sweep that
+closed the newer row closed it too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.backends.rows import Rows
+from idlestate.backends.run import Run
+from idlestate.backends.sweeps import Sweeps, are_swept
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePolicy:
+    """When runs are merged, and how large the segments of the result are. No result depends on it.
+
+    Attributes:
+        ratio: a run is merged when it is at most this many times what is newer. Near one, runs of
+            equal size meet: few rows are moved again and again.
+        dense: a batch with at least this share of the open lives merges everything: to write it all
+            costs less than to look for most keys in two places.
+        space: at most this many rows per open life are kept.
+        floor_rows: below so many rows space is of no concern.
+        most_runs: no table has more runs.
+        segment_rows: rows of a segment, about.
+        reindex_batches: within so many batches of a change of policy every table is written anew,
+            so that its due index goes by the new one.
+        stagger: 0 to 1, another one per shard: raises `ratio` by up to one, and lowers by up to a
+            half what `space` allows beyond the open lives.
+    """
+
+    ratio: float = 1.1
+    dense: float = 0.25
+    space: float = 1.4
+    floor_rows: int = 1024
+    most_runs: int = 6
+    segment_rows: int = 262_144
+    reindex_batches: int = 16
+    stagger: float = 0.0
+
+    def reindexes(self, batch_id: int) -> bool:
+        """Whether this is a batch in which the table is written anew if its index is stale."""
+        return batch_id % self.reindex_batches == int(self.stagger * self.reindex_batches)
+
+    def runs_taken(self, fresh: int, runs: Sequence[int], live: int) -> int:
+        """How many of the newest runs are written anew together with a batch's rows.
+
+        Args:
+            fresh: rows of the batch.
+            runs: rows per run, oldest first.
+            live: open lives after the batch.
+        """
+        ratio = self.ratio + self.stagger
+        allowed = (1 + (self.space - 1) * (1 - self.stagger / 2)) * live
+        is_large = fresh + sum(runs) > max(allowed, self.floor_rows)
+        if is_large or fresh >= self.dense * live:
+            return len(runs)
+        if not fresh:
+            return 0
+        taken, rows = 0, fresh
+        while taken < len(runs) and (
+            runs[-1 - taken] <= ratio * rows or len(runs) - taken >= self.most_runs
+        ):
+            rows += runs[-1 - taken]
+            taken += 1
+        return taken
+
+
+def merged(
+    runs: Sequence[Run],
+    sweeps: Sweeps,
+    closed: Sequence[Ints],
+    fresh: Rows,
+    segment_rows: int,
+    *,
+    keep_tombstones: bool,
+) -> Iterator[Rows]:
+    """The rows that count, in order of hash, about `segment_rows` at a time.
+
+    Args:
+        runs: the runs, oldest first.
+        sweeps: the history before this batch.
+        closed: per run the rows that this batch replaced or closed.
+        fresh: the batch's rows, in order of hash.
+        segment_rows: equal hashes stay together, however many there are.
+        keep_tombstones: False when nothing older remains.
+    """
+    parts, keeps = [], []
+    for run, keep in zip(runs, _kept(runs, sweeps, closed, fresh), strict=True):
+        for segment, start in zip(run.segments, run.starts.tolist(), strict=False):
+            parts.append(segment.rows)
+            keeps.append(keep[start : start + len(segment)])
+    parts.append(fresh)
+    keeps.append(np.ones(len(fresh), dtype=bool))
+    if not keep_tombstones:
+        keeps = [keep & ~part.are_tombstones for part, keep in zip(parts, keeps, strict=True)]
+    cuts = _cuts([part.hashes for part in parts], keeps, segment_rows)
+    places = [[0, *np.searchsorted(p.hashes, cuts).tolist(), len(p)] for p in parts]
+    for at in range(len(cuts) + 1):
+        pieces, kept, first = [], [], 0
+        for part, keep, place in zip(parts, keeps, places, strict=True):
+            begin, stop = place[at], place[at + 1]
+            if begin < stop:
+                pieces.append(part.slice(begin, stop))
+                kept.append(np.flatnonzero(keep[begin:stop]) + first)
+                first += stop - begin
+        if first and len(rows := np.concatenate(kept)):
+            yield _in_order(pieces, rows, first)
+
+
+def _in_order(pieces: Sequence[Rows], rows: Ints, total: int) -> Rows:
+    if len(pieces) == 1:
+        return pieces[0] if len(rows) == total else pieces[0].take(rows)
+    hashes = np.concatenate([piece.hashes for piece in pieces])[rows]
+    # Runs of sorted numbers one after the other: the stable sort merges them.
+    return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])
+
+
+def _kept(runs: Sequence[Run], sweeps: Sweeps, closed: Sequence[Ints], fresh: Rows) -> list[Flags]:
+    """Per run which rows are neither closed nor shadowed by something newer among these."""
+    keeps = []
+    for at, run in enumerate(runs):
+        keep = np.ones(len(run), dtype=bool)
+        passed = tuple(sweep for sweep in sweeps if sweep.batch_id > run.batch_id)
+        if passed:
+            gone = [are_swept(passed, s.rows.lives) & ~s.rows.are_tombstones for s in run.segments]
+            keep = ~np.concatenate(gone)
+        keep[closed[at]] = False
+        newer = [segment.rows for other in runs[at + 1 :] for segment in other.segments]
+        if any(segment.rows.are_tombstones.any() for segment in run.segments):
+            newer.append(fresh)  # the batch closed open rows; it knew of no tombstones
+        for rows in newer:
+            found = run.look_up(rows.hashes, rows.keys)
+            keep[found[found >= 0]] = False
+        keeps.append(keep)
+    return keeps
+
+
+def _cuts(hashes: Sequence[Ints], keeps: Sequence[Flags], segment_rows: int) -> Ints:
+    """Hashes that cut the kept rows into ranges of about `segment_rows`, found from a sample."""
+    if sum(int(keep.sum()) for keep in keeps) <= segment_rows:
+        return np.zeros(0, dtype=np.int64)
+    stride = max(1, segment_rows // 64)
+    sample = [h[np.flatnonzero(keep)[::stride]] for h, keep in zip(hashes, keeps, strict=True)]
+    every = segment_rows // stride
+    return np.unique(np.sort(np.concatenate(sample))[every::every])

@@ -1,0 +1,200 @@
+"""Tables of several runs: what is closed stays closed, what is written is the same again."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.merge import MergePolicy
+from idlestate.backends.rows import Rows
+from idlestate.backends.run import Run, RunError, encode_run
+from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.table import Table
+from idlestate.retention.policy import FOREVER_MS, Policy
+from tests.backends.law_runner import plain_rows, restored
+
+SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind({"n": "count"}, {}))
+APART = MergePolicy(ratio=0, dense=1e9, space=1e9, most_runs=1000)
+TOGETHER = MergePolicy(ratio=1e9, most_runs=1)
+SHORT, LONG = Policy(idle_min_ms=10, idle_max_ms=10), Policy(idle_min_ms=100, idle_max_ms=100)
+OFF = Policy()
+
+
+def steps(keys, t_ms):
+    return Steps.from_records(SPEC, [pa.array(keys, pa.string())], np.full(len(keys), t_ms), {})
+
+
+class Player:
+    """Applies batches one after the other, the table written and read back in between."""
+
+    def __init__(self, merge=APART):
+        self.table, self.merge, self.batch_id = Table.empty(SPEC), merge, 0
+        self.expired = []
+
+    def play(self, keys, t_ms, policy, sweep_at_ms, merge=None):
+        outcome = self.table.apply(
+            steps(keys, t_ms), policy, sweep_at_ms, self.batch_id, merge or self.merge
+        )
+        self.table = restored(outcome.table)
+        self.batch_id += 1
+        rows = plain_rows(SPEC, outcome.changes)
+        self.expired += [row["key"][0] for row in rows if row["change"] == "expire"]
+        return outcome
+
+    def open(self, policy):
+        return sorted(row["key"][0] for row in plain_rows(SPEC, self.table.lives(policy)))
+
+
+@pytest.mark.parametrize("last", [APART, TOGETHER])
+def test_a_longer_policy_revives_nothing(last):
+    player = Player()
+    player.play(["a", "b"], 0, SHORT, None)
+    player.play(["c"], 5, SHORT, 10)  # closes a and b
+    assert sorted(player.expired) == ["a", "b"]
+    player.play(["d"], 11, LONG, 11)
+    assert player.open(LONG) == ["c", "d"]
+    player.play(["a"], 12, LONG, 12, last)  # a new life, not the old one
+    assert player.open(LONG) == ["a", "c", "d"]
+    assert len(player.table) == 3
+    player.play([], 13, LONG, 10**6, last)
+    assert sorted(player.expired) == ["a", "a", "b", "c", "d"]
+
+
+def test_many_changes_of_policy_are_remembered_as_long_as_a_run_is_older():
+    player = Player()
+    player.play(["old"], 0, OFF, 0)
+    for at, span in enumerate([1000, 50, 700, 30, 400], start=1):
+        policy = Policy(idle_min_ms=span, idle_max_ms=span)
+        player.play([f"k{at}"], 20 * at, policy, 20 * at)
+    # The fourth policy, 30 ms in force at 80, closed what ended by 80; the fifth brings none back.
+    assert sorted(player.expired) == ["k1", "k2", "old"]
+    assert player.open(policy) == ["k3", "k4", "k5"]
+    assert len(player.table.current.sweeps) == 5
+    player.play([], 0, policy, 100, MergePolicy(space=0, floor_rows=0))
+    assert player.table.current.sweeps == ()
+    assert player.open(policy) == ["k3", "k4", "k5"]
+
+
+def test_a_policy_switched_on_reaches_keys_that_are_never_touched_again():
+    player = Player()
+    player.play(["a"], 0, OFF, 1000)
+    player.play(["b"], 1000, OFF, 2000)
+    assert player.open(OFF) == ["a", "b"]
+    player.play([], 0, LONG, 1099)
+    assert player.expired == ["a"]
+    player.play([], 0, OFF, 10**9)
+    player.play([], 0, LONG, 1100)
+    assert player.expired == ["a", "b"]
+
+
+def test_an_end_is_remembered_up_to_its_last_millisecond():
+    policy = replace(SHORT, remember_ms=5)
+    player = Player()
+    player.play(["a", "b"], 0, policy, 10)  # both end at 10
+    assert player.table.remembered.live == 2
+    player.play([], 0, policy, 15)
+    assert player.table.remembered.live == 2
+    assert player.play(["a"], 15, policy, None).tally.comebacks == 1
+    assert player.table.remembered.live == 1
+    player.play([], 0, policy, 16)
+    assert player.table.remembered.live == 0
+    assert player.play(["b"], 15, policy, None).tally.comebacks == 0
+    # What was forgotten stays so when more is remembered.
+    forever = replace(SHORT, remember_ms=FOREVER_MS)
+    player.play([], 0, forever, 17)
+    assert player.table.remembered.live == 0
+
+
+def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
+    for stagger in (0.0, 0.5, 0.9):
+        merge = MergePolicy(
+            ratio=0, dense=1e9, space=1e9, most_runs=99, reindex_batches=4, stagger=stagger
+        )
+        player = Player(merge)
+        player.play([f"k{at}" for at in range(100)], 0, LONG, 0)
+        runs = []
+        for _ in range(8):
+            player.play([], 0, SHORT, 1)
+            (run,) = player.table.current.runs
+            runs.append((run.batch_id, run.policy))
+        written = next(at for at in range(1, 9) if merge.reindexes(at))
+        assert runs == [(0, LONG)] * (written - 1) + [(written, SHORT)] * (9 - written)
+
+
+def test_a_sweep_writes_nothing_and_nothing_due_reads_nothing(monkeypatch):
+    player = Player()
+    player.play([f"k{at:03}" for at in range(500)], 0, SHORT, 0)
+    before = player.table.current.runs
+    outcome = player.table.apply(steps([], 0), SHORT, 10, 1, MergePolicy())
+    assert not outcome.current.writes or outcome.current.live == 0
+    taken = []
+    monkeypatch.setattr(Rows, "take", lambda _, rows: taken.append(rows))
+    assert len(before[0].due(SHORT, 9, ())) == 0
+    assert not any(len(rows) for rows in taken)
+
+
+def test_the_same_batch_makes_the_same_bytes():
+    def bytes_of(merge):
+        player = Player(merge)
+        for at in range(6):
+            player.play([f"k{i}" for i in range(at, at + 5)], 7 * at, SHORT, 7 * at)
+        found = []
+        for run in player.table.current.runs:
+            sink = pa.BufferOutputStream()
+            encode_run(run.segments, SPEC, run.policy, sink)
+            found.append(sink.getvalue().to_pybytes())
+        return found
+
+    for merge in (APART, MergePolicy(segment_rows=2)):
+        assert bytes_of(merge) == bytes_of(merge)
+
+
+def test_segments_are_as_small_as_asked_and_hold_every_row_once():
+    player = Player()
+    keys = [f"k{at}" for at in range(1000)]
+    for at in range(10):
+        player.play(keys[at * 100 : at * 100 + 150], 0, LONG, None)
+    player.play([], 0, LONG, 0, MergePolicy(space=0, floor_rows=0, segment_rows=64))
+    (run,) = player.table.current.runs
+    assert len(run) == len(player.table) == 1000
+    assert len(run.segments) >= 10
+    assert max(len(segment) for segment in run.segments) <= 80
+    hashes = [segment.rows.hashes for segment in run.segments]
+    assert all(one[-1] < two[0] for one, two in pairwise(hashes))
+
+
+def test_next_end_is_never_late():
+    player = Player()
+    player.play(["a"], 0, SHORT, None)
+    player.play(["b"], 3, SHORT, None)
+    assert player.table.current.next_end_ms(SHORT) == 10
+    player.play(["a"], 4, SHORT, None)
+    assert player.table.current.next_end_ms(SHORT) in (10, 13)  # the old row of a may still count
+    player.play([], 0, SHORT, 10)
+    assert player.table.current.next_end_ms(SHORT) == 13
+    assert player.table.current.next_end_ms(LONG) == 103
+    player.play([], 0, SHORT, 14)
+    assert player.table.current.next_end_ms(SHORT) == FOREVER_MS
+
+
+def test_a_run_of_another_version_or_half_of_one_is_refused():
+    player = Player()
+    player.play(["a"], 0, SHORT, None)
+    (run,) = player.table.current.runs
+    sink = pa.BufferOutputStream()
+    encode_run(run.segments, SPEC, run.policy, sink)
+    data = sink.getvalue().to_pybytes()
+    with pytest.raises(RunError, match="no whole run"):
+        Run.decode(pa.BufferReader(data[: len(data) // 2]), SPEC, 0)
+    other = TableSpec(SPEC.keys, bind({"m": "count"}, {}))
+    with pytest.raises(RunError, match="not the ones this query declares"):
+        Run.decode(pa.BufferReader(data), other, 0)
+    batch = pa.RecordBatch.from_pydict({"hash": pa.array([1])})
+    old = pa.BufferOutputStream()
+    with pa.ipc.new_file(old, batch.schema.with_metadata({b"idlestate.run": b"1"})) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(RunError, match="use the version of idlestate that wrote it"):
+        Run.decode(pa.BufferReader(old.getvalue()), SPEC, 0)

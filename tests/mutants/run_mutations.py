@@ -1,0 +1,105 @@
+"""Runs, sweeps and merges, broken in every way we could think of."""
+
+from tests.mutants.mutation import Mutation
+
+BACKENDS = "backends"
+
+RUN_MUTATIONS = [
+    # ---- runs, sweeps and merges
+    Mutation(
+        "an older run's row found though a newer run has the key",
+        BACKENDS,
+        "zip(reversed(self.runs), reversed(self._starts()), strict=True)",
+        "zip(self.runs, self._starts(), strict=True)",
+    ),
+    Mutation(
+        "a sweep closes rows that a newer run shadows",
+        BACKENDS,
+        "rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]",
+        "pass",
+    ),
+    Mutation(
+        "a merge keeps shadowed rows",
+        BACKENDS,
+        "            keep[found[found >= 0]] = False\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "a merge keeps closed rows",
+        BACKENDS,
+        "            keep = ~np.concatenate(gone)\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "a tombstone is dropped though an older run stays",
+        BACKENDS,
+        "keep_tombstones=stay > 0,",
+        "keep_tombstones=False,",
+    ),
+    Mutation(
+        "a tombstone outlives the row that follows it",
+        BACKENDS,
+        "newer.append(fresh)",
+        "newer.append(fresh.slice(0, 0))",
+    ),
+    Mutation(
+        "revived keys leave no tombstone",
+        BACKENDS,
+        "written = np.flatnonzero(is_kept | (at >= 0))",
+        "written = np.flatnonzero(is_kept)",
+    ),
+    Mutation(
+        "swept one ms too far",
+        BACKENDS,
+        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms)",
+        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms + 1)",
+    ),
+    Mutation(
+        "swept one ms too short",
+        BACKENDS,
+        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms)",
+        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms - 1)",
+    ),
+    Mutation(
+        "a longer policy revives what was closed",
+        BACKENDS,
+        "while kept and sweeps[kept - 1].policy == newest.policy and",
+        "while kept and",
+    ),
+    Mutation(
+        "a sweep that runs back revives what was closed",
+        BACKENDS,
+        " and sweeps[kept - 1].to_ms <= to_ms:",
+        ":",
+    ),
+    Mutation(
+        "a sweep closes what was written after it",
+        BACKENDS,
+        "return tuple(sweep for sweep in sweeps if sweep.batch_id > batch_id)",
+        "return sweeps",
+    ),
+    Mutation(
+        "sweeps are forgotten while a run is older",
+        BACKENDS,
+        "sweeps=since(sweeps, oldest)",
+        "sweeps=since(sweeps, oldest + 1)",
+    ),
+    Mutation(
+        "the index of another policy is believed",
+        BACKENDS,
+        "            if is_indexed and segment.due:\n",
+        "            if segment.due:\n",
+    ),
+    Mutation(
+        "the index gives only what is due after the last sweep's code",
+        BACKENDS,
+        'begin = self._place(self._code(after_ms), "left")\n        stop',
+        'begin = self._place(self._code(after_ms), "right")\n        stop',
+    ),
+    Mutation(
+        "the filter denies some keys it holds",
+        BACKENDS,
+        "return np.asarray(_PAIRS[low] | _PAIRS[high])",
+        "return np.asarray(_PAIRS[low] | _PAIRS[high % (1 + len(high))])",
+    ),
+]
