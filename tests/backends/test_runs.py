@@ -9,10 +9,10 @@ import pytest
 
 from idlestate.backends.aggregates import bind
 from idlestate.backends.merge import MergePolicy
-from idlestate.backends.rows import Rows
 from idlestate.backends.run import Run, RunError, encode_run
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.table import Table
+from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_runner import plain_rows, restored
 
@@ -124,16 +124,30 @@ def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
         assert runs == [(0, LONG)] * (written - 1) + [(written, SHORT)] * (9 - written)
 
 
-def test_a_sweep_writes_nothing_and_nothing_due_reads_nothing(monkeypatch):
+def test_a_sweep_writes_nothing():
+    player = Player(MergePolicy())
+    player.play([f"a{at}" for at in range(500)], 0, SHORT, 0)
+    player.play([f"b{at}" for at in range(500)], 5, SHORT, 5)
+    outcome = player.table.apply(steps([], 0), SHORT, 10, 2, MergePolicy())
+    assert outcome.tally.expired == (0, 0, 500)
+    assert not outcome.current.writes
+    assert outcome.table.current.runs == player.table.current.runs
+    assert len(outcome.table) == 500
+
+
+def test_a_sweep_reads_the_rows_that_are_due_and_no_others(monkeypatch):
     player = Player()
-    player.play([f"k{at:03}" for at in range(500)], 0, SHORT, 0)
-    before = player.table.current.runs
-    outcome = player.table.apply(steps([], 0), SHORT, 10, 1, MergePolicy())
-    assert not outcome.current.writes or outcome.current.live == 0
+    for at in range(10):
+        player.play([f"k{at}-{i}" for i in range(100)], 1000 * at, SHORT, None)
+    player.play([], 0, SHORT, 1000, TOGETHER)
     taken = []
-    monkeypatch.setattr(Rows, "take", lambda _, rows: taken.append(rows))
-    assert len(before[0].due(SHORT, 9, ())) == 0
-    assert not any(len(rows) for rows in taken)
+    really_take = Lives.take
+    monkeypatch.setattr(Lives, "take", lambda *args: taken.append(args[1]) or really_take(*args))
+    current = player.table.current
+    assert len(current.due(SHORT, 1009, np.zeros(0, dtype=np.int64))) == 0
+    assert sum(map(len, taken)) == 0
+    assert len(current.due(SHORT, 2010, np.zeros(0, dtype=np.int64))) == 200
+    assert max(map(len, taken)) <= 220
 
 
 def test_the_same_batch_makes_the_same_bytes():
