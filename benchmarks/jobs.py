@@ -8,7 +8,7 @@ from recipes import Draw, Recipe, Windows, churn, nothing_due
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
 PROCESSING_CHURN_BATCHES = 3.5
-"""The max of processing-time churn, in batches: sixteen span more than four of it."""
+"""The max of processing-time churn, in batches: twenty span more than four of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +43,20 @@ class Scale:
     forget_ids: int
     forget_cycles: int
     warm_up: int
+    small_warm_up: int
     rounds: int
 
 
 FULL = Scale(
     rows=500_000,
-    batches=16,
+    batches=20,
     small_rows=100_000,
     small_batches=12,
     ids=1_000_000,
     forget_ids=500_000,
     forget_cycles=6,
-    warm_up=4,
+    warm_up=8,
+    small_warm_up=4,
     rounds=2,
 )
 QUICK = Scale(
@@ -66,6 +68,7 @@ QUICK = Scale(
     forget_ids=20_000,
     forget_cycles=2,
     warm_up=1,
+    small_warm_up=1,
     rounds=1,
 )
 QUICK_NAMES = (
@@ -100,7 +103,7 @@ def all_jobs(scale: Scale) -> list[Job]:
             (contestant, NOTHING_DUE, nothing_due(recipe))
             for contestant in (RETAIN_EVENT, TTL, RETAIN_PROCESSING)
         ]
-        jobs += _jobs(f"small-{draw}", plan, recipe, scale.warm_up, 1)
+        jobs += _jobs(f"small-{draw}", plan, recipe, scale.small_warm_up, 1)
     return jobs + _forget_jobs(scale)
 
 

@@ -115,6 +115,7 @@ def operator(policy: Policy) -> OperatorSpec:
         policy=policy,
         inputs=(("key", pa.string()),),
         read_when=None,
+        max_ahead_ms=3_600_000,
         delay_ms=0,
         rejects=False,
         has_time=True,

@@ -14,13 +14,11 @@ from idlestate.retention.policy import TimeDomain
 CheckAggregate = Callable[[str], str | None]
 """Says what is wrong with an aggregate such as `max(event_time)`; None when it can be computed."""
 
-CHANGE_COLUMNS = frozenset(
-    {
-        *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", "rejected"),
-        *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
-    }
+ADDED_COLUMNS = (
+    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", "rejected"),
+    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
 )
-"""Columns that results, expired records and the state read back have beside keys and aggregates."""
+"""Columns beside keys and aggregates: the changelog's, then those of the state read back."""
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
@@ -132,9 +130,9 @@ def _check_source(source: Raw) -> Iterator[Finding]:
 
 def _check_columns(pipeline: Raw) -> Iterator[Finding]:
     """Refuse names that would stand twice in the rows that come out; Spark ignores their case."""
-    taken = dict.fromkeys(CHANGE_COLUMNS, "a column that idlestate adds")
+    taken = dict.fromkeys(ADDED_COLUMNS, "a column that idlestate adds")
     for key in pipeline["key"].items:
-        if key.text and key.text.lower() in CHANGE_COLUMNS:
+        if key.text and key.text.lower() in ADDED_COLUMNS:
             what = f"{show(key.text)} is the name of a column that idlestate adds"
             yield Finding(key.path, what, "rename the column in the source")
         taken[(key.text or "").lower()] = "a key column"

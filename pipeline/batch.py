@@ -17,6 +17,7 @@ from idlestate.pipeline.shard import advance
 from idlestate.pipeline.shard_state import RowCounts, ShardState
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.task import TaskBatch
+from idlestate.timers.clock import SystemClock
 
 _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected", StringType())])
 
@@ -24,20 +25,25 @@ _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected",
 def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The changelog of the whole input as one batch.
 
-    There is no watermark before it, so nothing is late; what is due at the highest event time
-    less the delay is closed. The highest event time comes from a pass of its own.
+    Its time is that of this call. There is no watermark before it, so nothing is late; what is
+    due at the highest event time less the delay is closed. The highest event time comes from a
+    pass of its own.
     """
     partitions = int(str(marked.sparkSession.conf.get("spark.sql.shuffle.partitions")))
     shards = list(range(spec.shards or SHARDS_PER_PARTITION * partitions))
     task = TaskBatch(
-        BatchTimes(0, NO_WATERMARK_MS, 0), shards, PolicyVersion(1, 0, spec.policy), 0, None
+        BatchTimes(0, NO_WATERMARK_MS, SystemClock().now_ms()),
+        shards,
+        PolicyVersion(1, 0, spec.policy),
+        0,
+        None,
     )
     highest = F.lit(None).cast("long")
     if spec.is_event_time:
-        highest = F.max(F.when(F.col(TIME) > F.lit(int(max(Aside))), F.col(TIME)))
-    ends = marked.agg(
-        highest.alias("highest_ms"), F.max(F.unix_millis(F.current_timestamp())).alias("now_ms")
-    )
+        latest_ms = F.lit(task.times.time_ms + spec.max_ahead_ms)
+        counts_on = (F.col(TIME) > F.lit(int(max(Aside)))) & (F.col(TIME) <= latest_ms)
+        highest = F.max(F.when(counts_on, F.col(TIME)))
+    ends = marked.agg(highest.alias("highest_ms"))
     cells = marked.mapInArrow(packer(spec, lambda: task), CELL_TYPE)
     timed = cells.crossJoin(F.broadcast(ends))
 
@@ -47,9 +53,7 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
             counts = counts.plus(RowCounts(**json.loads(text)))
         highest_ms = rows.column("highest_ms")[0].as_py()
         watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - spec.delay_ms - 1
-        times = replace(
-            task.times, watermark_ms=watermark_ms, time_ms=rows.column("now_ms")[0].as_py()
-        )
+        times = replace(task.times, watermark_ms=watermark_ms)
         advanced = advance(
             spec.table,
             ShardState(spec.uid, 0),

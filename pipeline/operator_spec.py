@@ -10,12 +10,15 @@ from idlestate.retention.policy import Policy, TimeDomain
 
 
 class Aside(IntEnum):
-    """Why a row is set aside before the watermark sees it, as a number below every event time."""
+    """Why a row is set aside by itself alone, as a number below every event time.
+
+    Whether a row is too far ahead depends on the batch, and is seen when rows are packed: a bound
+    that changes with every batch would make Spark compile the projection anew each time.
+    """
 
     NULL_TIME = -(2**63) + 1
     TOO_OLD = -(2**63) + 2
-    TOO_FAR_AHEAD = -(2**63) + 3
-    MALFORMED = -(2**63) + 4
+    MALFORMED = -(2**63) + 3
 
     @property
     def label(self) -> str:
@@ -51,6 +54,7 @@ class OperatorSpec:
     inputs: tuple[tuple[str, pa.DataType], ...]
     read_when: str | None
     delay_ms: int
+    max_ahead_ms: int
     rejects: bool
     has_time: bool
     """Whether the `TIME` column is there: event time, or rows that may be malformed."""

@@ -28,12 +28,16 @@ from idlestate.pipeline.worker import settle
 
 Ints = npt.NDArray[np.int64]
 
+HIGHEST = "highest"
+"""The highest event time among a task's rows that count, in its first cell: the watermark's."""
+
 CELL_SCHEMA = pa.schema(
     [
         ("shard", pa.int32()),
         ("packet", pa.binary()),
         ("counts", pa.string()),
         ("rejected", pa.string()),
+        (HIGHEST, pa.timestamp("us", "UTC")),
     ]
 )
 CELL_TYPE = spark_schema(CELL_SCHEMA)
@@ -56,9 +60,13 @@ def pack(
         aside = times_ms <= max(Aside)
         for reason in Aside if aside.any() else ():
             reasons[reason.label] = np.flatnonzero(times_ms == reason)
-        late = ~aside & (times_ms <= batch.times.watermark_ms) & spec.is_event_time
-        reasons["late"] = np.flatnonzero(late)
-        counts_on = ~(aside | late)
+        if spec.is_event_time:
+            ahead = times_ms > batch.times.time_ms + spec.max_ahead_ms
+            late = ~(aside | ahead) & (times_ms <= batch.times.watermark_ms)
+            reasons["too_far_ahead"] = np.flatnonzero(ahead)
+            reasons["late"] = np.flatnonzero(late)
+            aside |= ahead | late
+        counts_on = ~aside
     else:
         counts_on = np.ones(n, dtype=bool)
     rejected = _as_json(rows, reasons, batch) if spec.rejects else None
@@ -82,6 +90,7 @@ def pack(
             # One shard keeps the counts of the whole task; which one does not matter to a sum.
             pa.array([json.dumps(asdict(counts)), *blank], pa.string()),
             pa.array([rejected, *blank], pa.string()),
+            pa.array([highest_ms * 1000 or None, *blank], CELL_SCHEMA.field(HIGHEST).type),
         ],
         schema=CELL_SCHEMA,
     )

@@ -15,14 +15,15 @@ from idlestate.backends.aggregates import AggregateError, bind
 from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
+from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.pipeline.batch import retain_batch
-from idlestate.pipeline.changelog import REJECTED, changelog_schema, unpacker
+from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.layout import inputs
 from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
-from idlestate.pipeline.pack import CELL_TYPE, packer
+from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
 from idlestate.pipeline.policy_choice import choose_policy
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
@@ -32,12 +33,6 @@ from idlestate.retention.policy import Policy, TimeDomain
 
 DAY_MS = 86_400_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_EVENT = "__event"
-# Columns of the changelog, and then those of `read_state`, beside keys and aggregates.
-_OWN_COLUMNS = (
-    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", REJECTED),
-    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
-)
 _SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
 _UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _log = logging.getLogger("idlestate")
@@ -108,14 +103,13 @@ def retain(
         inputs=tuple(inputs(table).items()),
         read_when=read_when,
         delay_ms=span_ms("delay", delay),
+        max_ahead_ms=span_ms("max_ahead", max_ahead),
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
         token=uuid.uuid4().hex,
     )
-    marked = _mark(
-        events, spec, time, malformed, span_ms("max_ahead", max_ahead), min_event_time_ms
-    )
+    marked = _mark(events, spec, time, malformed, min_event_time_ms)
     if not events.isStreaming:
         return retain_batch(marked, spec)
     check_session(events.sparkSession)
@@ -155,8 +149,19 @@ def _instant_ms(uid: str, text: str) -> int:
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     uid = spec.uid
     cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid)), CELL_TYPE)
-    changed = cells.groupBy("shard").transformWithStateInPandas(
-        ShardOperator(spec), OUTPUT_SCHEMA, "Append", "EventTime" if spec.is_event_time else "None"
+    if spec.is_event_time:
+        # One millisecond more: a row is late iff its time <= the watermark; the highest is not.
+        # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.
+        cells = cells.withWatermark(HIGHEST, f"{spec.delay_ms + 1} milliseconds")
+    changed = (
+        cells.drop(HIGHEST)
+        .groupBy("shard")
+        .transformWithStateInPandas(
+            ShardOperator(spec),
+            OUTPUT_SCHEMA,
+            "Append",
+            "EventTime" if spec.is_event_time else "None",
+        )
     )
     # Reports are observed before the change rows are unpacked: a few rows instead of every one.
     reports = F.collect_list(
@@ -171,10 +176,9 @@ def _mark(
     spec: OperatorSpec,
     time: str | None,
     malformed: str | None,
-    max_ahead_ms: int,
     min_event_time_ms: int,
 ) -> DataFrame:
-    """The columns the packing step needs, hash and time first; the watermark set if it is due."""
+    """The columns the packing step needs, hash and time first."""
     names = events.columns if spec.rejects else [name for name, _ in spec.inputs]
     if spec.read_when is not None and spec.read_when not in names:
         names = [*names, spec.read_when]
@@ -183,29 +187,18 @@ def _mark(
     if not spec.has_time:
         return events.select(*front, *back)
     code: Column = F.lit(0)
-    moment = F.lit(None)
     if spec.is_event_time and time is not None:
         moment = _col(time).cast("timestamp")
-        latest = F.timestamp_millis(F.unix_millis(F.current_timestamp()) + F.lit(max_ahead_ms))
         earliest = F.timestamp_millis(F.lit(min_event_time_ms))
         code = (
             F.when(moment.isNull(), F.lit(int(Aside.NULL_TIME)))
             .when(moment < earliest, F.lit(int(Aside.TOO_OLD)))
-            .when(moment > latest, F.lit(int(Aside.TOO_FAR_AHEAD)))
             .otherwise(F.unix_millis(moment))
         )
     if malformed is not None:
         code = F.when(_col(malformed).isNotNull(), F.lit(int(Aside.MALFORMED))).otherwise(code)
     front.append(code.cast("long").alias(TIME))
-    if not spec.is_event_time or not events.isStreaming:
-        return events.select(*front, *back)
-    counted = F.when(F.col(TIME) > F.lit(int(max(Aside))), F.col(_EVENT)).alias(_EVENT)
-    timed = events.select(*front, moment.alias(_EVENT), *back)
-    columns = [name for name in timed.columns if name != _EVENT]
-    marked = timed.select(*(_col(name) for name in columns), counted)
-    # One millisecond more: a row is late iff its time <= the watermark, and the highest is not.
-    marked = marked.withWatermark(_EVENT, f"{spec.delay_ms + 1} milliseconds")
-    return marked.select(*(_col(name) for name in columns))
+    return events.select(*front, *back)
 
 
 def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
@@ -262,13 +255,13 @@ def _bind(
 
 
 def _refuse_taken_names(names: Sequence[str], uid: str) -> None:
-    taken = set(_OWN_COLUMNS)
+    taken = set(ADDED_COLUMNS)
     for name in names:
         # To Spark SQL names that differ in case alone are the same.
         if name.lower() in taken:
             raise RefusedError(
                 f"operator {uid!r}: the name {name} stands twice among keys, aggregates and the "
-                f"columns that are added to them ({', '.join(_OWN_COLUMNS)}); choose another"
+                f"columns that are added to them ({', '.join(ADDED_COLUMNS)}); choose another"
             )
         taken.add(name.lower())
 
