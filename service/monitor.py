@@ -97,7 +97,8 @@ class Monitor:
 
     def _follow_policy(self) -> None:
         """Have the policy that the newest reports went by."""
-        version = max(report.policy_version for report in self._reports.values())
+        known = [report.policy_version for report in self._reports.values()]
+        version = max(known, default=self._in_force.version)
         if version != self._in_force.version:
             journal = PolicyJournal(self._checkpoint, self._uid)
             self._in_force = journal.versions[version - 1]
