@@ -69,6 +69,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             clone(infos[0], path)
         self._database = Database(path)
         self._stores: list[FamilyTimerStore] = []
+        self._closed = False
         self._known_files: set[str] = set()
         try:
             self._open_tables(path)
@@ -209,7 +210,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._database.write_record(self._record())
 
     def close(self) -> None:
-        """Close the database; another process may open it then."""
+        """Close the database; another process may open it then. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
         for table in self._tables.values():
             assert isinstance(table, RocksDBTable)
             table.close()
