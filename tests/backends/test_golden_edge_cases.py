@@ -26,6 +26,15 @@ KEY = "k"
 VOID = {"add", "addAll", "update", "put", "putAll", "clear", "remove"}
 
 
+def default_of(trace):
+    """The descriptor's default: not recorded by itself, but the first read without TTL shows it."""
+    if "default" not in trace["scenario"]:
+        return None
+    first = trace["steps"][0]
+    without_ttl = trace["update_type"] == "Disabled" and first["do"] == "value()"
+    return first["result"] if without_ttl else "the default"
+
+
 class Scenario:
     """One line of the recording."""
 
@@ -41,7 +50,7 @@ class Scenario:
                 clock=self.clock,
             )
         )
-        more = {"default": "dflt"} if trace["kind"] == "value" else {}
+        more = {"default": default_of(trace)} if trace["kind"] == "value" else {}
         self.state = self.backend.get_state(descriptor_of(trace["kind"], ttl_of(trace), **more))
         self.backend.set_current_key(KEY)
         self.held = self.iterator = None
