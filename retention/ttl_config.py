@@ -83,7 +83,8 @@ class StateTtlConfig:
     cleanup_in_background: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ttl_ms, int) or not 0 < self.ttl_ms <= FOREVER_MS:
+        whole = isinstance(self.ttl_ms, int)  # a file or a caller without types may say 0.5
+        if not (whole and 0 < self.ttl_ms <= FOREVER_MS):
             raise ValueError(
                 f"ttl_ms is {self.ttl_ms!r}: it has to be a whole number of milliseconds, "
                 f"from 1 to {FOREVER_MS}"

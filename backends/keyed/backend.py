@@ -141,8 +141,9 @@ class KeyedStateBackend(ABC):
     def _now_of(self, config: StateTtlConfig) -> Callable[[], int]:
         return self.watermark.now_ms if config.time is TtlTime.EVENT else self._clock.now_ms
 
+    @abstractmethod
     def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
-        """Cleanup that goes with accesses, where the backend has it."""
+        """Begin the cleanup that goes with accesses, where the backend has it."""
 
     def keys(self, name: str, namespace: Any = None) -> Iterator[Any]:
         """Keys that have something stored in a state and namespace, expired or not."""
@@ -271,7 +272,7 @@ class KeyedStateBackend(ABC):
         """A table without rows."""
 
     @abstractmethod
-    def _make_queue(self, name: str) -> TimerQueue:
+    def _make_queue(self, name: str, /) -> TimerQueue:
         """A timer queue, with the timers that were stored."""
 
     @abstractmethod

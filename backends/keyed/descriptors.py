@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 
-In = TypeVar("In", contravariant=True)
+In_contra = TypeVar("In_contra", contravariant=True)
 Acc = TypeVar("Acc")
-Out = TypeVar("Out", covariant=True)
+Out_co = TypeVar("Out_co", covariant=True)
 
 
 class StateKind(Enum):
@@ -24,16 +24,16 @@ class StateKind(Enum):
     AGGREGATING = "aggregating"
 
 
-class AggregateFunction(Protocol[In, Acc, Out]):
+class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
     """How values become an accumulator, and an accumulator a result."""
 
     def create_accumulator(self) -> Acc:
         """An accumulator that nothing was added to."""
 
-    def add(self, value: In, accumulator: Acc) -> Acc:
+    def add(self, value: In_contra, accumulator: Acc) -> Acc:
         """The accumulator with the value added; the old one may be changed or not."""
 
-    def get_result(self, accumulator: Acc) -> Out:
+    def get_result(self, accumulator: Acc) -> Out_co:
         """What readers see."""
 
     def merge(self, left: Acc, right: Acc) -> Acc:

@@ -96,7 +96,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             parts.append(Part(name, meta, table.frozen_copy().rows))
         for name, queue in self._queues.items():
             rows = [Row(row, b"") for row in queue.rows(self.groups.first, self.groups.last)]
-            parts.append(Part(name, None, _only(rows)))
+            parts.append(Part(name, None, _held(rows)))
         self._held += 1
 
         def write() -> SnapshotInfo:
@@ -115,7 +115,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def _make_table(self, meta: StateMeta) -> Table:
         return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
 
-    def _make_queue(self, name: str) -> TimerQueue:
+    def _make_queue(self, _name: str) -> TimerQueue:
         return HeapTimerQueue(self._timer_layout)
 
     def _drop_table(self, meta: StateMeta) -> None:
@@ -131,8 +131,6 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._queues.clear()
 
 
-def _only(rows: list[Row]) -> Callable[[KeyGroupRange], Iterator[Row]]:
-    def in_groups(groups: KeyGroupRange) -> Iterator[Row]:
-        return iter(rows)
-
-    return in_groups
+def _held(rows: list[Row]) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """These rows, which are all of the backend's key groups."""
+    return lambda _: iter(rows)

@@ -17,11 +17,13 @@ class HeapTable(Table):
     when it is first changed after the snapshot. Values themselves are never changed in place.
     """
 
-    def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
-        """A table with nothing in it."""
+    def __init__(
+        self, keys: KeyLayout, layout: ValueLayout, spaces: dict[Any, Space] | None = None
+    ) -> None:
+        """A table with these spaces, or with nothing in it."""
         self.layout = layout
         self._keys = keys
-        self._spaces: dict[Any, Space] = {None: {}}
+        self._spaces = {None: {}} if spaces is None else spaces
         self._frozen = False
         self._own: set[tuple[Any, Any]] = set()
 
@@ -63,10 +65,9 @@ class HeapTable(Table):
 
     def frozen_copy(self) -> "HeapTable":
         """The table as it is now, unchanged by what comes."""
-        copy = type(self)(self._keys, self.layout)
-        copy._spaces = {name: dict(space) for name, space in self._spaces.items()}
         self._frozen, self._own = True, set()
-        return copy
+        spaces = {name: dict(space) for name, space in self._spaces.items()}
+        return type(self)(self._keys, self.layout, spaces)
 
     def thaw(self) -> None:
         """No snapshot holds the table any more."""
@@ -101,9 +102,9 @@ class HeapTable(Table):
         split = self._keys.split
         for row in rows:
             _, key, namespace, rest = split(row.key)
-            self._take(self.space(namespace), key, rest, row.value)
+            self._take(self.space(namespace), key, row.value, rest)
 
-    def _take(self, space: Space, key: Any, rest: bytes, value: bytes) -> None:
+    def _take(self, space: Space, key: Any, value: bytes, rest: bytes, /) -> None:
         raise NotImplementedError
 
 
@@ -142,7 +143,7 @@ class HeapSingleTable(HeapTable, SingleTable):
     def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
         yield Row(prefix, self.layout.encode(stored))
 
-    def _take(self, space: Space, key: Any, rest: bytes, value: bytes) -> None:
+    def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
         space[key] = self.layout.decode(value)
 
 
@@ -183,7 +184,7 @@ class HeapListTable(HeapTable, ListTable):
     def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
         yield Row(prefix + MERGED, self.layout.encode_items(stored))
 
-    def _take(self, space: Space, key: Any, rest: bytes, value: bytes) -> None:
+    def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
         # A row of appends comes behind the row of the merged list.
         space.setdefault(key, []).extend(self.layout.decode_items(value))
 
@@ -270,7 +271,7 @@ class HeapMapTable(HeapTable, MapTable):
         for row, value in sorted(entries):
             yield Row(row, layout.encode(value))
 
-    def _take(self, space: Space, key: Any, rest: bytes, value: bytes) -> None:
+    def _take(self, space: Space, key: Any, value: bytes, rest: bytes, /) -> None:
         entries = space.setdefault(key, {})
         if rest:
             entries[self.layout.decode_user_key(rest)] = self.layout.decode(value)

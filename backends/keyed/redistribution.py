@@ -56,7 +56,9 @@ def redistribute(
     if new_parallelism < 1:
         raise ValueError(f"parallelism is {new_parallelism}: it has to be at least 1")
     held = [(handle, states) for instance in old for handle, states in instance.items()]
-    order = list(names) if names is not None else sorted({name for _, each in held for name in each})
+    order = (
+        list(names) if names is not None else sorted({name for _, each in held for name in each})
+    )
     stays = len(old) == new_parallelism
     new = _without_union(old) if stays else [{} for _ in range(new_parallelism)]
     start = 0

@@ -27,6 +27,7 @@ from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMo
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, start_folder
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Table
+from idlestate.backends.keyed.ttl import Ttl
 from idlestate.timers.clock import Clock
 from idlestate.timers.stored_queue import StoredTimerQueue
 from idlestate.timers.timer import TimerQueue
@@ -108,6 +109,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         while some := [row.key for row in islice(rows, AT_ONCE)]:
             self._queue(part.name).load(some)
 
+    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+        """Incremental cleanup is left out, as in Flink: compactions do the work."""
+
     def compact(self) -> None:
         """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
         for name, table in self._tables.items():
@@ -124,8 +128,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def _compaction_filter(self, name: str) -> CompactionFilter | None:
         ttl = self._ttls.get(name)
-        cleanup = ttl and ttl.config.compaction_in_force
-        if ttl is None or cleanup is None:
+        if ttl is None or (cleanup := ttl.config.compaction_in_force) is None:
             return None
         return CompactionFilter(self._metas[name].layout, ttl, cleanup.query_time_after)
 

@@ -101,12 +101,12 @@ class RocksDBTable(Table):
 
     def size(self) -> int:
         """Rows; a list is one."""
-        return sum(1 for _ in self.family.keys())
+        return sum(1 for _ in scan(self.family, b"", b""))
 
     def addresses(self) -> Iterator[tuple[Any, Any]]:
         """(key, namespace) of all that is stored."""
         before = b"\xff"
-        for row in self.family.keys():
+        for row, _ in scan(self.family, b"", b""):
             if row.startswith(before) and self._keys.end_of_prefix(row) == len(before):
                 continue
             before = row[: self._keys.end_of_prefix(row)]

@@ -1,7 +1,6 @@
 """What all kinds of keyed state have in common."""
 
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +11,8 @@ from idlestate.backends.keyed.table import Table
 
 T = TypeVar("T", bound=Table)
 
-Many = Sequence[Any] | pa.Array | np.ndarray[Any, Any]
-"""Keys or values of a batch: an Arrow array, a numpy array, or a sequence."""
+Many: TypeAlias = Any
+"""Keys or values of a batch: an Arrow array, a numpy array, or a sequence. Arrow has no types."""
 
 
 class State(Generic[T]):
@@ -47,8 +46,11 @@ def to_list(values: Many) -> list[Any]:
     """Values of a batch as Python has them."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         found: list[Any] = values.to_pylist()
-        return found
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
+    elif isinstance(values, np.ndarray):
+        found = values.tolist()
+    else:
+        found = list(values)
+    return found
 
 
 def pairs(keys: Many, values: Many) -> tuple[list[Any], list[Any]]:

@@ -157,7 +157,9 @@ def run_op(state: Any, op: str, args: list[Any]) -> Any:
 class Replay:
     """The backends of one trace, one for each parallel instance."""
 
-    def __init__(self, trace: dict[str, Any], stack: ExitStack, *, compare_sizes=True, compare_raw=True):
+    def __init__(
+        self, trace: dict[str, Any], stack: ExitStack, *, compare_sizes=True, compare_raw=True
+    ):
         self.trace = trace
         self.clock = FakeClock()
         self.stack = stack
@@ -240,7 +242,7 @@ class Replay:
         self.backends[at].set_current_key(key)
         try:
             result = run_op(state, step["op"], step["args"])
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 - compared with the recorded one
             error = error_name(raised)
         if self.compare_results:
             assert error == step.get("error")

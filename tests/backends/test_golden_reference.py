@@ -2,14 +2,15 @@
 
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
+from idlestate.backends.keyed.key_groups import MAX_PARALLELISM_LIMIT
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.backends.keyed.snapshot import SnapshotMode
-from idlestate.backends.keyed.key_groups import MAX_PARALLELISM_LIMIT
 from idlestate.retention.policy import Policy
 from idlestate.retention.ttl_config import (
     DEFAULT_PERIODIC_COMPACTION_MS,
@@ -37,7 +38,7 @@ def millis(text):
     return int(found) if found == int(found) else found
 
 
-def built(case):
+def built(case):  # noqa: PLR0912 - one branch for each recorded call
     """The configuration that a recorded chain of builder calls describes."""
     found = {}
     for name, arguments in re.findall(r"(\w+)\(([^()]*)\)", case):
@@ -132,17 +133,7 @@ def declared(case):
     changes = {"value_type": value}
     if kind == "map":
         changes["key_type"] = TYPES[types.split(",")[0]]
-    return replace_in(made, **changes)
-
-
-def replace_in(descriptor, **changes):
-    fields = {
-        name: getattr(descriptor, name)
-        for each in type(descriptor).__mro__
-        for name in getattr(each, "__slots__", ())
-        if hasattr(descriptor, name)
-    }
-    return type(descriptor)(**(fields | changes))
+    return replace(made, **changes)
 
 
 def shown(state, kind):
@@ -196,7 +187,7 @@ def test_golden_restore_compatibility(tmp_path):
         error = value = None
         try:
             value = second_run(trace, snapshot, folder, clock)
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 - compared with the recorded one
             error = error_name(raised)
         assert (error, value) == (trace.get("error"), trace.get("value")), trace
     print(f"restore_compatibility: {len(traces)} cases")
@@ -256,5 +247,5 @@ def test_golden_sql_plan_state_ttl():
     for state in states:
         ttl_ms = millis(state["ttl"])
         ttl = StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
-        named = replace_in(descriptor_of("value", ttl), name=state["name"])
+        named = replace(descriptor_of("value", ttl), name=state["name"])
         assert named.ttl.enabled is (ttl_ms > 0)
