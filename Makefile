@@ -10,7 +10,7 @@ PICTURE := build/state.svg
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup run test check unit bench oracle mutants crash schema lock clean
+.PHONY: help setup run test check unit bench oracle fuzz mutants crash schema lock clean
 
 help: ## list these verbs
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,6 +38,9 @@ bench: setup ## measure against Spark's own operators in one go (minutes)
 
 oracle: setup ## whole real data sets through the stack against the oracle (IDLESTATE_DATA_DIR)
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
+
+fuzz: setup ## a million random steps of keyed state: heap, RocksDB and a model (N=1000000)
+	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/backends/test_state_machine.py $(ARGS)
 
 mutants: setup ## break the rule in every known way: each must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)

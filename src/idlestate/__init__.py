@@ -13,11 +13,12 @@ _HOMES = {
     "FolderSinks": "idlestate.pipeline.sinks",
     "Policy": "idlestate.retention.policy",
     "configure": "idlestate.pipeline.session",
+    "open_backend": "idlestate.backends.keyed.opening",
     "read_state": "idlestate.pipeline.read_state",
     "retain": "idlestate.pipeline.retain",
 }
 
-__all__ = ["FolderSinks", "Policy", "configure", "read_state", "retain"]
+__all__ = ["FolderSinks", "Policy", "configure", "open_backend", "read_state", "retain"]
 
 
 def __getattr__(name: str) -> Any:
