@@ -129,8 +129,11 @@ class HeapSingleTable(HeapTable, SingleTable):
         return [None] * len(keys) if space is None else list(map(space.get, keys))
 
     def put_many(self, keys: Sequence[Any], namespace: Any, stored: Sequence[Stored]) -> None:
-        """`put` of many keys."""
+        """`put` of many keys, or `clear` where nothing is given."""
         self.space(namespace).update(zip(keys, stored, strict=True))
+        if None in stored:
+            space = self.space(namespace)
+            self.clear_many([key for key in keys if space.get(key) is None], namespace)
 
     def clear_many(self, keys: Sequence[Any], namespace: Any) -> None:
         """`clear` of many keys."""

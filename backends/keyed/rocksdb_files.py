@@ -16,6 +16,7 @@ from idlestate.backends.keyed.rocksdb_table import (
     RocksDBSingleTable,
     RocksDBTable,
     scan,
+    write,
 )
 from idlestate.backends.keyed.rows import KeyLayout
 
@@ -140,8 +141,7 @@ class FamilyTimerStore:
             batch.put(row, b"")
         for row in removed:
             batch.delete(row)
-        if not batch.is_empty():
-            self._database.write(batch)
+        write(self._database, batch)
 
     def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
         """Rows from `start` on that begin with `prefix`, in order."""

@@ -11,6 +11,7 @@ from typing import Any
 from rocksdict import Rdict, WriteBatch
 
 from idlestate.backends.keyed.cleanup import lists_in, merged_row
+from idlestate.backends.keyed.errors import StorageError
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.rows import (
     GROUP,
@@ -23,6 +24,24 @@ from idlestate.backends.keyed.rows import (
 from idlestate.backends.keyed.table import ListTable, MapTable, Row, SingleTable, Table
 
 LOAD_ROWS = 10_000
+
+
+def refused(database: Rdict, error: Exception) -> StorageError:
+    """What RocksDB refused (a full disk, a broken file), plainly. It raises bare exceptions."""
+    return StorageError(f"{database.path()}: RocksDB refused, nothing was written: {error}")
+
+
+def write(database: Rdict, batch: WriteBatch) -> None:
+    """Write a batch, whole or not at all.
+
+    Raises:
+        StorageError: the disk is full or broken.
+    """
+    if not batch.is_empty():
+        try:
+            database.write(batch)
+        except Exception as error:
+            raise refused(database, error) from error
 
 
 def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -64,8 +83,7 @@ class RocksDBTable(Table):
 
     def write(self, batch: WriteBatch) -> None:
         """Write a batch, whole or not at all."""
-        if not batch.is_empty():
-            self._database.write(batch)
+        write(self._database, batch)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows whose keys begin with these bytes."""
@@ -144,7 +162,11 @@ class RocksDBSingleTable(RocksDBTable, SingleTable):
         Raises:
             NullValueError: there is no value to store.
         """
-        self.family.put(self._keys.prefix(key, namespace), self.layout.encode_present(stored))
+        row = self.layout.encode_present(stored)
+        try:
+            self.family.put(self._keys.prefix(key, namespace), row)
+        except Exception as error:
+            raise refused(self._database, error) from error
 
     def get_many(self, keys: Sequence[Any], namespace: Any) -> list[Stored]:
         """`get` of many keys."""
@@ -153,11 +175,14 @@ class RocksDBSingleTable(RocksDBTable, SingleTable):
         return [None if row is None else decode(row) for row in rows]
 
     def put_many(self, keys: Sequence[Any], namespace: Any, stored: Sequence[Stored]) -> None:
-        """`put` of many keys, all or none."""
+        """`put` of many keys, or `clear` where nothing is given, all or none."""
         prefix, encode = self._keys.prefix, self.layout.encode_present
         batch = self.batch()
         for key, each in zip(keys, stored, strict=True):
-            batch.put(prefix(key, namespace), encode(each))
+            if each is None:
+                batch.delete(prefix(key, namespace))
+            else:
+                batch.put(prefix(key, namespace), encode(each))
         self.write(batch)
 
     def clear(self, key: Any, namespace: Any) -> None:

@@ -76,9 +76,12 @@ class SingleTable(Table):
         return [self.get(key, namespace) for key in keys]
 
     def put_many(self, keys: Sequence[Any], namespace: Any, stored: Sequence[Stored]) -> None:
-        """`put` of many keys, all or none."""
+        """`put` of many keys, or `clear` where nothing is given, all or none."""
         for key, each in zip(keys, stored, strict=True):
-            self.put(key, namespace, each)
+            if each is None:
+                self.clear(key, namespace)
+            else:
+                self.put(key, namespace, each)
 
 
 class ListTable(Table):

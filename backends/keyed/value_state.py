@@ -47,13 +47,6 @@ class ValueState(State[SingleTable]):
         self._put(*pairs(keys, values))
 
     def _put(self, keys: list[Any], values: list[Any]) -> None:
-        if None in values:
-            last = dict(zip(keys, values, strict=True))
-            self.table.clear_many(
-                [key for key, each in last.items() if each is None], self.namespace
-            )
-            keys = [key for key, each in last.items() if each is not None]
-            values = [last[key] for key in keys]
         self.table.put_many(keys, self.namespace, self._stored(values))
 
     def _stored(self, values: list[Any]) -> list[Stored]:
@@ -110,7 +103,7 @@ class TtlValueState(ValueState):
 
     def _stored(self, values: list[Any]) -> list[Stored]:
         now = self._ttl.now_ms()
-        return [(value, now) for value in values]
+        return [None if value is None else (value, now) for value in values]
 
 
 def read_many(table: SingleTable, keys: list[Any], namespace: Any, ttl: Ttl) -> list[Stored]:

@@ -234,5 +234,3 @@ class KeyedState(RuleBasedStateMachine):
             backend.close()
         if hasattr(self, "folder"):
             shutil.rmtree(self.folder)
-
-

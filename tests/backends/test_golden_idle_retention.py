@@ -59,9 +59,7 @@ class Replay:
     def step(self, step):
         self.calls, self.fired = [], []
         self.service.advance_processing_time(step["t"])
-        recorded = [
-            (each["ts"], each["key"], self.cleaned(each)) for each in step["fired_before"]
-        ]
+        recorded = [(each["ts"], each["key"], self.cleaned(each)) for each in step["fired_before"]]
         assert sorted(self.fired) == sorted(recorded)
         self.backend.set_current_key(step["key"])
         match step["op"]:
