@@ -10,10 +10,10 @@ PICTURE := build/state.svg
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup run test check unit bench oracle mutants crash schema lock clean
+.PHONY: help setup run test check unit bench oracle fuzz mutants crash crash-backend schema lock clean
 
 help: ## list these verbs
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: ## make .venv with the locked dependencies, and find or install Java
 	@scripts/setup.sh
@@ -39,11 +39,17 @@ bench: setup ## measure against Spark's own operators in one go (minutes)
 oracle: setup ## whole real data sets through the stack against the oracle (IDLESTATE_DATA_DIR)
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
 
+fuzz: setup ## a million random steps of keyed state: heap, RocksDB and a model (N=1000000)
+	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/backends/test_state_machine.py $(ARGS)
+
 mutants: setup ## break the rule in every known way: each must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)
 
 crash: setup ## kill a running query N times and compare (N=20)
 	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) $(ARGS)
+
+crash-backend: setup ## kill a process that writes keyed state N times and look at what is left (N=200)
+	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)
 
 schema: setup ## write the JSON Schema of the configuration files from the models
 	@$(BIN)/idlestate schema --out config/idlestate.schema.json

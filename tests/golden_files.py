@@ -20,8 +20,10 @@ def golden_dir() -> Path:
     return folder
 
 
-def read_traces(name: str) -> list[dict[str, Any]]:
+def read_traces(name: str, holds: str = "ops") -> list[dict[str, Any]]:
     """The traces of `<name>.jsonl` or `<name>.jsonl.gz`, or both when both are there.
+
+    `holds` is what at least one of them has to have something under.
 
     Skips the test when neither is; fails it when a file that is there holds no trace.
     """
@@ -36,7 +38,7 @@ def read_traces(name: str) -> list[dict[str, Any]]:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
         traces = [json.loads(line) for line in text.decode("utf-8").splitlines() if line.strip()]
-        if not any(trace.get("ops") for trace in traces):
+        if not any(trace.get(holds) for trace in traces):
             pytest.fail(f"{path} is there but holds no trace")
         found.extend(traces)
     return found

@@ -35,7 +35,10 @@ ROOMS = [room for room in MAY_IMPORT if (ROOT / room).is_dir()]
 
 CORE = ["retention", "timers", "backends"]
 NOT_IN_CORE = {"pyspark", "rocksdict", "prometheus_client"}
-OUTSIDE_CORE = ["backends/rocksdb*.py", "backends/spark*.py"]
+OUTSIDE_CORE = ["backends/keyed/rocksdb*.py", "backends/spark*.py"]
+
+# Folders inside rooms that are packages of their own.
+INSIDE_ROOMS = {"backends": ["keyed"]}
 
 # The rules are pure: of the standard library only what computes and describes.
 RETENTION_MAY_IMPORT = {
@@ -165,6 +168,9 @@ def test_room_is_mapped_linked_and_banned_by_its_bare_name(room: str) -> None:
     setuptools = PROJECT["tool"]["setuptools"]
     assert f"idlestate.{room}" in setuptools["packages"]
     assert setuptools["package-dir"][f"idlestate.{room}"] == room
+    for folder in INSIDE_ROOMS.get(room, []):
+        assert f"idlestate.{room}.{folder}" in setuptools["packages"]
+        assert setuptools["package-dir"][f"idlestate.{room}.{folder}"] == f"{room}/{folder}"
     assert room in banned_names(ROOT / "pyproject.toml")
 
     link = ROOT / "src" / "idlestate" / room
@@ -189,8 +195,9 @@ def test_wheel_gets_every_file_of_the_room(room: str) -> None:
     for path in (ROOT / room).rglob("*"):
         if path.is_dir() or "__pycache__" in path.parts:
             continue
-        # Only the listed packages are built: a folder inside a room would be left out.
-        assert path.parent == ROOT / room, f"{place(path)}: rooms have no folders inside"
+        # Only the listed packages are built: another folder inside a room would be left out.
+        built = [ROOT / room, *(ROOT / room / each for each in INSIDE_ROOMS.get(room, []))]
+        assert path.parent in built, f"{place(path)}: the folder is no package"
         assert path.suffix == ".py" or any(fnmatch(path.name, each) for each in patterns), (
             f"{place(path)} is missing in package-data of pyproject.toml"
         )

@@ -13,12 +13,21 @@ _HOMES = {
     "FolderSinks": "idlestate.pipeline.sinks",
     "Policy": "idlestate.retention.policy",
     "configure": "idlestate.pipeline.session",
+    "open_backend": "idlestate.backends.keyed.opening",
     "read_state": "idlestate.pipeline.read_state",
     "reload": "idlestate.pipeline.policy_change",
     "retain": "idlestate.pipeline.retain",
 }
 
-__all__ = ["FolderSinks", "Policy", "configure", "read_state", "reload", "retain"]
+__all__ = [
+    "FolderSinks",
+    "Policy",
+    "configure",
+    "open_backend",
+    "read_state",
+    "reload",
+    "retain",
+]
 
 
 def __getattr__(name: str) -> Any:

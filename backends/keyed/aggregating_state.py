@@ -1,0 +1,127 @@
+"""One accumulator per key: what is added and what is read may be of other types."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.descriptors import AggregatingStateDescriptor
+from idlestate.backends.keyed.errors import NullValueError
+from idlestate.backends.keyed.reducing_state import merge_single, refuse_null
+from idlestate.backends.keyed.rows import Stored
+from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.table import SingleTable
+from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.value_state import read_many
+
+
+class AggregatingState(State[SingleTable]):
+    """`add`, `get`, `clear`."""
+
+    def __init__(
+        self, descriptor: AggregatingStateDescriptor, table: SingleTable, context: KeyContext
+    ) -> None:
+        """The state over its table of accumulators."""
+        super().__init__(descriptor.name, table, context)
+        self._function = descriptor.aggregate
+        self._type = descriptor.result_type or descriptor.value_type
+
+    def get(self) -> Any:
+        """The result of what was added; None when nothing was."""
+        found = self.table.get(self._key, self.namespace)
+        return None if found is None else self._function.get_result(found)
+
+    def add(self, value: Any) -> None:
+        """Add a value. None clears on heap, is refused on RocksDB (Flink)."""
+        key, namespace, table = self._key, self.namespace, self.table
+        if value is None:
+            refuse_null(self)
+            table.clear(key, namespace)
+            return
+        table.put(key, namespace, self._add(table.get(key, namespace), value))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Merge the accumulators of other namespaces into the target's."""
+        merge_single(self.table, self._key, target, sources, self._merge)
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """`get` of each key, as an Arrow array of results."""
+        result = self._function.get_result
+        found = self._found(to_list(keys))
+        return pa.array([None if each is None else result(each) for each in found], self._type)
+
+    def add_many(self, keys: Many, values: Many) -> None:
+        """`add` for each key in this order, all or none."""
+        owners, given = pairs(keys, values)
+        if None in given:
+            raise NullValueError(f"aggregating state {self.name}: add_many was given None")
+        distinct = list(dict.fromkeys(owners))
+        found = dict(zip(distinct, self.table.get_many(distinct, self.namespace), strict=True))
+        for key, value in zip(owners, given, strict=True):
+            found[key] = self._add(found[key], value)
+        self.table.put_many(list(found), self.namespace, list(found.values()))
+
+    def _found(self, keys: list[Any]) -> list[Any]:
+        return self.table.get_many(keys, self.namespace)
+
+    def _add(self, there: Stored, value: Any) -> Stored:
+        accumulator = self._function.create_accumulator() if there is None else there
+        return self._function.add(value, accumulator)
+
+    def _merge(self, left: Stored, right: Stored) -> Stored:
+        return self._function.merge(left, right)
+
+
+class TtlAggregatingState(AggregatingState):
+    """The same with a time to live, renewed by every `add`."""
+
+    def __init__(
+        self,
+        descriptor: AggregatingStateDescriptor,
+        table: SingleTable,
+        context: KeyContext,
+        ttl: Ttl,
+    ) -> None:
+        """The state over a table of stamped accumulators."""
+        super().__init__(descriptor, table, context)
+        self._ttl = ttl
+
+    def get(self) -> Any:
+        """The result of what was added; None when nothing was or it has expired."""
+        self._ttl.on_access()
+        key, namespace = self._key, self.namespace
+        found = self._ttl.read(
+            self.table.get(key, namespace),
+            lambda: self.table.clear(key, namespace),
+            lambda renewed: self.table.put(key, namespace, renewed),
+        )
+        return None if found is None else self._function.get_result(found[0])
+
+    def add(self, value: Any) -> None:
+        """Add a value to a live accumulator, or to a new one."""
+        self._ttl.on_access()
+        super().add(value)
+
+    def add_many(self, keys: Many, values: Many) -> None:
+        """`add` for each key in this order, all or none."""
+        self._ttl.on_access()
+        super().add_many(keys, values)
+
+    def _found(self, keys: list[Any]) -> list[Any]:
+        found = read_many(self.table, keys, self.namespace, self._ttl)
+        return [None if each is None else each[0] for each in found]
+
+    def _add(self, there: Stored, value: Any) -> Stored:
+        now = self._ttl.now_ms()
+        kept = there[0] if self._ttl.counts(there, now) else None
+        return (super()._add(kept, value), now)
+
+    def _merge(self, left: Stored, right: Stored) -> Stored:
+        now = self._ttl.now_ms()
+        counts_left, counts_right = self._ttl.counts(left, now), self._ttl.counts(right, now)
+        if counts_left and counts_right:
+            return (super()._merge(left[0], right[0]), now)
+        if counts_left or counts_right:
+            return (left[0] if counts_left else right[0], now)
+        return None

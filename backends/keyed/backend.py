@@ -1,0 +1,299 @@
+"""Keyed state of one operator, or of one instance of it: what heap and RocksDB have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.cleanup import SnapshotFilter, Visitor
+from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.descriptors import StateDescriptor
+from idlestate.backends.keyed.errors import KeyGroupError, StateError, StateMigrationError
+from idlestate.backends.keyed.key_groups import KeyGroupRange, check_parallelism
+from idlestate.backends.keyed.kinds import Kinds, state_over
+from idlestate.backends.keyed.meta import StateMeta
+from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
+from idlestate.backends.keyed.snapshot_files import SnapshotInfo
+from idlestate.backends.keyed.sweep import Sweep, SweepReport
+from idlestate.backends.keyed.table import Row, Table
+from idlestate.backends.keyed.timer_rows import TimerLayout
+from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
+from idlestate.timers.clock import Clock, SystemClock
+from idlestate.timers.service import OnTimer, TimerService
+from idlestate.timers.timer import TimerQueue
+from idlestate.timers.watermark import WatermarkClock
+
+
+class KeyedStateBackend(ABC):
+    """States, timers and snapshots of the keys of some key groups.
+
+    Attributes:
+        kind: "heap" or "rocksdb".
+        max_parallelism: how many key groups there are.
+        groups: the key groups this backend holds.
+        watermark: the clock of states whose time to live goes by event time.
+    """
+
+    kind: str
+
+    def __init__(
+        self,
+        *,
+        key_type: pa.DataType,
+        namespace_type: pa.DataType,
+        max_parallelism: int,
+        groups: KeyGroupRange | None,
+        clock: Clock | None,
+    ) -> None:
+        """See `open_backend`."""
+        check_parallelism(max_parallelism)
+        self.max_parallelism = max_parallelism
+        self.groups = groups or KeyGroupRange(0, max_parallelism - 1)
+        if self.groups.last >= max_parallelism:
+            raise KeyGroupError(
+                f"key groups {self.groups.first} to {self.groups.last}: with max parallelism "
+                f"{max_parallelism} the last is {max_parallelism - 1}"
+            )
+        self.key_type = key_type
+        self.namespace_type = namespace_type
+        self.watermark = WatermarkClock()
+        self._clock: Clock = clock or SystemClock()
+        self._keys = KeyLayout.of(key_type, namespace_type, max_parallelism)
+        self._timer_layout = TimerLayout(self._keys)
+        self._context = KeyContext()
+        self._metas: dict[str, StateMeta] = {}
+        self._tables: dict[str, Table] = {}
+        self._states: dict[str, Kinds] = {}
+        self._ttls: dict[str, Ttl] = {}
+        self._queues: dict[str, TimerQueue] = {}
+        self._each_record: list[Callable[[], None]] = []
+        self._sweeps: dict[str, Sweep] = {}
+
+    # -------------------------------------------------------------- keys and states
+
+    @property
+    def current_key(self) -> Any:
+        """The key that states belong to right now."""
+        return self._context.key
+
+    def set_current_key(self, key: Any) -> None:
+        """Choose the key that states belong to from now on."""
+        for step in self._each_record:
+            step()
+        self._context.key = key
+
+    def key_group(self, key: Any) -> int:
+        """The key group of a key."""
+        return self._keys.group_of(key)
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        """The state with this name, made or restored.
+
+        A state is resolved by its name: once it is there, a second descriptor gets the same
+        object, and its time to live is not looked at.
+
+        Raises:
+            StateKindError: the name stands for a state of another kind.
+            StateMigrationError: stored values do not fit the declared types.
+        """
+        known = self._states.get(descriptor.name)
+        if known is not None:
+            self._metas[descriptor.name].migration(descriptor, self._clock.now_ms())
+            return known
+        self._prepare(descriptor)
+        ttl = self._ttl_of(descriptor.ttl) if descriptor.ttl.enabled else None
+        table = self._tables[descriptor.name]
+        state = state_over(descriptor, table, self._context, ttl)
+        if ttl is not None:
+            self._ttls[descriptor.name] = ttl
+            self._start_cleanup(table, ttl)
+        self._states[descriptor.name] = state
+        return state
+
+    def _prepare(self, descriptor: StateDescriptor) -> None:
+        """Have a table that fits, with rows rewritten when they do not."""
+        meta = self._metas.get(descriptor.name)
+        if meta is None:
+            meta = StateMeta.of(descriptor)
+            self._tables[meta.name] = self._make_table(meta)
+        elif migration := meta.migration(descriptor, self._now_of(descriptor.ttl)()):
+            old, meta = self._tables[meta.name], migration.target
+            table = self._make_table(meta)
+            table.load(migration.rows(old.rows(self.groups)))
+            self._tables[meta.name] = table
+        else:
+            return
+        before = self._metas.get(meta.name)
+        self._metas[meta.name] = meta
+        self._record_metas()
+        if before is not None:
+            self._drop_table(before)
+
+    def _ttl_of(self, config: StateTtlConfig) -> Ttl:
+        return Ttl(config, self._now_of(config))
+
+    def _now_of(self, config: StateTtlConfig) -> Callable[[], int]:
+        return self.watermark.now_ms if config.time is TtlTime.EVENT else self._clock.now_ms
+
+    @abstractmethod
+    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+        """Begin the cleanup that goes with accesses, where the backend has it."""
+
+    def keys(self, name: str, namespace: Any = None) -> Iterator[Any]:
+        """Keys that have something stored in a state and namespace, expired or not."""
+        return self._table(name).keys(namespace)
+
+    def size(self, name: str) -> int:
+        """Physical entries of a state: keys on heap, rows on RocksDB (a list is one)."""
+        return self._table(name).size()
+
+    def _table(self, name: str) -> Table:
+        table = self._tables.get(name)
+        if table is None:
+            known = ", ".join(sorted(self._tables)) or "none"
+            raise StateError(f"there is no state {name}; there are: {known}")
+        return table
+
+    # -------------------------------------------------------------- timers
+
+    def timer_service(
+        self, name: str, on_processing_time: OnTimer, on_event_time: OnTimer
+    ) -> TimerService:
+        """The timers of this name, made or restored; the callbacks get each one that fires."""
+        return TimerService(
+            self._queue(f"_timer_state/processing_{name}"),
+            self._queue(f"_timer_state/event_{name}"),
+            self._context,
+            on_processing_time,
+            on_event_time,
+        )
+
+    def _queue(self, name: str) -> TimerQueue:
+        if name not in self._queues:
+            self._queues[name] = self._make_queue(name)
+        return self._queues[name]
+
+    # -------------------------------------------------------------- expiry
+
+    def sweep(self, now_ms: int, budget: int) -> SweepReport:
+        """Remove what has expired at this time, looking at no more than `budget` keys.
+
+        Each call goes on where the one before it stopped, through all states with a time to
+        live in turn. The report says whether the last state's end was reached.
+        """
+        report = SweepReport()
+        for name, ttl in self._ttls.items():
+            if name not in self._sweeps:
+                self._sweeps[name] = Sweep(Visitor(self._tables[name], ttl))
+        while report.seen < budget:
+            waiting = [sweep for sweep in self._sweeps.values() if not sweep.done]
+            if not waiting:
+                break
+            waiting[0].go_on(now_ms, budget - report.seen, report)
+        report.done = all(sweep.done for sweep in self._sweeps.values())
+        if report.done:
+            self._sweeps.clear()
+        return report
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Give the space of what was removed back; RocksDB drops expired rows on the way."""
+
+    # -------------------------------------------------------------- snapshots
+
+    @abstractmethod
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now, to be written to a folder by the snapshot's `finish`."""
+
+    def _filter(self, name: str) -> Callable[[Iterator[Row]], Iterator[Row]] | None:
+        """What leaves expired values out of a snapshot of this state, made in its last phase."""
+        ttl = self._ttls.get(name)
+        if ttl is None or not ttl.config.full_snapshot:
+            return None
+        return SnapshotFilter(
+            self._metas[name].layout,
+            ttl,
+            ttl.now_ms(),
+            marks_entries=self.kind == "rocksdb",
+        )
+
+    def _info(self, folder: Path, mode: SnapshotMode) -> SnapshotInfo:
+        return SnapshotInfo(
+            folder,
+            self.kind,
+            mode.value,
+            self.max_parallelism,
+            self.groups,
+            self.key_type,
+            self.namespace_type,
+            states=[],
+            new_files=[],
+        )
+
+    def _check_restore(self, info: SnapshotInfo) -> None:
+        if info.max_parallelism != self.max_parallelism:
+            raise KeyGroupError(
+                f"{info.folder} has max parallelism {info.max_parallelism}, this backend "
+                f"{self.max_parallelism}: open it with max_parallelism={info.max_parallelism}"
+            )
+        for what, stored, declared in (
+            ("keys", info.key_type, self.key_type),
+            ("namespaces", info.namespace_type, self.namespace_type),
+        ):
+            if stored != declared:
+                raise StateMigrationError(
+                    f"{info.folder}: {what} are stored as {stored}, declared as {declared}: "
+                    "declare the stored type"
+                )
+
+    def _restore_table(self, stored: StateMeta) -> Table:
+        """The table that rows of a snapshot's state go into."""
+        known = self._metas.get(stored.name)
+        if known is None:
+            self._metas[stored.name] = stored
+            self._tables[stored.name] = self._make_table(stored)
+        elif replace(known, family=stored.family) != stored:
+            raise StateMigrationError(
+                f"state {stored.name} differs between the snapshots that are restored: "
+                f"{known} and {stored}"
+            )
+        return self._tables[stored.name]
+
+    # -------------------------------------------------------------- of the kind of backend
+
+    @abstractmethod
+    def _make_table(self, meta: StateMeta) -> Table:
+        """A table without rows."""
+
+    @abstractmethod
+    def _make_queue(self, name: str, /) -> TimerQueue:
+        """A timer queue, with the timers that were stored."""
+
+    @abstractmethod
+    def _drop_table(self, meta: StateMeta) -> None:
+        """Forget the rows of a state as it was."""
+
+    @abstractmethod
+    def _record_metas(self) -> None:
+        """Make durable which states there are, where anything is."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything; the backend is not used again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

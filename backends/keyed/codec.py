@@ -1,0 +1,178 @@
+"""Values as bytes: one small codec for each Arrow type, used by RocksDB and by snapshots.
+
+Version 1 of the layout:
+
+    int8 to int64     big-endian, two's complement, in the type's width
+    float32, float64  big-endian IEEE 754
+    bool              one byte, 0 or 1
+    string, binary    the bytes (strings as UTF-8)
+    list<T>           per item: 0 for None, else 1, length (varint), the item
+    struct<...>       per field, in order: as an item of a list
+
+A varint has seven bits a byte, the lowest first, the high bit set on all but the last.
+"""
+
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.errors import NullValueError, StateMigrationError
+
+CODEC_VERSION = 1
+
+_WIDTHS = {pa.int8(): ">b", pa.int16(): ">h", pa.int32(): ">i", pa.int64(): ">q"}
+_FLOATS = {pa.float32(): ">f", pa.float64(): ">d"}
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How values of one type become bytes and come back."""
+
+    kind: pa.DataType
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
+
+
+def varint(number: int) -> bytes:
+    """A number of 0 or more as a varint."""
+    if number < 128:
+        return bytes((number,))
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The varint at this offset and the offset behind it."""
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+        shift += 7
+
+
+def codec_for(kind: pa.DataType) -> Codec:
+    """The codec of a type.
+
+    Raises:
+        StateMigrationError: there is none; the text names the type.
+    """
+    if layout := _WIDTHS.get(kind) or _FLOATS.get(kind):
+        return _packed(kind, struct.Struct(layout))
+    if pa.types.is_boolean(kind):
+        return _packed(kind, struct.Struct(">?"))
+    if pa.types.is_string(kind):
+        return Codec(kind, _encode_string, _decode_string)
+    if pa.types.is_binary(kind):
+        return Codec(kind, _encode_bytes, bytes)
+    if pa.types.is_list(kind):
+        item = codec_for(kind.value_type)
+        return Codec(
+            kind,
+            lambda values: join_items(_present(values, kind), item.encode),
+            lambda data: split_items(data, item.decode),
+        )
+    if pa.types.is_struct(kind):
+        return _struct(kind)
+    raise StateMigrationError(
+        f"{kind} has no codec: take integers, floats, booleans, strings, binary, lists or structs"
+    )
+
+
+def join_items(values: Iterable[Any], encode: Callable[[Any], bytes]) -> bytes:
+    """Items one behind the other, each with its length; None is a single zero byte."""
+    parts: list[bytes] = []
+    for value in values:
+        if value is None:
+            parts.append(b"\0")
+            continue
+        data = encode(value)
+        parts += (b"\1", varint(len(data)), data)
+    return b"".join(parts)
+
+
+def split_items(data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
+    """What `join_items` joined."""
+    found: list[Any] = []
+    at = 0
+    while at < len(data):
+        present = data[at]
+        at += 1
+        if not present:
+            found.append(None)
+            continue
+        length, at = read_varint(data, at)
+        found.append(decode(data[at : at + length]))
+        at += length
+    return found
+
+
+def _present(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        raise NullValueError(f"a value of type {kind} is None: give a value, or remove the entry")
+    return value
+
+
+def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
+    pack, unpack = layout.pack, layout.unpack
+
+    def encode(value: Any) -> bytes:
+        if value is None:
+            _present(value, kind)
+        try:
+            return pack(value)
+        except struct.error as error:
+            raise StateMigrationError(f"{value!r} is no {kind}: {error}") from None
+
+    def decode(data: bytes) -> Any:
+        return unpack(data)[0]
+
+    return Codec(kind, encode, decode)
+
+
+def _encode_string(value: Any) -> bytes:
+    if not isinstance(value, str):
+        _present(value, pa.string())
+        raise StateMigrationError(f"{value!r} is no string")
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _decode_string(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+def _encode_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        _present(value, pa.binary())
+        raise StateMigrationError(f"{value!r} are no bytes")
+    return value
+
+
+def _struct(kind: pa.DataType) -> Codec:
+    codecs = [codec_for(field.type) for field in kind]
+
+    def encode(value: Any) -> bytes:
+        values = _present(value, kind)
+        if len(values) != len(codecs):
+            raise StateMigrationError(f"{value!r} has {len(values)} fields, {kind} has others")
+        return b"".join(
+            join_items((item,), codec.encode) for item, codec in zip(values, codecs, strict=True)
+        )
+
+    def decode(data: bytes) -> tuple[Any, ...]:
+        raw = split_items(data, bytes)
+        return tuple(
+            None if item is None else codec.decode(item)
+            for item, codec in zip(raw, codecs, strict=True)
+        )
+
+    return Codec(kind, encode, decode)

@@ -1,0 +1,132 @@
+"""What a program says about a state: name, kind, types, time to live, and its functions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+
+In_contra = TypeVar("In_contra", contravariant=True)
+Acc = TypeVar("Acc")
+Out_co = TypeVar("Out_co", covariant=True)
+
+
+class StateKind(Enum):
+    """The kinds of keyed state."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+
+
+class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
+    """How values become an accumulator, and an accumulator a result."""
+
+    def create_accumulator(self) -> Acc:
+        """An accumulator that nothing was added to."""
+
+    def add(self, value: In_contra, accumulator: Acc) -> Acc:
+        """The accumulator with the value added; the old one may be changed or not."""
+
+    def get_result(self, accumulator: Acc) -> Out_co:
+        """What readers see."""
+
+    def merge(self, left: Acc, right: Acc) -> Acc:
+        """Both in one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDescriptor:
+    """One state of a backend.
+
+    Attributes:
+        name: unique in the backend.
+        value_type: Arrow type of what is stored: the value, list element, map value, or
+            accumulator.
+        ttl: time to live of each value, element or entry.
+        defaults: for fields that this struct has and stored ones lack: what they hold then.
+    """
+
+    kind: ClassVar[StateKind]
+
+    name: str
+    value_type: pa.DataType
+    ttl: StateTtlConfig = TTL_DISABLED
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def user_key_type(self) -> pa.DataType | None:
+        """Type of the keys inside a map; None for other kinds."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueStateDescriptor(StateDescriptor):
+    """One value per key.
+
+    Attributes:
+        default: what `value()` returns for a key without one. Not with a time to live: there a
+            missing value is None, as in Flink.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.VALUE
+
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListStateDescriptor(StateDescriptor):
+    """A list per key; each element has a time to live of its own."""
+
+    kind: ClassVar[StateKind] = StateKind.LIST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapStateDescriptor(StateDescriptor):
+    """A map per key; each entry has a time to live of its own.
+
+    Attributes:
+        key_type: Arrow type of the keys inside the map.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.MAP
+
+    key_type: pa.DataType
+
+    @property
+    def user_key_type(self) -> pa.DataType | None:
+        """Type of the keys inside the map."""
+        return self.key_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducingStateDescriptor(StateDescriptor, Generic[Acc]):
+    """One value per key, made of all that were added.
+
+    Attributes:
+        reduce: two values in, one of the same type out.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.REDUCING
+
+    reduce: Callable[[Acc, Acc], Acc]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregatingStateDescriptor(StateDescriptor):
+    """One accumulator per key; what is added and what is read may be of other types.
+
+    Attributes:
+        aggregate: how values are added; `value_type` is the accumulator's.
+        result_type: Arrow type of results, for `get_many`; None when it is the accumulator's.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.AGGREGATING
+
+    aggregate: AggregateFunction[Any, Any, Any]
+    result_type: pa.DataType | None = None

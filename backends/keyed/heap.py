@@ -1,0 +1,136 @@
+"""Keyed state in this process's memory. What a snapshot did not write is gone with the process."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.backend import KeyedStateBackend
+from idlestate.backends.keyed.cleanup import Visitor
+from idlestate.backends.keyed.descriptors import StateKind
+from idlestate.backends.keyed.heap_table import (
+    HeapListTable,
+    HeapMapTable,
+    HeapSingleTable,
+    HeapTable,
+)
+from idlestate.backends.keyed.key_groups import KeyGroupRange
+from idlestate.backends.keyed.meta import StateMeta
+from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.backends.keyed.snapshot_files import SnapshotInfo
+from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.backends.keyed.table import Row, Table
+from idlestate.backends.keyed.ttl import Ttl
+from idlestate.timers.clock import Clock
+from idlestate.timers.heap_queue import HeapTimerQueue
+from idlestate.timers.timer import TimerQueue
+
+TABLES: dict[StateKind, type[HeapTable]] = {
+    StateKind.LIST: HeapListTable,
+    StateKind.MAP: HeapMapTable,
+}
+
+
+class HeapKeyedStateBackend(KeyedStateBackend):
+    """States in dicts."""
+
+    kind = "heap"
+
+    def __init__(
+        self,
+        *,
+        key_type: pa.DataType,
+        namespace_type: pa.DataType,
+        max_parallelism: int,
+        groups: KeyGroupRange | None,
+        clock: Clock | None,
+        restore: Sequence[Path],
+    ) -> None:
+        """See `open_backend`."""
+        super().__init__(
+            key_type=key_type,
+            namespace_type=namespace_type,
+            max_parallelism=max_parallelism,
+            groups=groups,
+            clock=clock,
+        )
+        self._held = 0
+        for folder in restore:
+            info = SnapshotInfo.read(folder)
+            self._check_restore(info)
+            for part in stored_parts(info, self._keys):
+                self._take(part)
+
+    def _take(self, part: Part) -> None:
+        rows = part.rows(self.groups)
+        if part.meta is None:
+            self._queue(part.name).load([row.key for row in rows])
+        else:
+            self._restore_table(part.meta).load(rows)
+
+    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+        cleanup = ttl.config.incremental_in_force
+        if cleanup is None:
+            return
+        visitor, size = Visitor(table, ttl), cleanup.size
+
+        def step() -> None:
+            visitor.step(size)
+
+        ttl.on_access = step
+        if cleanup.run_for_every_record:
+            self._each_record.append(step)
+
+    def compact(self) -> None:
+        """Give memory of removed keys back: a dict keeps its size until it is made anew."""
+        for table in self._tables.values():
+            assert isinstance(table, HeapTable)
+            table.shrink()
+
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now: dicts are copied, what they hold is copied on write."""
+        parts: list[Part] = []
+        for name, meta in self._metas.items():
+            table = self._tables[name]
+            assert isinstance(table, HeapTable)
+            parts.append(Part(name, meta, table.frozen_copy().rows))
+        for name, queue in self._queues.items():
+            rows = [Row(row, b"") for row in queue.rows(self.groups.first, self.groups.last)]
+            parts.append(Part(name, None, _held(rows)))
+        self._held += 1
+
+        def write() -> SnapshotInfo:
+            filters = {name: self._filter(name) for name in self._metas}
+            return write_parts(self._info(folder, mode), parts, filters)
+
+        return HeldSnapshot(write, self._release)
+
+    def _release(self) -> None:
+        self._held -= 1
+        if not self._held:
+            for table in self._tables.values():
+                assert isinstance(table, HeapTable)
+                table.thaw()
+
+    def _make_table(self, meta: StateMeta) -> Table:
+        return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
+
+    def _make_queue(self, _name: str) -> TimerQueue:
+        return HeapTimerQueue(self._timer_layout)
+
+    def _drop_table(self, meta: StateMeta) -> None:
+        """The table is no longer referred to."""
+
+    def _record_metas(self) -> None:
+        """Nothing on heap is durable but snapshots."""
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._tables.clear()
+        self._states.clear()
+        self._queues.clear()
+
+
+def _held(rows: list[Row]) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """These rows, which are all of the backend's key groups."""
+    return lambda _: iter(rows)

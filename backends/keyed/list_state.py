@@ -1,0 +1,176 @@
+"""A list per key."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.descriptors import ListStateDescriptor
+from idlestate.backends.keyed.errors import NullValueError
+from idlestate.backends.keyed.rows import Stored
+from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.table import ListTable
+from idlestate.backends.keyed.ttl import Ttl
+
+
+class ListState(State[ListTable]):
+    """`add`, `add_all`, `update`, `get`, `clear`."""
+
+    def __init__(
+        self, descriptor: ListStateDescriptor, table: ListTable, context: KeyContext
+    ) -> None:
+        """The state over its table."""
+        super().__init__(descriptor.name, table, context)
+        self._type = descriptor.value_type
+
+    def get(self) -> Iterable[Any] | None:
+        """The elements; None when there are none."""
+        return self.table.get(self._key, self.namespace)
+
+    def add(self, element: Any) -> None:
+        """Put an element behind the others."""
+        self._check(element)
+        self.table.append(self._key, self.namespace, self._stored([element]))
+
+    def add_all(self, elements: Iterable[Any]) -> None:
+        """Put elements behind the others, none of them if one is None on RocksDB or with a TTL.
+
+        On heap without a TTL the elements before the None stay, as in Flink.
+        """
+        self._check(elements)
+        given = list(elements)
+        whole = None not in given
+        if not whole and not self.table.refuses_null and not self._all_or_none:
+            given = given[: given.index(None)]
+        elif not whole:
+            self._check(None)
+        if given:
+            self.table.append(self._key, self.namespace, self._stored(given))
+        if not whole:
+            self._check(None)
+
+    def update(self, elements: Iterable[Any]) -> None:
+        """Replace the list; without elements it is cleared."""
+        self._check(elements)
+        given = list(elements)
+        if None in given:
+            self._check(None)
+        self.table.put(self._key, self.namespace, self._stored(given))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Move the lists of other namespaces behind the target's."""
+        merged: list[Stored] = []
+        for source in sources:
+            merged += self.table.get(self._key, source) or []
+            self.table.clear(self._key, source)
+        if merged:
+            self.table.append(self._key, target, merged)
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """The list of each key, null where there is none."""
+        found = [self.table.get(key, self.namespace) for key in to_list(keys)]
+        return pa.array(found, pa.list_(self._type))
+
+    def add_many(self, keys: Many, elements: Many) -> None:
+        """`add` for each key, all or none."""
+        owners, given = pairs(keys, elements)
+        if None in given:
+            self._check(None)
+        by_key: dict[Any, list[Any]] = {}
+        for key, element in zip(owners, self._stored(given), strict=True):
+            by_key.setdefault(key, []).append(element)
+        self.table.append_many(list(by_key), self.namespace, list(by_key.values()))
+
+    _all_or_none = False
+
+    def _stored(self, elements: list[Any]) -> list[Stored]:
+        return elements
+
+    def _check(self, given: Any) -> None:
+        if given is None:
+            raise NullValueError(f"list state {self.name}: None cannot be an element or a list")
+
+
+class TtlListState(ListState):
+    """The same with a time to live for each element."""
+
+    _all_or_none = True
+
+    def __init__(
+        self, descriptor: ListStateDescriptor, table: ListTable, context: KeyContext, ttl: Ttl
+    ) -> None:
+        """The state over a table of stamped elements."""
+        super().__init__(descriptor, table, context)
+        self._ttl = ttl
+
+    def get(self) -> Iterable[Any]:
+        """The elements, each judged when it is iterated, anew with each iteration.
+
+        When an iteration comes to its end without one live element, the list is cleared. With
+        `ON_READ_AND_WRITE` this call, not the iteration, drops what has expired and stamps the
+        rest.
+        """
+        self._ttl.on_access()
+        key, namespace = self._key, self.namespace
+        items = self.table.get(key, namespace) or []
+        if self._ttl.updates_on_read:
+            now = self._ttl.now_ms()
+            live = [(item[0], now) for item in items if not self._ttl.expired(item, now)]
+            if live:
+                self.table.put(key, namespace, live)
+        return Elements(items, self._ttl, lambda: self.table.clear(key, namespace))
+
+    def add(self, element: Any) -> None:
+        """Put an element behind the others, stamped."""
+        self._ttl.on_access()
+        super().add(element)
+
+    def add_all(self, elements: Iterable[Any]) -> None:
+        """Put elements behind the others, stamped with one time; none if one is None."""
+        self._ttl.on_access()
+        super().add_all(elements)
+
+    def update(self, elements: Iterable[Any]) -> None:
+        """Replace the list, all elements stamped; without elements it is cleared."""
+        self._ttl.on_access()
+        super().update(elements)
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """The visible elements of each key, an empty list where there are none."""
+        asked, current = to_list(keys), self._context.mark
+        found = []
+        for key in asked:
+            self._context.key = key
+            found.append(list(self.get()))
+        self._context.restore(current)
+        return pa.array(found, pa.list_(self._type))
+
+    def add_many(self, keys: Many, elements: Many) -> None:
+        """`add` for each key, all or none, stamped with one time."""
+        self._ttl.on_access()
+        super().add_many(keys, elements)
+
+    def _stored(self, elements: list[Any]) -> list[Stored]:
+        now = self._ttl.now_ms()
+        return [(element, now) for element in elements]
+
+
+class Elements(Iterable[Any]):
+    """Elements as `get()` found them, judged by the clock while they are iterated."""
+
+    def __init__(self, items: list[Stored], ttl: Ttl, clear: Callable[[], None]) -> None:
+        """The stored elements; `clear` removes the list."""
+        self._items = items
+        self._ttl = ttl
+        self._clear = clear
+
+    def __iter__(self) -> Iterator[Any]:
+        any_live = False
+        for item in self._items:
+            live = not self._ttl.expired(item, self._ttl.now_ms())
+            any_live = any_live or live
+            if live or self._ttl.returns_expired:
+                yield item[0]
+        if not any_live:
+            self._clear()

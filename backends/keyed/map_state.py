@@ -1,0 +1,282 @@
+"""A map per key."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.descriptors import MapStateDescriptor
+from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
+from idlestate.backends.keyed.rows import Stored
+from idlestate.backends.keyed.state import Many, State, pairs
+from idlestate.backends.keyed.table import MapTable
+from idlestate.backends.keyed.ttl import Ttl
+
+
+class MapEntry:
+    """One entry as an iteration found it. Setting `value` writes through, but not with a TTL."""
+
+    __slots__ = ("_value", "_write", "key")
+
+    def __init__(self, key: Any, value: Any, write: Callable[[Any], None]) -> None:
+        """The entry; `write` stores a new value."""
+        self.key = key
+        self._value = value
+        self._write = write
+
+    @property
+    def value(self) -> Any:
+        """The value."""
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+        self._write(value)
+
+
+class MapState(State[MapTable]):
+    """`put`, `put_all`, `get`, `contains`, `remove`, `is_empty`, `clear`, and iterations."""
+
+    def __init__(
+        self, descriptor: MapStateDescriptor, table: MapTable, context: KeyContext
+    ) -> None:
+        """The state over its table."""
+        super().__init__(descriptor.name, table, context)
+        self._type = descriptor.value_type
+
+    def get(self, user_key: Any) -> Any:
+        """The entry's value, None when there is none."""
+        return self.table.get(self._key, self.namespace, user_key)
+
+    def put(self, user_key: Any, value: Any) -> None:
+        """Set an entry."""
+        self.table.put_all(self._key, self.namespace, {user_key: value})
+
+    def put_all(self, entries: Mapping[Any, Any] | None) -> None:
+        """Set entries, all or none. None is nothing to do on RocksDB, refused on heap (Flink)."""
+        if entries is None:
+            if not self.table.refuses_null:
+                raise NullValueError(f"map state {self.name}: put_all was given None, not a map")
+            return
+        self.table.put_all(self._key, self.namespace, dict(entries))
+
+    def contains(self, user_key: Any) -> bool:
+        """Whether there is an entry, also one whose value is None."""
+        return self.table.has(self._key, self.namespace, user_key)
+
+    def remove(self, user_key: Any) -> None:
+        """Remove an entry."""
+        self.table.remove(self._key, self.namespace, user_key)
+
+    def is_empty(self) -> bool:
+        """Whether no entry is stored."""
+        return self.table.is_empty(self._key, self.namespace)
+
+    def iterator(self) -> "MapIterator":
+        """The entries; each is looked up when its turn comes."""
+        return MapIterator(self, self._key, self.namespace)
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """(user key, value) of the entries."""
+        return ((entry.key, entry.value) for entry in self.iterator())
+
+    def keys(self) -> Iterator[Any]:
+        """The user keys. The same iteration as `entries`, with all it does."""
+        return (entry.key for entry in self.iterator())
+
+    def values(self) -> Iterator[Any]:
+        """The values. The same iteration as `entries`, with all it does."""
+        return (entry.value for entry in self.iterator())
+
+    def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
+        """`get` of one entry for each key, as an Arrow array of the value type."""
+        found = self.table.get_many(*self._addressed(keys, user_keys))
+        return pa.array(found, self._type)
+
+    def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
+        """`put` of one entry for each key, all or none."""
+        owners, namespace, entries = self._addressed(keys, user_keys)
+        _, given = pairs(owners, values)
+        self.table.put_many(owners, namespace, entries, self._stored(given))
+
+    def remove_entries(self, keys: Many, user_keys: Many) -> None:
+        """`remove` of one entry for each key."""
+        owners, namespace, entries = self._addressed(keys, user_keys)
+        for key, user_key in zip(owners, entries, strict=True):
+            self.table.remove(key, namespace, user_key)
+
+    def _addressed(self, keys: Many, user_keys: Many) -> tuple[list[Any], Any, list[Any]]:
+        owners, entries = pairs(keys, user_keys)
+        return owners, self.namespace, entries
+
+    def _stored(self, values: list[Any]) -> list[Stored]:
+        return values
+
+    def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
+        """The entry an iteration shows for this user key, None for none."""
+        if not self.table.has(key, namespace, user_key):
+            return None
+        return MapEntry(
+            user_key,
+            self.table.get(key, namespace, user_key),
+            lambda value: self.table.put_all(key, namespace, {user_key: value}),
+        )
+
+    hides_current = False
+    """Whether `has_next` moves an iteration on, so that `remove` has nothing to act on."""
+
+
+class MapIterator(Iterator[MapEntry]):
+    """Entries one by one, with Java's `has_next` and `remove`."""
+
+    def __init__(self, state: MapState, key: Any, namespace: Any) -> None:
+        """The entries of this key and namespace."""
+        self._state = state
+        self._key = key
+        self._namespace = namespace
+        self._left = iter(state.table.user_keys(key, namespace))
+        self._found: MapEntry | None = None
+        self._current: MapEntry | None = None
+
+    def has_next(self) -> bool:
+        """Whether there is another entry; finding it may remove expired ones."""
+        if self._state.hides_current:
+            self._current = None
+        while self._found is None:
+            try:
+                user_key = next(self._left)
+            except StopIteration:
+                return False
+            self._found = self._state._visit(self._key, self._namespace, user_key)  # noqa: SLF001
+        return True
+
+    def __next__(self) -> MapEntry:
+        if not self.has_next():
+            raise StopIteration
+        self._current, self._found = self._found, None
+        assert self._current is not None
+        return self._current
+
+    def remove(self) -> None:
+        """Remove the entry that `next` just gave.
+
+        Raises:
+            IteratorStateError: there is none, it was removed already, or with a TTL `has_next`
+                was called since.
+        """
+        current, self._current = self._current, None
+        table = self._state.table
+        if current is None or not table.has(self._key, self._namespace, current.key):
+            raise IteratorStateError(
+                f"map state {self._state.name}: nothing to remove; call remove() once, right "
+                "after next()"
+            )
+        table.discard(self._key, self._namespace, current.key)
+
+
+class TtlMapState(MapState):
+    """The same with a time to live for each entry."""
+
+    hides_current = True
+
+    def __init__(
+        self, descriptor: MapStateDescriptor, table: MapTable, context: KeyContext, ttl: Ttl
+    ) -> None:
+        """The state over a table of stamped values."""
+        super().__init__(descriptor, table, context)
+        self._ttl = ttl
+
+    def get(self, user_key: Any) -> Any:
+        """The entry's value, None when there is none or it has expired."""
+        found = self._read(user_key)
+        return None if found is None else found[0]
+
+    def contains(self, user_key: Any) -> bool:
+        """Whether `get` would find an entry; as much a read as that."""
+        return self._read(user_key) is not None
+
+    def _read(self, user_key: Any) -> Stored:
+        self._ttl.on_access()
+        key, namespace, table = self._key, self.namespace, self.table
+        return self._ttl.read(
+            table.get(key, namespace, user_key),
+            lambda: table.remove(key, namespace, user_key),
+            lambda renewed: table.put_all(key, namespace, {user_key: renewed}),
+        )
+
+    def put(self, user_key: Any, value: Any) -> None:
+        """Set an entry and stamp it."""
+        self._ttl.on_access()
+        super().put(user_key, self._ttl.stamp(value))
+
+    def put_all(self, entries: Mapping[Any, Any] | None) -> None:
+        """Set entries, stamped with one time, all or none; None is nothing to do."""
+        self._ttl.on_access()
+        if entries is not None:
+            now = self._ttl.now_ms()
+            super().put_all({key: (value, now) for key, value in entries.items()})
+
+    def remove(self, user_key: Any) -> None:
+        """Remove an entry."""
+        self._ttl.on_access()
+        super().remove(user_key)
+
+    def is_empty(self) -> bool:
+        """Whether no entry is stored, expired ones included."""
+        self._ttl.on_access()
+        return super().is_empty()
+
+    def iterator(self) -> MapIterator:
+        """The visible entries: expired ones are removed, live ones renewed, as their turn comes."""
+        self._ttl.on_access()
+        return super().iterator()
+
+    def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
+        """`get` of one entry for each key, as an Arrow array of the value type."""
+        owners, namespace, entries = self._addressed(keys, user_keys)
+        self._ttl.on_access()
+        found, now = self.table.get_many(owners, namespace, entries), self._ttl.now_ms()
+        gone: set[tuple[Any, Any]] = set()
+        values = []
+        for key, user_key, each in zip(owners, entries, found, strict=True):
+            expired = self._ttl.expired(each, now)
+            hidden = expired and (not self._ttl.returns_expired or (key, user_key) in gone)
+            values.append(None if each is None or hidden else each[0])
+            if expired and (key, user_key) not in gone:
+                gone.add((key, user_key))
+                self.table.remove(key, namespace, user_key)
+        if self._ttl.updates_on_read:
+            live = [
+                (key, user_key, (each[0], now))
+                for key, user_key, each in zip(owners, entries, found, strict=True)
+                if each is not None and (key, user_key) not in gone
+            ]
+            owners, entries, found = [list(column) for column in zip(*live, strict=True)] or [
+                *([], [], []),
+            ]
+            self.table.put_many(owners, namespace, entries, found)
+        return pa.array(values, self._type)
+
+    def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
+        """`put` of one entry for each key, stamped with one time, all or none."""
+        self._ttl.on_access()
+        super().put_many(keys, user_keys, values)
+
+    def _stored(self, values: list[Any]) -> list[Stored]:
+        now = self._ttl.now_ms()
+        return [(value, now) for value in values]
+
+    def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
+        table = self.table
+        found = self._ttl.read(
+            table.get(key, namespace, user_key),
+            lambda: table.discard(key, namespace, user_key),
+            lambda renewed: table.put_all(key, namespace, {user_key: renewed}),
+        )
+        return None if found is None else MapEntry(user_key, found[0], _keep)
+
+
+def _keep(value: Any) -> None:
+    """An entry's value changes in the caller's hands only: with a TTL nothing writes through."""

@@ -1,0 +1,231 @@
+"""Keyed state in RocksDB: it is on disk once a call returns, and there again after a crash."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+from rocksdict import BottommostLevelCompaction, CompactOptions
+
+from idlestate.backends.keyed.backend import KeyedStateBackend
+from idlestate.backends.keyed.cleanup import CompactionFilter, merged_row
+from idlestate.backends.keyed.errors import SnapshotError, StateMigrationError
+from idlestate.backends.keyed.key_groups import KeyGroupRange
+from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
+from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
+from idlestate.backends.keyed.rocksdb_snapshot import (
+    checkpoint,
+    clone,
+    finish_native,
+    native_parts,
+    sst_files,
+)
+from idlestate.backends.keyed.rocksdb_table import RocksDBListTable, RocksDBTable
+from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, start_folder
+from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.backends.keyed.table import Table
+from idlestate.backends.keyed.ttl import Ttl
+from idlestate.timers.clock import Clock
+from idlestate.timers.stored_queue import StoredTimerQueue
+from idlestate.timers.timer import TimerQueue
+
+AT_ONCE = 10_000
+"""Rows or lists that a compaction changes in one write."""
+
+
+class RocksDBKeyedStateBackend(KeyedStateBackend):
+    """States in column families of one database."""
+
+    kind = "rocksdb"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        key_type: pa.DataType,
+        namespace_type: pa.DataType,
+        max_parallelism: int,
+        groups: KeyGroupRange | None,
+        clock: Clock | None,
+        restore: Sequence[Path],
+    ) -> None:
+        """See `open_backend`."""
+        super().__init__(
+            key_type=key_type,
+            namespace_type=namespace_type,
+            max_parallelism=max_parallelism,
+            groups=groups,
+            clock=clock,
+        )
+        infos = [SnapshotInfo.read(folder) for folder in restore]
+        for info in infos:
+            self._check_restore(info)
+        if infos and (path / "CURRENT").exists():
+            raise SnapshotError(f"{path} holds state already: restore into an empty folder")
+        cloned = len(infos) == 1 and infos[0].is_native and infos[0].groups == self.groups
+        if cloned:
+            clone(infos[0], path)
+        self._database = Database(path)
+        self._stores: list[FamilyTimerStore] = []
+        self._closed = False
+        self._known_files: set[str] = set()
+        try:
+            self._open_tables(path)
+            for info in () if cloned else infos:
+                for part in stored_parts(info, self._keys):
+                    self._take(part)
+            self._record_metas()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_tables(self, path: Path) -> None:
+        record = self._database.record()
+        if record is None:
+            return
+        for what, mine in self._record().items():
+            if what != "states" and record[what] != mine:
+                stored, declared = (
+                    (type_from_text(record[what]), type_from_text(str(mine)))
+                    if what.endswith("type")
+                    else (record[what], mine)
+                )
+                raise StateMigrationError(
+                    f"{path}: {what} is {stored} there, declared as {declared}: open it as it is"
+                )
+        for each in record["states"]:
+            meta = StateMeta.from_json(each)
+            self._metas[meta.name] = meta
+            self._tables[meta.name] = self._database.table(meta, self._keys)
+
+    def _take(self, part: Part) -> None:
+        rows = part.rows(self.groups)
+        if part.meta is not None:
+            self._restore_table(part.meta).load(rows)
+            return
+        while some := [row.key for row in islice(rows, AT_ONCE)]:
+            self._queue(part.name).load(some)
+
+    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+        """Incremental cleanup is left out, as in Flink: compactions do the work."""
+
+    def compact(self) -> None:
+        """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
+        for name, table in self._tables.items():
+            assert isinstance(table, RocksDBTable)
+            keep = self._compaction_filter(name)
+            if isinstance(table, RocksDBListTable):
+                self._merge_lists(table, keep)
+            elif keep is not None:
+                self._drop_rows(table, keep)
+            thorough = CompactOptions()
+            thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+            table.family.flush()
+            table.family.compact_range(None, None, compact_opt=thorough)
+
+    def _compaction_filter(self, name: str) -> CompactionFilter | None:
+        ttl = self._ttls.get(name)
+        if ttl is None or (cleanup := ttl.config.compaction_in_force) is None:
+            return None
+        return CompactionFilter(self._metas[name].layout, ttl, cleanup.query_time_after)
+
+    def _drop_rows(self, table: RocksDBTable, keep: CompactionFilter) -> None:
+        rows = table.stored_rows(self.groups)
+        while some := list(islice(rows, AT_ONCE)):
+            batch = table.batch()
+            for row in some:
+                if keep.drops(row.value):
+                    batch.delete(row.key)
+            table.write(batch)
+
+    def _merge_lists(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
+        lists = table.lists(self.groups)
+        while some := list(islice(lists, AT_ONCE)):
+            batch = table.batch()
+            for together in some:
+                items = (
+                    b"".join(row.value for row in together)
+                    if keep is None
+                    else table.layout.encode_items(keep.merge(together))
+                )
+                for row in together:
+                    batch.delete(row.key)
+                if items:
+                    batch.put(*merged_row(together, items))
+            table.write(batch)
+
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now: a checkpoint of links, of which only new files are new."""
+        draft = start_folder(folder)
+        files = draft / DATABASE
+        checkpoint(self._database, files)
+        info = self._info(folder, mode)
+
+        def write_native() -> SnapshotInfo:
+            complete = finish_native(info, draft, self._known_files)
+            self._known_files = sst_files(folder / DATABASE)
+            return complete
+
+        def write_canonical() -> SnapshotInfo:
+            held = folder.with_name(folder.name + ".held")
+            shutil.rmtree(held, ignore_errors=True)
+            draft.rename(held)
+            filters = {name: self._filter(name) for name in self._metas}
+            try:
+                parts = native_parts(replace(info, folder=held), self._keys)
+                return write_parts(info, parts, filters)
+            finally:
+                shutil.rmtree(held)
+
+        canonical = mode is SnapshotMode.SAVEPOINT_CANONICAL
+
+        def release() -> None:
+            shutil.rmtree(draft, ignore_errors=True)
+
+        return HeldSnapshot(write_canonical if canonical else write_native, release)
+
+    def _make_table(self, meta: StateMeta) -> Table:
+        self._database.make_family(meta.family).close()
+        return self._database.table(meta, self._keys)
+
+    def _make_queue(self, name: str) -> TimerQueue:
+        store = FamilyTimerStore(self._database, name)
+        self._stores.append(store)
+        groups = range(self.groups.first, self.groups.last + 1)
+        return StoredTimerQueue(self._timer_layout, store, groups)
+
+    def _drop_table(self, meta: StateMeta) -> None:
+        self._database.drop_family(meta.family)
+
+    def _record(self) -> dict[str, object]:
+        return {
+            "max_parallelism": self.max_parallelism,
+            "groups": [self.groups.first, self.groups.last],
+            "key_type": type_to_text(self.key_type),
+            "namespace_type": type_to_text(self.namespace_type),
+            "states": [meta.to_json() for meta in self._metas.values()],
+        }
+
+    def _record_metas(self) -> None:
+        self._database.write_record(self._record())
+
+    def close(self) -> None:
+        """Close the database; another process may open it then. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        for table in self._tables.values():
+            assert isinstance(table, RocksDBTable)
+            table.close()
+        for store in self._stores:
+            store.close()
+        self._tables.clear()
+        self._states.clear()
+        self._ttls.clear()
+        self._sweeps.clear()
+        self._queues.clear()
+        self._stores.clear()
+        self._database.close()

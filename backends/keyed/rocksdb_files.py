@@ -1,0 +1,153 @@
+"""RocksDB itself: its options, its column families, and the record of what is in them."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rocksdict import AccessType, BlockBasedOptions, Options, Rdict, WriteBatch
+
+from idlestate.backends.keyed.descriptors import StateKind
+from idlestate.backends.keyed.errors import StorageError
+from idlestate.backends.keyed.meta import VERSIONS, StateMeta, check_versions
+from idlestate.backends.keyed.rocksdb_table import (
+    RocksDBListTable,
+    RocksDBMapTable,
+    RocksDBSingleTable,
+    RocksDBTable,
+    scan,
+    write,
+)
+from idlestate.backends.keyed.rows import KeyLayout
+
+RECORD = b"idlestate"
+TIMERS = "timers "
+
+TABLES: dict[StateKind, type[RocksDBTable]] = {
+    StateKind.VALUE: RocksDBSingleTable,
+    StateKind.REDUCING: RocksDBSingleTable,
+    StateKind.AGGREGATING: RocksDBSingleTable,
+    StateKind.LIST: RocksDBListTable,
+    StateKind.MAP: RocksDBMapTable,
+}
+
+
+def options() -> Options:
+    """Options of a database and of each column family."""
+    blocks = BlockBasedOptions()
+    blocks.set_bloom_filter(10, block_based=False)
+    found = Options(raw_mode=True)
+    found.create_if_missing(create_if_missing=True)
+    found.create_missing_column_families(create_missing_cfs=True)
+    found.set_block_based_table_factory(blocks)
+    found.set_max_background_jobs(2)
+    found.set_keep_log_file_num(2)
+    return found
+
+
+class Database:
+    """An open database with idlestate's record of it.
+
+    Attributes:
+        raw: rocksdict's handle.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open, or make where there is none.
+
+        Raises:
+            StorageError: it is broken, or in use.
+        """
+        self._path = path
+        is_new = not (path / "CURRENT").exists()
+        if is_new:
+            path.mkdir(parents=True, exist_ok=True)
+        try:
+            names = [] if is_new else Rdict.list_cf(str(path), options())
+            self.raw = Rdict(
+                str(path),
+                options(),
+                column_families={name: options() for name in names if name != "default"},
+                access_type=AccessType.read_only() if read_only else AccessType.read_write(),
+            )
+        except Exception as error:
+            raise StorageError(f"{path}: RocksDB does not open: {error}") from error
+        self._families = set(names)
+
+    def record(self) -> dict[str, Any] | None:
+        """What was recorded; None in a new database."""
+        data = self.raw.get(RECORD)
+        if data is None:
+            return None
+        record: dict[str, Any] = json.loads(data)
+        check_versions(record, str(self._path))
+        return record
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        """Record durably."""
+        self.raw[RECORD] = json.dumps(VERSIONS | record).encode()
+
+    def make_family(self, name: str) -> Rdict:
+        """A new column family; rows that an interrupted run left under its name go."""
+        if name in self._families:
+            self.raw.drop_column_family(name)
+        self._families.add(name)
+        return self.raw.create_column_family(name, options())
+
+    def family(self, name: str) -> Rdict:
+        """A column family, made where there is none."""
+        return (
+            self.raw.get_column_family(name) if name in self._families else (self.make_family(name))
+        )
+
+    def families(self) -> list[str]:
+        """Names of all column families."""
+        return sorted(self._families)
+
+    def drop_family(self, name: str) -> None:
+        """Remove a column family with its rows."""
+        self._families.discard(name)
+        self.raw.drop_column_family(name)
+
+    def table(self, meta: StateMeta, keys: KeyLayout) -> RocksDBTable:
+        """The table of a state, in its column family."""
+        return TABLES[meta.kind](self.raw, meta.family, keys, meta.layout)
+
+    def close(self) -> None:
+        """Close."""
+        self.raw.close()
+
+
+class FamilyTimerStore:
+    """Timers as keys of a column family: a `TimerStore`."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        """The timers of this name."""
+        self._family = database.family(TIMERS + name)
+        self._handle = database.raw.get_column_family_handle(TIMERS + name)
+        self._database = database.raw
+
+    def has(self, rows: Sequence[bytes]) -> list[bool]:
+        """Which rows are there."""
+        if len(rows) == 1:
+            return [self._family.get(rows[0]) is not None]
+        return [value is not None for value in self._family.get(list(rows))]
+
+    def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
+        """Add and remove rows, all or none."""
+        batch = WriteBatch(raw_mode=True)
+        batch.set_default_column_family(self._handle)
+        for row in added:
+            batch.put(row, b"")
+        for row in removed:
+            batch.delete(row)
+        write(self._database, batch)
+
+    def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
+        """Rows from `start` on that begin with `prefix`, in order."""
+        return (row for row, _ in scan(self._family, start, prefix))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._handle = None
+        self._family.close()

@@ -1,0 +1,200 @@
+"""How state is laid out in rows of bytes: in RocksDB, and in snapshots of either backend.
+
+Row key, version 1, so that a key group is one contiguous range:
+
+    group          2 bytes, big-endian
+    key            length (varint), bytes
+    namespace      0 for none, else length + 1 (varint), bytes
+    map            0 for a user key that is None, else 1 and its bytes, to the end
+    list           8 bytes, big-endian: 0 for the list as merged, else the number of an append
+
+Row value:
+
+    value, map     1 byte: 0 no value, 1 a value, 2 only a timestamp; the timestamp (8 bytes,
+                   big-endian, milliseconds) when the state has timestamps; the value's bytes
+    list           items as `join_items` writes them, each with the timestamp in front
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.codec import Codec, codec_for, join_items, read_varint, split_items
+from idlestate.backends.keyed.descriptors import StateKind
+from idlestate.backends.keyed.errors import NullValueError
+from idlestate.backends.keyed.key_groups import java_hash, key_group
+
+ROW_VERSION = 1
+
+GROUP = struct.Struct(">H")
+STAMP = struct.Struct(">q")
+SEQUENCE = struct.Struct(">Q")
+MERGED = SEQUENCE.pack(0)
+
+NO_VALUE, VALUE, STAMP_ONLY = b"\0", b"\1", b"\2"
+
+Stored = Any
+"""What a table keeps: the value alone, or `(value, timestamp)` in a state with timestamps."""
+
+
+class RowKey(NamedTuple):
+    """A row key taken apart; `rest` is what the kind of state adds."""
+
+    group: int
+    key: Any
+    namespace: Any
+    rest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLayout:
+    """Row keys of one backend.
+
+    Attributes:
+        key: codec of keys.
+        namespace: codec of namespaces.
+        group_of: the key group of a key.
+    """
+
+    key: Codec
+    namespace: Codec
+    group_of: Callable[[Any], int]
+
+    @classmethod
+    def of(
+        cls, key_type: pa.DataType, namespace_type: pa.DataType, max_parallelism: int
+    ) -> "KeyLayout":
+        """The layout for keys and namespaces of these types."""
+        hash_of = java_hash(key_type)
+        return cls(
+            codec_for(key_type),
+            codec_for(namespace_type),
+            lambda key: key_group(hash_of(key), max_parallelism),
+        )
+
+    def prefix(self, key: Any, namespace: Any, group: int | None = None) -> bytes:
+        """What all rows of a key and namespace begin with."""
+        data = self.key.encode(key)
+        head = GROUP.pack(self.group_of(key) if group is None else group)
+        if namespace is None:
+            return b"".join((head, _length(len(data)), data, b"\0"))
+        name = self.namespace.encode(namespace)
+        return b"".join((head, _length(len(data)), data, _length(len(name) + 1), name))
+
+    def split(self, row: bytes) -> RowKey:
+        """Take a row key apart."""
+        (group,) = GROUP.unpack_from(row)
+        length, at = read_varint(row, 2)
+        key = self.key.decode(row[at : at + length])
+        at += length
+        length, at = read_varint(row, at)
+        if not length:
+            return RowKey(group, key, None, row[at:])
+        end = at + length - 1
+        return RowKey(group, key, self.namespace.decode(row[at:end]), row[end:])
+
+    def end_of_prefix(self, row: bytes) -> int:
+        """How long the part is that names key and namespace."""
+        length, at = read_varint(row, 2)
+        length, at = read_varint(row, at + length)
+        return at + max(length - 1, 0)
+
+
+_LENGTHS = [bytes((number,)) for number in range(128)]
+
+
+def _length(number: int) -> bytes:
+    if number < 128:
+        return _LENGTHS[number]
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueLayout:
+    """Row values of one state.
+
+    Attributes:
+        kind: the kind of state.
+        value: codec of the value, element, map value or accumulator.
+        user_key: codec of keys inside a map.
+        stamped: whether a timestamp goes with each value.
+    """
+
+    kind: StateKind
+    value: Codec
+    user_key: Codec | None
+    stamped: bool
+
+    @classmethod
+    def of(
+        cls, kind: StateKind, value: pa.DataType, user_key: pa.DataType | None, *, stamped: bool
+    ) -> "ValueLayout":
+        """The layout of a state of this kind and these types."""
+        return cls(kind, codec_for(value), user_key and codec_for(user_key), stamped)
+
+    def encode(self, stored: Stored) -> bytes:
+        """The row value of a value, map value or accumulator; None is "no value"."""
+        if stored is None:
+            return NO_VALUE
+        if not self.stamped:
+            return VALUE + self.value.encode(stored)
+        value, stamp = stored
+        if value is None:
+            return STAMP_ONLY + STAMP.pack(stamp)
+        return VALUE + STAMP.pack(stamp) + self.value.encode(value)
+
+    def encode_present(self, stored: Stored) -> bytes:
+        """The same, where a value has to be there.
+
+        Raises:
+            NullValueError: there is none.
+        """
+        if stored is None or (self.stamped and stored[0] is None):
+            raise NullValueError(
+                f"a value of type {self.value.kind} is None: give a value, or remove the entry"
+            )
+        return self.encode(stored)
+
+    def decode(self, row: bytes) -> Stored:
+        """What was encoded."""
+        flag = row[:1]
+        if flag == NO_VALUE:
+            return None
+        if not self.stamped:
+            return self.value.decode(row[1:])
+        (stamp,) = STAMP.unpack_from(row, 1)
+        return (None if flag == STAMP_ONLY else self.value.decode(row[9:]), stamp)
+
+    def encode_items(self, items: list[Stored]) -> bytes:
+        """The row value of list elements."""
+        if not self.stamped:
+            return join_items(items, self.value.encode)
+        encode, pack = self.value.encode, STAMP.pack
+        return join_items(items, lambda item: pack(item[1]) + encode(item[0]))
+
+    def decode_items(self, row: bytes) -> list[Stored]:
+        """The list elements of a row value."""
+        if not self.stamped:
+            return split_items(row, self.value.decode)
+        decode, unpack = self.value.decode, STAMP.unpack_from
+        return split_items(row, lambda data: (decode(data[8:]), unpack(data)[0]))
+
+    def encode_user_key(self, user_key: Any) -> bytes:
+        """The part of a row key that names a map entry."""
+        if user_key is None:
+            return b"\0"
+        assert self.user_key is not None
+        return b"\1" + self.user_key.encode(user_key)
+
+    def decode_user_key(self, rest: bytes) -> Any:
+        """The key of a map entry."""
+        assert self.user_key is not None
+        return None if rest[:1] == b"\0" else self.user_key.decode(rest[1:])

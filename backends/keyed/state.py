@@ -1,0 +1,65 @@
+"""What all kinds of keyed state have in common."""
+
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.errors import StateError
+from idlestate.backends.keyed.table import Table
+
+T = TypeVar("T", bound=Table)
+
+Many: TypeAlias = Any
+"""Keys or values of a batch: an Arrow array, a numpy array, or a sequence. Arrow has no types."""
+
+
+class State(Generic[T]):
+    """State of one name: what it holds belongs to the current key and namespace."""
+
+    def __init__(self, name: str, table: T, context: KeyContext) -> None:
+        """The state over its table."""
+        self.name = name
+        self.table = table
+        self.namespace: Any = None
+        self._context = context
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Use this namespace from now on; None is the one of state that has no namespaces."""
+        self.namespace = namespace
+
+    @property
+    def _key(self) -> Any:
+        return self._context.key
+
+    def clear(self) -> None:
+        """Remove all that the current key has in the current namespace."""
+        self.table.clear(self._key, self.namespace)
+
+    def remove_many(self, keys: Many) -> None:
+        """`clear` for each of these keys."""
+        self.table.clear_many(to_list(keys), self.namespace)
+
+
+def to_list(values: Many) -> list[Any]:
+    """Values of a batch as Python has them."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        found: list[Any] = values.to_pylist()
+    elif isinstance(values, np.ndarray):
+        found = values.tolist()
+    else:
+        found = list(values)
+    return found
+
+
+def pairs(keys: Many, values: Many) -> tuple[list[Any], list[Any]]:
+    """Keys and values of a batch.
+
+    Raises:
+        StateError: there are more of one than of the other.
+    """
+    left, right = to_list(keys), to_list(values)
+    if len(left) != len(right):
+        raise StateError(f"{len(left)} keys, but {len(right)} values: give one for each")
+    return left, right

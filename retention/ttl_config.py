@@ -1,0 +1,127 @@
+"""How long values of a state live: `StateTtlConfig`, with Flink's names and defaults."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from idlestate.retention.policy import FOREVER_MS
+
+DEFAULT_PERIODIC_COMPACTION_MS: Final = 30 * 24 * 3600 * 1000
+DEFAULT_QUERY_TIME_AFTER: Final = 1000
+
+
+class TtlUpdateType(Enum):
+    """What gives a value a new timestamp."""
+
+    DISABLED = "Disabled"
+    ON_CREATE_AND_WRITE = "OnCreateAndWrite"
+    ON_READ_AND_WRITE = "OnReadAndWrite"
+
+
+class StateVisibility(Enum):
+    """Whether a value that has expired, but is still stored, is shown."""
+
+    NEVER_RETURN_EXPIRED = "NeverReturnExpired"
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
+
+
+class TtlTime(Enum):
+    """The clock that timestamps are taken from and judged by. Flink has the first only."""
+
+    PROCESSING = "ProcessingTime"
+    EVENT = "EventTime"
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalCleanup:
+    """Heap: look at up to `size` entries with every access, or also with every key selected."""
+
+    size: int = 5
+    run_for_every_record: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size <= 0:
+            raise ValueError(f"incremental cleanup: size is {self.size}, it has to be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCleanup:
+    """RocksDB: drop what has expired when files are compacted.
+
+    Attributes:
+        query_time_after: the clock is read again after that many entries.
+        periodic_ms: files that nothing touched are compacted after this time.
+    """
+
+    query_time_after: int = DEFAULT_QUERY_TIME_AFTER
+    periodic_ms: int = DEFAULT_PERIODIC_COMPACTION_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTtlConfig:
+    """Time to live of each value, list element or map entry of one state.
+
+    Attributes:
+        ttl_ms: whole milliseconds, above 0.
+        update_type: what renews the timestamp; `DISABLED` leaves the state without TTL.
+        visibility: whether expired values that are still stored are returned.
+        time: whose clock counts.
+        full_snapshot: leave expired values out of snapshots.
+        incremental: cleanup on heap; None takes the default when cleanup runs in background.
+        compaction: cleanup on RocksDB; None takes the default when cleanup runs in background.
+        cleanup_in_background: whether the two above have defaults at all. Strategies that are
+            named stay in force without it.
+    """
+
+    ttl_ms: int
+    update_type: TtlUpdateType = TtlUpdateType.ON_CREATE_AND_WRITE
+    visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
+    time: TtlTime = TtlTime.PROCESSING
+    full_snapshot: bool = False
+    incremental: IncrementalCleanup | None = None
+    compaction: CompactionCleanup | None = None
+    cleanup_in_background: bool = True
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.ttl_ms, int)  # a file or a caller without types may say 0.5
+        if not (whole and 0 < self.ttl_ms <= FOREVER_MS):
+            raise ValueError(
+                f"ttl_ms is {self.ttl_ms!r}: it has to be a whole number of milliseconds, "
+                f"from 1 to {FOREVER_MS}"
+            )
+        for name, kind in (
+            ("update_type", TtlUpdateType),
+            ("visibility", StateVisibility),
+            ("time", TtlTime),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f"{name} is {getattr(self, name)!r}: give a {kind.__name__}")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether values carry timestamps at all."""
+        return self.update_type is not TtlUpdateType.DISABLED
+
+    @property
+    def updates_on_read(self) -> bool:
+        """Whether reading a live value renews it."""
+        return self.update_type is TtlUpdateType.ON_READ_AND_WRITE
+
+    @property
+    def returns_expired(self) -> bool:
+        """Whether expired values that are still stored are shown."""
+        return self.visibility is StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+
+    @property
+    def incremental_in_force(self) -> IncrementalCleanup | None:
+        """The incremental cleanup that runs on heap, None for none."""
+        return self.incremental or (IncrementalCleanup() if self.cleanup_in_background else None)
+
+    @property
+    def compaction_in_force(self) -> CompactionCleanup | None:
+        """The cleanup that runs in compactions of RocksDB, None for none."""
+        return self.compaction or (CompactionCleanup() if self.cleanup_in_background else None)
+
+
+TTL_DISABLED: Final = StateTtlConfig(ttl_ms=FOREVER_MS, update_type=TtlUpdateType.DISABLED)
+"""No time to live."""

@@ -1,0 +1,115 @@
+"""Batch calls do what calls one by one do."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.keyed.descriptors import MapStateDescriptor, ValueStateDescriptor
+from idlestate.backends.keyed.errors import NullValueError, StateError, StateMigrationError
+from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
+from idlestate.timers.clock import FakeClock
+from tests.backends.golden_state import descriptor_of
+
+BRIEF = StateTtlConfig(ttl_ms=100)
+SHOWN = StateTtlConfig(
+    ttl_ms=100,
+    visibility=StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP,
+    cleanup_in_background=False,
+)
+
+
+@pytest.fixture(params=["heap", "rocksdb"])
+def backend(request, tmp_path):
+    clock = FakeClock(1000)
+    place = None if request.param == "heap" else tmp_path / "db"
+    with open_backend(request.param, place, clock=clock) as opened:
+        opened.clock = clock
+        yield opened
+
+
+def number_state(backend, ttl):
+    return backend.get_state(ValueStateDescriptor(name="n", value_type=pa.int64(), ttl=ttl))
+
+
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+def test_values_of_a_batch(backend, ttl):
+    state = number_state(backend, ttl)
+    state.put_many(pa.array(["a", "b", "a"]), np.array([1, 2, 3]))
+    assert state.get_many(["a", "b", "c"]).to_pylist() == [3, 2, None]
+    state.put_many(["a", "d", "d"], [None, 5, None])
+    assert state.get_many(["a", "b", "d"]).to_pylist() == [None, 2, None]
+    state.remove_many(["b"])
+    assert state.get_many(["b"]).to_pylist() == [None]
+    assert backend.size("n") == 0
+    with pytest.raises(StateError, match="2 keys, but 1 values"):
+        state.put_many(["a", "b"], [1])
+
+
+def test_expired_values_of_a_batch_are_shown_once(backend):
+    state = number_state(backend, SHOWN)
+    state.put_many(["a", "b"], [1, 2])
+    backend.clock.advance(99)
+    assert state.get_many(["a"]).to_pylist() == [1]
+    backend.clock.advance(1)
+    assert state.get_many(["a", "a", "b"]).to_pylist() == [1, None, 2]
+    assert state.get_many(["a", "b"]).to_pylist() == [None, None]
+    assert backend.size("n") == 0
+
+
+def test_a_value_of_another_type_leaves_the_batch_unwritten(tmp_path):
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        state = number_state(backend, TTL_DISABLED)
+        with pytest.raises(StateMigrationError):
+            state.put_many(["a", "b"], [1, "two"])
+        assert state.get_many(["a", "b"]).to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("kind", ["list", "reducing", "aggregating"])
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+def test_adding_a_batch_is_adding_one_by_one(backend, kind, ttl):
+    state = backend.get_state(descriptor_of(kind, ttl))
+    keys, values = ["a", "b", "a", "c", "a"], [1, 2, 3, 4, 5]
+    state.add_many(keys, values)
+    whole = {"list": [1, 3, 5], "reducing": 9, "aggregating": {"sum": 9, "count": 3}}[kind]
+    assert state.get_many(["a"]).to_pylist() == [whole]
+    backend.set_current_key("a")
+    state.add(7)
+    more = {"list": [1, 3, 5, 7], "reducing": 16, "aggregating": {"sum": 16, "count": 4}}[kind]
+    assert state.get_many(["a"]).to_pylist() == [more]
+    with pytest.raises(NullValueError):
+        state.add_many(["a", "b"], [1, None])
+    assert state.get_many(["a"]).to_pylist() == [more]
+
+
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+def test_entries_of_a_batch(backend, ttl):
+    state = backend.get_state(
+        MapStateDescriptor(name="m", key_type=pa.string(), value_type=pa.int64(), ttl=ttl)
+    )
+    state.put_many(["a", "a", "b"], ["x", "y", "x"], [1, 2, 3])
+    assert state.get_many(["a", "a", "b", "b"], ["x", "y", "x", "y"]).to_pylist() == [1, 2, 3, None]
+    state.remove_entries(["a"], ["x"])
+    backend.set_current_key("a")
+    assert sorted(state.entries()) == [("y", 2)]
+
+
+def test_a_changed_struct_is_applied_or_refused(tmp_path):
+    old = pa.struct([("n", pa.int32()), ("gone", pa.string())])
+    new = pa.struct([("n", pa.int64()), ("where", pa.string())])
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        state = backend.get_state(ValueStateDescriptor(name="s", value_type=old))
+        backend.set_current_key("k")
+        state.update((7, "x"))
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        with pytest.raises(StateMigrationError, match="state s, field where: declared as string"):
+            backend.get_state(ValueStateDescriptor(name="s", value_type=new))
+        state = backend.get_state(
+            ValueStateDescriptor(name="s", value_type=new, defaults={"where": "here"})
+        )
+        backend.set_current_key("k")
+        assert state.value() == (7, "here")
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        narrow = pa.struct([("n", pa.int32()), ("where", pa.string())])
+        with pytest.raises(StateMigrationError, match="field n: stored as int64"):
+            backend.get_state(ValueStateDescriptor(name="s", value_type=narrow))

@@ -1,0 +1,61 @@
+"""Writes keyed state without end, and says what was acknowledged: killed by its parent.
+
+    backend_writer.py FOLDER FIRST
+
+Round n puts n into the value of every key in one batch, appends n to every list, registers a timer
+for n, and now and then sweeps, compacts or takes a snapshot. One line goes out per round that is
+done.
+"""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
+from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.timers.clock import FakeClock
+from idlestate.timers.service import TimeDomain
+
+KEYS = [f"key {number}" for number in range(20)]
+TTL_ROUNDS = 50
+
+
+def states(backend):
+    """The value, the list, and the short-lived value that a run writes."""
+    long = pa.int64()
+    brief = StateTtlConfig(ttl_ms=TTL_ROUNDS)
+    return (
+        backend.get_state(ValueStateDescriptor(name="value", value_type=long)),
+        backend.get_state(ListStateDescriptor(name="list", value_type=long)),
+        backend.get_state(ValueStateDescriptor(name="brief", value_type=long, ttl=brief)),
+    )
+
+
+def service(backend):
+    return backend.timer_service("rounds", lambda timer: None, lambda timer: None)
+
+
+def main(folder: Path, first: int) -> None:
+    clock = FakeClock(first)
+    with open_backend("rocksdb", folder / "db", clock=clock) as backend:
+        value, elements, brief = states(backend)
+        timers = service(backend)
+        for number in range(first, 1_000_000):
+            value.put_many(KEYS, [number] * len(KEYS))
+            elements.add_many(KEYS, [number] * len(KEYS))
+            brief.put_many([f"{number}"], [number])
+            timers.register_many(TimeDomain.EVENT, [KEYS[0]], None, [number])
+            clock.advance(1)
+            if number % 7 == 0:
+                backend.sweep(clock.now_ms(), 10)
+            if number % 31 == 0:
+                backend.compact()
+            if number % 43 == 0:
+                backend.snapshot(folder / f"snapshot-{number}").finish()
+            print(number, flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,93 @@
+"""`kill -9` while keyed state is written, swept, compacted and snapshotted.
+
+What was acknowledged is there, what is there is a prefix of what was written, each batch whole;
+nothing expired comes back, nothing live is gone; a snapshot that is there is whole.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from idlestate.backends.keyed.opening import open_backend
+from idlestate.timers.clock import FakeClock
+from idlestate.timers.service import TimeDomain
+from tests.crash.backend_writer import KEYS, TTL_ROUNDS, service, states
+
+CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "20"))
+WRITER = Path(__file__).parent / "backend_writer.py"
+ROOT = Path(__file__).parents[2]
+
+
+def run_and_kill(folder, first, rounds):
+    """Let the writer do this many rounds or a few more; the last one that it acknowledged."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
+    writer = subprocess.Popen(
+        [sys.executable, str(WRITER), str(folder), str(first)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    last = first - 1
+    for line in writer.stdout:
+        last = int(line)
+        if last >= first + rounds:
+            writer.send_signal(signal.SIGKILL)
+            break
+    rest, errors = writer.communicate()
+    assert writer.returncode == -signal.SIGKILL, errors
+    return max([last, *map(int, rest.split())])
+
+
+def look(place, restore=()):
+    """Rounds that value, lists, short-lived values and timers speak of; all consistent."""
+    clock = FakeClock(0)
+    with open_backend("rocksdb", place, clock=clock, restore=restore) as backend:
+        value, elements, brief = states(backend)
+        found = set(value.get_many(KEYS).to_pylist())
+        lists = {tuple(each) for each in elements.get_many(KEYS).to_pylist()}
+        assert len(found) == 1, "half a batch of values"
+        assert len(lists) == 1, "half a batch of list elements"
+        (last,), (all_rounds,) = found, lists
+        assert list(all_rounds) == list(range(len(all_rounds))), "a hole, or a round twice"
+        times = [timer.timestamp_ms for timer in service(backend).timers(TimeDomain.EVENT)]
+        assert times == list(range(len(times)))
+        clock.advance(last)
+        live = range(max(last - TTL_ROUNDS + 1, 0), last)
+        assert brief.get_many([str(number) for number in live]).to_pylist() == list(live)
+        gone = [str(number) for number in range(max(last - TTL_ROUNDS + 1, 0))]
+        assert brief.get_many(gone).null_count == len(gone)
+        return last, len(all_rounds) - 1, len(times) - 1
+
+
+def test_what_was_acknowledged_survives(tmp_path):
+    chance, acknowledged, first = random.Random(7), -1, 0
+    for number in range(CRASHES):
+        last = run_and_kill(tmp_path, first, chance.randrange(1, 90))
+        value, elements, times = look(tmp_path / "db")
+        assert acknowledged < last <= value <= last + 1
+        assert last <= elements <= value
+        assert last <= times <= elements
+        # A round that was cut off is done again as far as it went missing.
+        acknowledged = last
+        with open_backend("rocksdb", tmp_path / "db", clock=FakeClock(value)) as backend:
+            finish(backend, elements, times, value)
+        first = value + 1
+        whole = [path for path in tmp_path.glob("snapshot-*") if path.suffix == ""]
+        for folder in whole[:1]:
+            look(tmp_path / f"restored-{number}", [folder])
+        for folder in tmp_path.glob("snapshot-*"):
+            shutil.rmtree(folder)
+
+
+def finish(backend, elements, times, value):
+    _, lists, brief = states(backend)
+    if elements < value:
+        lists.add_many(KEYS, [value] * len(KEYS))
+    brief.put_many([str(value)], [value])
+    if times < value:
+        service(backend).register_many(TimeDomain.EVENT, [KEYS[0]], None, [value])

@@ -1,0 +1,95 @@
+"""Timers on heap: a binary heap of rows, one `bytes` object a timer, and the set of those alive.
+
+A removed timer stays in the heap until it comes up or the heap is twice what lives: adding and
+removing cost O(log n), amortised.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+
+from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
+
+SPARE = 1024
+"""Removed timers that are not worth a new heap."""
+
+
+class HeapTimerQueue:
+    """A `TimerQueue` in memory."""
+
+    def __init__(self, codec: TimerCodec) -> None:
+        """A queue without timers."""
+        self._codec = codec
+        self._heap: list[bytes] = []
+        self._live: set[bytes] = set()
+
+    def add(self, timer: Timer) -> bool:
+        """Add a timer; whether it is new."""
+        return self._add(by_time(self._codec.encode(timer)))
+
+    def _add(self, entry: bytes) -> bool:
+        if entry in self._live:
+            return False
+        self._live.add(entry)
+        heapq.heappush(self._heap, entry)
+        return True
+
+    def add_many(self, timers: Iterable[Timer]) -> int:
+        """Add timers; how many are new."""
+        return self._add_all(by_time(self._codec.encode(timer)) for timer in timers)
+
+    def _add_all(self, entries: Iterable[bytes]) -> int:
+        fresh = set(entries) - self._live
+        self._live |= fresh
+        if len(fresh) * 8 < len(self._heap):
+            for entry in fresh:
+                heapq.heappush(self._heap, entry)
+        else:
+            self._heap.extend(fresh)
+            heapq.heapify(self._heap)
+        return len(fresh)
+
+    def remove(self, timer: Timer) -> bool:
+        """Remove a timer; whether it was there."""
+        entry = by_time(self._codec.encode(timer))
+        if entry not in self._live:
+            return False
+        self._live.remove(entry)
+        if len(self._heap) > 2 * len(self._live) + SPARE:
+            self._heap = list(self._live)
+            heapq.heapify(self._heap)
+        return True
+
+    def _first(self) -> bytes | None:
+        heap, live = self._heap, self._live
+        while heap and heap[0] not in live:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
+
+    def peek_ms(self) -> int | None:
+        """The earliest time, None when there is no timer."""
+        first = self._first()
+        return None if first is None else time_of(by_group(first))
+
+    def poll(self, until_ms: int) -> Timer | None:
+        """Take the first timer out, unless it is later than this."""
+        first = self._first()
+        if first is None or first[:8] > time_bytes(until_ms):
+            return None
+        heapq.heappop(self._heap)
+        self._live.remove(first)
+        return self._codec.decode(by_group(first))
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __iter__(self) -> Iterator[Timer]:
+        return map(self._codec.decode, sorted(map(by_group, self._live)))
+
+    def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
+        """Rows of the timers of these key groups, both included, in order."""
+        low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
+        return iter(sorted(row for row in map(by_group, self._live) if low <= row[:2] <= high))
+
+    def load(self, rows: Sequence[bytes]) -> None:
+        """Add the timers of these rows."""
+        self._add_all(map(by_time, rows))

@@ -1,0 +1,133 @@
+"""The timer service: timers of both time domains for the keys of one operator.
+
+As Flink's `InternalTimerServiceImpl`. Event time: advancing the watermark to W sets it first and
+then fires all timers up to W, also when W is lower than before. Processing time: there is one
+appointment with the clock, for the first timer; it is moved only when a new timer is strictly
+earlier, and kept when that timer is removed. A timer in the past fires at the next opportunity,
+one registered while firing fires in the same go when it is due.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, Protocol
+
+from idlestate.retention.rules import NEVER_MS
+from idlestate.timers.timer import Timer, TimerQueue
+
+OnTimer = Callable[[Timer], None]
+
+
+class TimeDomain(Enum):
+    """Whose time a timer waits for."""
+
+    PROCESSING = "processing"
+    EVENT = "event"
+
+
+class CurrentKey(Protocol):
+    """Where the service finds the current key, and puts that of a timer before it fires."""
+
+    key: Any
+
+
+class TimerService:
+    """Registers, deletes and fires timers.
+
+    Attributes:
+        current_watermark_ms: the newest watermark; not part of snapshots.
+        scheduled_ms: when `on_processing_time` wants to be called next, None for never.
+        fired: how many timers fired since the service was made.
+    """
+
+    def __init__(
+        self,
+        processing: TimerQueue,
+        event: TimerQueue,
+        current: CurrentKey,
+        on_processing_time: OnTimer,
+        on_event_time: OnTimer,
+    ) -> None:
+        """A service over the timers in these queues; the callbacks get each timer that fires."""
+        self._queues = {TimeDomain.PROCESSING: processing, TimeDomain.EVENT: event}
+        self._current = current
+        self._on_processing_time = on_processing_time
+        self._on_event_time = on_event_time
+        self.current_watermark_ms = NEVER_MS
+        self.fired = 0
+        self.scheduled_ms = processing.peek_ms()
+
+    def register_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
+        """Wake the current key when the clock reaches this time."""
+        self._register_processing((Timer(timestamp_ms, self._current.key, namespace),))
+
+    def register_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
+        """Wake the current key when the watermark reaches this time."""
+        self._queues[TimeDomain.EVENT].add(Timer(timestamp_ms, self._current.key, namespace))
+
+    def register_many(
+        self, domain: TimeDomain, keys: Iterable[Any], namespace: Any, timestamps_ms: Iterable[int]
+    ) -> None:
+        """One timer for each of many keys."""
+        timers = [
+            Timer(int(time_ms), key, namespace)
+            for key, time_ms in zip(keys, timestamps_ms, strict=True)
+        ]
+        if domain is TimeDomain.EVENT:
+            self._queues[domain].add_many(timers)
+        else:
+            self._register_processing(timers)
+
+    def _register_processing(self, timers: Iterable[Timer]) -> None:
+        queue = self._queues[TimeDomain.PROCESSING]
+        before = queue.peek_ms()
+        if not queue.add_many(timers):
+            return
+        first = queue.peek_ms()
+        if before is None or (first is not None and first < before):
+            self.scheduled_ms = first
+
+    def delete_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
+        """Forget a timer of the current key; one that is not there is no matter."""
+        timer = Timer(timestamp_ms, self._current.key, namespace)
+        self._queues[TimeDomain.PROCESSING].remove(timer)
+
+    def delete_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
+        """Forget a timer of the current key; one that is not there is no matter."""
+        self._queues[TimeDomain.EVENT].remove(Timer(timestamp_ms, self._current.key, namespace))
+
+    def advance_watermark(self, watermark_ms: int) -> int:
+        """Set the watermark and fire the event-time timers it reaches; how many."""
+        self.current_watermark_ms = watermark_ms
+        return self._fire(TimeDomain.EVENT, watermark_ms, self._on_event_time)
+
+    def on_processing_time(self, time_ms: int) -> int:
+        """Keep the appointment for this time: fire all timers up to it; how many."""
+        self.scheduled_ms = None
+        fired = self._fire(TimeDomain.PROCESSING, time_ms, self._on_processing_time)
+        if self.scheduled_ms is None:
+            self.scheduled_ms = self._queues[TimeDomain.PROCESSING].peek_ms()
+        return fired
+
+    def advance_processing_time(self, now_ms: int) -> int:
+        """Keep every appointment up to now, each at its own time; how many timers fired."""
+        fired = 0
+        while self.scheduled_ms is not None and self.scheduled_ms <= now_ms:
+            fired += self.on_processing_time(self.scheduled_ms)
+        return fired
+
+    def _fire(self, domain: TimeDomain, until_ms: int, on_timer: OnTimer) -> int:
+        queue, fired = self._queues[domain], 0
+        while (timer := queue.poll(until_ms)) is not None:
+            self._current.key = timer.key
+            fired += 1
+            self.fired += 1
+            on_timer(timer)
+        return fired
+
+    def count(self, domain: TimeDomain) -> int:
+        """How many timers wait."""
+        return len(self._queues[domain])
+
+    def timers(self, domain: TimeDomain) -> Iterable[Timer]:
+        """The waiting timers of a domain, by key group, then in order."""
+        return iter(self._queues[domain])
