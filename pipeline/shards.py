@@ -1,11 +1,10 @@
 """Shards: how keys are spread over groups, and groups over Spark's state partitions.
 
-A shard is a contiguous range of the 64-bit key hash, `floor((hash + 2**63) * shards / 2**64)`, so
-that a batch sorted by hash is cut into shards by slicing. Spark sees a shard as an integer and
-puts it on state partition `pmod(hash(integer), partitions)`; small integers land unevenly, so
-integers are searched for. Of S shards each gets an integer whose hash is another one modulo S: then
-every divisor of S is a number of partitions with equally many shards on each, and a checkpoint can
-be taken from one to the other without a change of its shards.
+A shard is a contiguous range of the 64-bit key hash (`idlestate.backends.ranges`). Spark sees it as
+an integer and puts it on state partition `pmod(hash(integer), partitions)`; small integers land
+unevenly, so integers are searched for. Of S shards each gets an integer whose hash is another one
+modulo S: then every divisor of S is a number of partitions with equally many shards on each, and a
+checkpoint can be taken from one to the other without a change of its shards.
 """
 
 import struct
@@ -13,8 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import mmh3
-import numpy as np
-import numpy.typing as npt
 
 SHARDS_PER_PARTITION = 4
 _SPARK_HASH_SEED = 42
@@ -58,10 +55,3 @@ def even_partitions(numbers: Sequence[int]) -> list[int]:
         if set(Counter(spark_partition(each, count) for each in numbers).values())
         == {shards // count}
     ]
-
-
-def shard_bounds(hashes: npt.NDArray[np.int64], shards: int) -> npt.NDArray[np.int64]:
-    """Where ascending hashes are cut into shards: shard i is rows bounds[i]..bounds[i + 1]."""
-    edges = [-(-(i << 64) // shards) - (1 << 63) for i in range(1, shards)]
-    inner = np.searchsorted(hashes, np.array(edges, dtype=np.int64))
-    return np.concatenate([[0], inner, [len(hashes)]]).astype(np.int64)

@@ -35,10 +35,10 @@ ROOMS = [room for room in MAY_IMPORT if (ROOT / room).is_dir()]
 
 CORE = ["retention", "timers", "backends"]
 NOT_IN_CORE = {"pyspark", "rocksdict", "prometheus_client"}
-OUTSIDE_CORE = ["backends/keyed/rocksdb*.py", "backends/spark*.py"]
+OUTSIDE_CORE = ["backends/*/rocksdb*.py", "backends/spark*.py"]
 
 # Folders inside rooms that are packages of their own.
-INSIDE_ROOMS = {"backends": ["keyed"]}
+INSIDE_ROOMS = {"backends": ["keyed", "sidecar"], "service": ["sidecar"]}
 
 # The rules are pure: of the standard library only what computes and describes.
 RETENTION_MAY_IMPORT = {

@@ -1,0 +1,128 @@
+"""What an operator of the sidecar keeps: columns, aggregates, time and shards, fixed for good."""
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.steps import TableSpec
+from idlestate.retention.policy import TimeDomain
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MAX_SHARDS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The fixed facts of an operator."""
+
+    uid: str
+    time: str
+    """`event` or `processing`."""
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, str], ...]
+    """Result name and text, as `("n", "count")`."""
+    order: tuple[str, ...]
+    schema: str
+    """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
+    shards: int
+    delay_ms: int = 0
+    """Event time: how far behind the newest event rows may come."""
+
+    @classmethod
+    def of(
+        cls, uid: str, spec: TableSpec, time: TimeDomain, shards: int, delay_ms: int = 0
+    ) -> "Declaration":
+        """The declaration of a table."""
+        wanted = dict(spec.keys) | dict(spec.order)
+        for aggregate in spec.aggregates:
+            wanted |= dict(aggregate.inputs)
+        return cls(
+            uid,
+            time.value,
+            spec.key_names,
+            tuple((a.name, a.text) for a in spec.aggregates),
+            tuple(name for name, _ in spec.order),
+            base64.b64encode(pa.schema(wanted).serialize()).decode(),
+            shards,
+            delay_ms,
+        )
+
+    def inputs(self) -> pa.Schema:
+        """The columns that keys, aggregates and order read."""
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+
+    def spec(self) -> TableSpec:
+        """What the table keeps.
+
+        Raises:
+            DoesNotFitError: the parts do not fit together.
+        """
+        try:
+            types = {field.name: field.type for field in self.inputs()}
+            return TableSpec(
+                tuple((name, types[name]) for name in self.keys),
+                bind(dict(self.aggregates), types, self.order),
+                tuple((name, types[name]) for name in self.order),
+            )
+        except (AggregateError, KeyError, ValueError, pa.ArrowInvalid, OSError) as error:
+            raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dict that `json` writes."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "Declaration":
+        """Read it back.
+
+        Raises:
+            DoesNotFitError: something is missing, or is none of its kind.
+        """
+        try:
+            found = cls(
+                uid=check_name("uid", facts["uid"]),
+                time=TimeDomain(facts["time"]).value,
+                keys=tuple(str(name) for name in facts["keys"]),
+                aggregates=tuple((str(name), str(text)) for name, text in facts["aggregates"]),
+                order=tuple(str(name) for name in facts["order"]),
+                schema=str(facts["schema"]),
+                shards=int(facts["shards"]),
+                delay_ms=int(facts["delay_ms"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DoesNotFitError(f"a declaration cannot be read: {error!r}") from error
+        if not found.keys or not 1 <= found.shards <= MAX_SHARDS:
+            raise DoesNotFitError(
+                f"operator {found.uid!r}: it needs a key, and 1 to {MAX_SHARDS} shards"
+            )
+        return found
+
+    def differences(self, other: "Declaration") -> list[str]:
+        """What another declaration of the same operator says otherwise, in words."""
+        mine, theirs = self.to_json(), other.to_json()
+        mine["schema"], theirs["schema"] = (str(each.inputs()) for each in (self, other))
+        return [
+            f"{name} was {mine[name]}, is now {theirs[name]}"
+            for name in mine
+            if mine[name] != theirs[name]
+        ]
+
+
+def check_name(what: str, name: object) -> str:
+    """The name, if it may stand in paths and in logs.
+
+    Raises:
+        DoesNotFitError: it may not.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise DoesNotFitError(
+            f"{what} {str(name)[:80]!r}: use letters, digits, '.', '_' and '-', beginning with a "
+            "letter or digit, 63 at most"
+        )
+    return name

@@ -1,0 +1,106 @@
+"""What one-way writers do to a shard's table: add, put, touch, remove; pure functions.
+
+`add` is what a batch does: records to the aggregates. `put` lets a key's aggregates be those of
+this one record, while its life goes on. `touch` is a write that changes no value and creates
+nothing. `remove` takes the key away at once, without an expired record.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends import ended
+from idlestate.backends.hashing import hash_keys
+from idlestate.backends.keys import find_distinct, take_keys
+from idlestate.backends.merge import MergePolicy
+from idlestate.backends.rows import Rows
+from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.table import Outcome, Table, Tally
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import NEVER_MS, is_due
+
+Ints = npt.NDArray[np.int64]
+KINDS = ("add", "put", "touch", "remove")
+
+
+def edit_steps(
+    spec: TableSpec, kind: str, keys: Sequence[pa.Array], values: Mapping[str, pa.Array], t_ms: int
+) -> Steps:
+    """The rows of a write as steps, all at one time; of a put the last row of each key."""
+    n = len(keys[0])
+    hashes = hash_keys(keys)
+    if kind == "put" and n:
+        key = find_distinct(hashes, keys).key
+        last = np.full(int(key.max()) + 1, -1)
+        np.maximum.at(last, key, np.arange(n))
+        rows = np.sort(last)
+        keys, hashes, n = take_keys(keys, rows), hashes[rows], len(rows)
+        values = {name: column.take(pa.array(rows)) for name, column in values.items()}
+    is_blank = kind in ("touch", "remove")
+    if is_blank:
+        kinds = {name: each for a in spec.aggregates for name, each in a.inputs} | dict(spec.order)
+        values = {name: pa.nulls(n, each) for name, each in kinds.items()}
+    steps = Steps.from_records(
+        spec,
+        keys,
+        np.full(n, t_ms),
+        values,
+        reads=np.ones(n, dtype=bool) if is_blank else None,
+        order=[values[name] for name, _ in spec.order],
+        hashes=hashes,
+    )
+    return replace(steps.collapsed(spec.aggregates), is_read=None)
+
+
+def edited(
+    table: Table, kind: str, steps: Steps, policy: Policy, t_ms: int, version: int
+) -> Outcome:
+    """What a write of this kind makes of a table."""
+    merge = MergePolicy()
+    if kind in ("touch", "remove"):
+        at, old = table.current.look_up(steps.hashes, steps.keys)
+        is_open = at >= 0
+        is_open[is_open] = ~is_due(old.lives.ends(policy).deadline_ms, t_ms)
+        steps = _of_keys(steps, np.flatnonzero(is_open))
+        if kind == "remove":
+            return _removed(table, steps, at[is_open], policy, version, merge)
+    outcome = table.apply(steps, policy, None, version, merge)
+    if kind == "put":
+        fresh = replace(outcome.current.fresh, fields=steps.fields)
+        outcome = replace(outcome, current=replace(outcome.current, fresh=fresh))
+    return outcome
+
+
+def _of_keys(steps: Steps, rows: Ints) -> Steps:
+    """Some keys of collapsed steps of one row each."""
+    whole = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.fields).take(rows)
+    return replace(
+        steps,
+        hashes=whole.hashes,
+        keys=whole.keys,
+        counts=steps.counts[rows],
+        t_ms=steps.t_ms[rows],
+        order=take_keys(steps.order, rows),
+        fields=whole.fields,
+    )
+
+
+def _removed(
+    table: Table, steps: Steps, at: Ints, policy: Policy, version: int, merge: MergePolicy
+) -> Outcome:
+    gone = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.fields)
+    none = np.zeros(0, dtype=np.int64)
+    live = len(table) - len(at)
+    current = table.current.after(gone, at, live, policy, None, version, merge)
+    remembered = ended.remembered(table.remembered, none, none, none, policy, None, version, merge)
+    nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
+    return Outcome(current, remembered, table.seen, nothing.changes, Tally())
+
+
+def _never(n: int) -> Lives:
+    never = np.full(n, NEVER_MS)
+    return Lives(never, never, never, never)

@@ -1,0 +1,45 @@
+"""Errors of the sidecar, split by what the caller does next; they cross the wire by their code."""
+
+from typing import ClassVar
+
+
+class SidecarError(Exception):
+    """A call to the sidecar failed; the text says what to change."""
+
+    code: ClassVar[str] = "failed"
+
+
+class DoesNotFitError(SidecarError):
+    """The call does not fit what the sidecar holds, and never will: do what the text says."""
+
+    code = "refused"
+
+
+class BusyError(SidecarError):
+    """Not now: wait, and make the same call again."""
+
+    code = "busy"
+
+
+class GoneError(SidecarError):
+    """The exchange is not known (any more): begin it anew."""
+
+    code = "gone"
+
+
+class DamagedError(SidecarError):
+    """A file of the sidecar's directory is lost or damaged: bring back what the text names."""
+
+    code = "damaged"
+
+
+class AwayError(SidecarError):
+    """The sidecar does not answer: start it, or correct its address."""
+
+    code = "away"
+
+
+BY_CODE: dict[str, type[SidecarError]] = {
+    each.code: each
+    for each in (SidecarError, DoesNotFitError, BusyError, GoneError, DamagedError, AwayError)
+}

@@ -1,0 +1,89 @@
+"""The operators of one sidecar, by uid."""
+
+import threading
+from collections.abc import Iterator
+
+from idlestate.backends.sidecar.batches import IsCommitted
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.operator_record import OperatorRecord
+from idlestate.backends.sidecar.shard_tables import DEFAULT_CACHE_BYTES
+from idlestate.backends.sidecar.store import Store
+from idlestate.retention.policy import Policy
+from idlestate.timers.clock import Clock
+
+MAX_OPERATORS = 1000
+
+
+class Host:
+    """Opens what a store holds; use it until the store is closed.
+
+    Args:
+        store: where everything is.
+        clock: whose time counts.
+        is_committed: looks into the commit log of a query's checkpoint.
+        cache_bytes: how much each operator may keep of its tables in memory.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        is_committed: IsCommitted,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self._is_committed = is_committed
+        self._cache_bytes = cache_bytes
+        self._lock = threading.Lock()
+        self._operators: dict[str, Operator] = {}
+        for key, value in store.scan("o/"):
+            self._operators[key.partition("/")[2]] = self._opened(OperatorRecord.decode(value))
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(list(self._operators.values()))
+
+    def __getitem__(self, uid: str) -> Operator:
+        """An operator.
+
+        Raises:
+            DoesNotFitError: there is none of that uid.
+        """
+        if uid not in self._operators:
+            known = ", ".join(sorted(self._operators)) or "none"
+            raise DoesNotFitError(f"the sidecar has no operator {uid[:80]!r}; it has {known}")
+        return self._operators[uid]
+
+    def declare(self, declaration: Declaration, policy: Policy) -> Operator:
+        """Make an operator, or find the one that is the same.
+
+        Raises:
+            DoesNotFitError: there is another of that uid, or the declaration makes no sense.
+        """
+        uid = declaration.uid
+        declaration.spec()
+        if policy.time.value != declaration.time:
+            raise DoesNotFitError(
+                f"operator {uid!r} goes by {declaration.time} time, its policy by "
+                f"{policy.time.value} time"
+            )
+        with self._lock:
+            known = self._operators.get(uid)
+            if known is None:
+                if len(self._operators) >= MAX_OPERATORS:
+                    raise DoesNotFitError(f"the sidecar has {MAX_OPERATORS} operators, its most")
+                record = OperatorRecord(declaration, policy)
+                self.store.write({f"o/{uid}": record.encode()})
+                known = self._operators[uid] = self._opened(record)
+        different = known.record.declaration.differences(declaration)
+        if different:
+            raise DoesNotFitError(
+                f"operator {uid!r} of the sidecar is another: {'; '.join(different)}; put it back, "
+                "or give it another uid"
+            )
+        return known
+
+    def _opened(self, record: OperatorRecord) -> Operator:
+        return Operator(self.store, record, self.clock, self._is_committed, self._cache_bytes)

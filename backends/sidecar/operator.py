@@ -1,0 +1,197 @@
+"""An operator of the sidecar: its batches, direct writes, background work and readings."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.changes import TIMESTAMP, life_columns
+from idlestate.backends.hashing import hash_keys
+from idlestate.backends.keys import find_distinct, take_keys
+from idlestate.backends.ranges import shard_bounds
+from idlestate.backends.sidecar.batches import Batches, IsCommitted
+from idlestate.backends.sidecar.declaration import check_name
+from idlestate.backends.sidecar.direct import DirectWrites, read_rows
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.operator_record import OperatorRecord
+from idlestate.backends.sidecar.operator_state import OperatorState
+from idlestate.backends.sidecar.shard_record import HIGHEST
+from idlestate.backends.sidecar.shard_tables import DEFAULT_CACHE_BYTES
+from idlestate.backends.sidecar.store import Store
+from idlestate.backends.sidecar.sweeper import Sweeper
+from idlestate.backends.table import Table
+from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.rules import NEVER_MS
+from idlestate.timers.clock import Clock
+
+MAX_CONSUMERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """An operator in numbers."""
+
+    batch_id: int
+    live_keys: int
+    state_bytes: int
+    expired_kept: int
+    """Expired records that somebody may still ask for."""
+    next_seq: int
+    waiting: int
+    """Writes that wait for a batch border."""
+
+
+class Operator:
+    """One operator."""
+
+    def __init__(
+        self,
+        store: Store,
+        record: OperatorRecord,
+        clock: Clock,
+        is_committed: IsCommitted,
+        cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        """Read what the store has of it."""
+        self.state = OperatorState(store, record, clock, cache_bytes)
+        self.writes = DirectWrites(self.state)
+        self.batches = Batches(self.state, is_committed, self.writes.drain)
+        self.sweeper = Sweeper(self.state)
+
+    @property
+    def record(self) -> OperatorRecord:
+        """The operator's record as it is now."""
+        return self.state.record
+
+    def change_policy(self, policy: Policy) -> None:
+        """Take another policy, between two batches.
+
+        Raises:
+            DoesNotFitError: it goes by another time.
+        """
+        with self.state.lock:
+            record = self.state.record
+            if policy.time.value != record.declaration.time:
+                raise DoesNotFitError(
+                    f"operator {self.state.uid!r} goes by {record.declaration.time} time, the new "
+                    f"policy by {policy.time.value} time: write time: {record.declaration.time}"
+                )
+            if policy == record.policy:
+                return
+            shards = {
+                # The new policy may end lives before the old one would.
+                at: replace(shard, next_end_ms=NEVER_MS)
+                for at, shard in enumerate(self.state.shards)
+                if shard.current.live
+            }
+            self.state.save(replace(record, policy=policy), shards)
+
+    def look_up(self, rows: bytes, now_ms: int) -> tuple[pa.Table, int]:
+        """The open lives of keys, and the newest committed batch; a look is no access.
+
+        Args:
+            rows: the keys as an Arrow stream.
+            now_ms: lives that ended by then are not shown (processing time).
+
+        Raises:
+            DoesNotFitError: the keys are of other types.
+        """
+        state, record, shards = self.state, self.state.record, self.state.shards
+        spec = state.spec
+        wanted = read_rows(state.uid, rows, dict(spec.keys))
+        keys = [wanted.column(name).combine_chunks() for name in spec.key_names]
+        hashes = hash_keys(keys)
+        first = find_distinct(hashes, keys).first
+        hashes, keys = hashes[first], take_keys(keys, first)
+        bounds = shard_bounds(hashes, len(shards)).tolist()
+        found = [Table.empty(spec).lives(record.policy)]
+        for at, shard in enumerate(shards):
+            begin, stop = bounds[at], bounds[at + 1]
+            if begin == stop or not shard.current.live:
+                continue
+            current = state.tables.table(shard).current
+            part = [column.slice(begin, stop - begin) for column in keys]
+            at_rows, _ = current.look_up(hashes[begin:stop], part)
+            lives = current.take(at_rows[at_rows >= 0])
+            found.append(self._open_at(life_columns(spec, lives, record.policy), now_ms))
+        return pa.concat_tables(found), record.committed
+
+    def lives(self, shard: int, now_ms: int) -> Iterator[pa.Table]:
+        """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
+        table = self.state.tables.table(self.state.shards[shard])
+        policy = self.state.record.policy
+        yield Table.empty(self.state.spec).lives(policy)
+        for part in table.lives_in_parts(policy):
+            yield self._open_at(part, now_ms)
+
+    def expired(self, since: int, before: int | None, most_rows: int) -> pa.Table | None:
+        """Expired records by number, from one on and before another."""
+        record = self.state.record
+        stop = record.next_seq if before is None else min(before, record.next_seq)
+        with self.state.lock:
+            return self.state.log.read(since, stop, most_rows)
+
+    def acknowledge(self, consumer: str, upto: int) -> None:
+        """A consumer has all records below a number; it is registered with its first word.
+
+        Raises:
+            DoesNotFitError: there is no such number yet, or there are too many consumers.
+        """
+        check_name("consumer", consumer)
+        with self.state.lock:
+            record = self.state.record
+            if not 0 <= upto <= record.next_seq:
+                raise DoesNotFitError(
+                    f"operator {self.state.uid!r}: consumer {consumer} has {upto} records, and "
+                    f"there are {record.next_seq}; is this another sidecar's number?"
+                )
+            before = record.consumers.get(consumer, -1)
+            if consumer not in record.consumers and len(record.consumers) >= MAX_CONSUMERS:
+                raise DoesNotFitError(f"operator {self.state.uid!r} has {MAX_CONSUMERS} consumers")
+            if upto > before:
+                consumers = {**record.consumers, consumer: upto}
+                self.state.save(replace(record, consumers=consumers))
+
+    def trim(self, older_than_ms: int) -> int:
+        """Remove expired records that nobody needs; how many."""
+        with self.state.lock:
+            log, record = self.state.log, self.state.record
+            gone, removed = log.removable(record.consumers, older_than_ms)
+            if not gone:
+                return 0
+            self.state.save(record, removed=removed)
+            del log.entries[: len(gone)]
+            return sum(entry.rows for entry in gone)
+
+    def final_sweep_ms(self) -> int:
+        """How far event time got: what is due then ends with bounded input."""
+        highest = max((shard.counts.get(HIGHEST, 0) for shard in self.state.shards), default=0)
+        return highest - self.state.record.declaration.delay_ms - 1
+
+    def figures(self) -> dict[int, dict[str, int]]:
+        """Figures per shard, as committed."""
+        policy = self.state.record.policy
+        return {at: shard.figures(policy) for at, shard in enumerate(self.state.shards)}
+
+    def sizes(self) -> Sizes:
+        """The operator in numbers, as committed."""
+        record, shards = self.state.record, self.state.shards
+        entries = list(self.state.log.entries)
+        return Sizes(
+            batch_id=record.committed,
+            live_keys=sum(shard.current.live for shard in shards),
+            state_bytes=sum(shard.current.bytes for shard in shards),
+            expired_kept=sum(entry.rows for entry in entries),
+            next_seq=record.next_seq,
+            waiting=len(self.writes.waiting),
+        )
+
+    def _open_at(self, lives: pa.Table, now_ms: int) -> pa.Table:
+        record = self.state.record
+        if record.declaration.time == TimeDomain.EVENT.value:
+            return lives
+        t_ms = max(now_ms, record.time_ms)
+        deadline = lives.column("deadline")
+        is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
+        return lives.filter(pc.fill_null(is_open, True))

@@ -1,0 +1,97 @@
+"""The store in RocksDB: raw bytes, one atomic write batch per write, large values in blob files.
+
+Segments are megabytes and are written once and removed once: in blob files RocksDB's compactions
+move only their addresses.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+
+from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.store import Changes
+
+_LARGE_BYTES = 1 << 15
+
+
+class RocksDBStore:
+    """Values in a RocksDB.
+
+    Args:
+        folder: where its files are; made where there is none.
+        sync: whether each write outlives a loss of power too.
+
+    Raises:
+        DamagedError: it does not open.
+    """
+
+    def __init__(self, folder: Path, *, sync: bool = False) -> None:
+        self._folder = folder
+        options = Options(raw_mode=True)
+        options.create_if_missing(create_if_missing=True)
+        options.set_enable_blob_files(True)
+        options.set_min_blob_size(_LARGE_BYTES)
+        options.set_enable_blob_gc(True)
+        options.set_blob_gc_age_cutoff(1.0)
+        options.set_max_background_jobs(2)
+        options.set_keep_log_file_num(2)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._raw = Rdict(str(folder), options)
+        except Exception as error:  # rocksdict raises plain exceptions
+            raise DamagedError(
+                f"RocksDB in {folder} does not open: {error}; bring the folder back from a copy"
+            ) from error
+        self._write_options = WriteOptions()
+        self._write_options.sync = sync
+        self._raw.set_write_options(self._write_options)
+        self._broken: str | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """As of `Store`."""
+        try:
+            value: bytes | None = self._raw.get(key.encode())
+        except Exception as error:
+            raise self._damaged(error) from error
+        return value
+
+    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """As of `Store`."""
+        begin = prefix.encode()
+        try:
+            for key, value in self._raw.items(from_key=begin):
+                if not key.startswith(begin):
+                    return
+                yield key.decode(), value
+        except Exception as error:
+            raise self._damaged(error) from error
+
+    def write(self, changes: Changes) -> None:
+        """As of `Store`."""
+        if self._broken:
+            raise DamagedError(self._broken)
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(key.encode())
+            else:
+                batch.put(key.encode(), value)
+        try:
+            self._raw.write(batch, write_opt=self._write_options)
+        except Exception as error:
+            found = self._damaged(error)
+            # RocksDB itself refuses writes after a failed one until it is opened again.
+            self._broken = f"{found}; then start the sidecar again"
+            raise DamagedError(self._broken) from error
+
+    def bytes_on_disk(self) -> int:
+        """As of `Store`."""
+        return sum(path.stat().st_size for path in self._folder.iterdir() if path.is_file())
+
+    def close(self) -> None:
+        """As of `Store`."""
+        self._raw.close()
+
+    def _damaged(self, error: Exception) -> DamagedError:
+        return DamagedError(f"RocksDB in {self._folder}: {error}; see to the disk")

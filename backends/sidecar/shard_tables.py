@@ -1,0 +1,159 @@
+"""Tables of shards in memory, and how they come from the store and go there.
+
+A table never changes: who has one may use it without a lock, while newer ones are made. Tables
+are kept by the runs they are made of, the ones used last up to a number of bytes.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import pyarrow as pa
+
+from idlestate.backends import ended
+from idlestate.backends.run import Run, RunError, encode_run
+from idlestate.backends.runs import Next, Runs
+from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.shard_record import ShardRecord, StoredRun, StoredRuns
+from idlestate.backends.sidecar.store import Store
+from idlestate.backends.steps import TableSpec
+from idlestate.backends.table import Outcome, Table
+from idlestate.retention.policy import Policy
+
+DEFAULT_CACHE_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a step makes of a shard: its record, and the values to write."""
+
+    record: ShardRecord
+    values: dict[str, bytes]
+
+
+class ShardTables:
+    """The tables of one operator."""
+
+    def __init__(
+        self, store: Store, uid: str, spec: TableSpec, cache_bytes: int = DEFAULT_CACHE_BYTES
+    ) -> None:
+        """Nothing is read yet."""
+        self._store = store
+        self._uid = uid
+        self._spec = spec
+        self._cache_bytes = cache_bytes
+        self._runs: OrderedDict[str, tuple[Run, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def table(self, record: ShardRecord) -> Table:
+        """The table of a record.
+
+        Raises:
+            DamagedError: a run that it names is lost or damaged.
+        """
+        return Table(
+            self._read(record.current, self._spec),
+            self._read(record.remembered, ended.SPEC),
+            record.seen,
+        )
+
+    def write(self, record: ShardRecord, outcome: Outcome, policy: Policy, to_ms: int) -> Written:
+        """What an outcome makes of a record.
+
+        Args:
+            record: the one that the outcome's table was made of.
+            outcome: what happened to it.
+            policy: under which.
+            to_ms: the time that it reached.
+        """
+        values: dict[str, bytes] = {}
+        current, runs = self._encode(record.current, outcome.current, values)
+        remembered, _ = self._encode(record.remembered, outcome.remembered, values)
+        after = replace(
+            record,
+            current=current,
+            remembered=remembered,
+            tally=record.tally.plus(outcome.tally),
+            time_ms=max(record.time_ms, to_ms),
+            next_end_ms=runs.next_end_ms(policy),
+            seen=outcome.seen,
+        )
+        return Written(after, values)
+
+    def segments(self, run: StoredRun) -> Iterator[str]:
+        """The keys of a run's segments in the store."""
+        for at in range(run.segments):
+            yield f"s/{self._uid}/{run.name}/{at:06}"
+
+    def forget(self, runs: set[str]) -> None:
+        """Let go of runs that nobody will ask for again."""
+        with self._lock:
+            for name in runs:
+                _, size = self._runs.pop(name, (None, 0))
+                self._bytes -= size
+
+    def _encode(
+        self, before: StoredRuns, following: Next, values: dict[str, bytes]
+    ) -> tuple[StoredRuns, Runs]:
+        spec = following.before.spec
+        stay = len(before.runs) - following.taken
+        name, size = uuid4().hex, 0
+        parts: list[Run] = []
+        for segment in following.segments() if following.writes else ():
+            sink = pa.BufferOutputStream()
+            encode_run([segment], spec, following.policy, sink)
+            value = bytes(sink.getvalue())
+            values[f"s/{self._uid}/{name}/{len(parts):06}"] = value
+            parts.append(_decode(value, spec, following.batch_id))
+            size += len(value)
+        run: Run | None = None
+        written: tuple[StoredRun, ...] = ()
+        if parts:
+            run = _joined(parts)
+            stored = StoredRun(name, following.batch_id, len(parts), len(run), size)
+            written = (stored,)
+            self._keep(name, run, size)
+        runs = following.with_run(run)
+        return StoredRuns(before.runs[:stay] + written, runs.sweeps, runs.live), runs
+
+    def _read(self, stored: StoredRuns, spec: TableSpec) -> Runs:
+        runs = tuple(self._run(each, spec) for each in stored.runs)
+        return Runs(spec, runs, stored.sweeps, stored.live)
+
+    def _run(self, stored: StoredRun, spec: TableSpec) -> Run:
+        with self._lock:
+            if stored.name in self._runs:
+                self._runs.move_to_end(stored.name)
+                return self._runs[stored.name][0]
+        parts = []
+        for key in self.segments(stored):
+            value = self._store.get(key)
+            if value is None:
+                raise DamagedError(f"{key} is missing: bring the sidecar's folder back from a copy")
+            try:
+                parts.append(_decode(value, spec, stored.version))
+            except RunError as error:
+                raise DamagedError(f"{key}: {error}") from error
+        run = _joined(parts)
+        self._keep(stored.name, run, stored.bytes)
+        return run
+
+    def _keep(self, name: str, run: Run, size: int) -> None:
+        with self._lock:
+            self._runs[name] = (run, size)
+            self._bytes += size
+            while self._bytes > self._cache_bytes and len(self._runs) > 1:
+                _, (_, freed) = self._runs.popitem(last=False)
+                self._bytes -= freed
+
+
+def _decode(value: bytes, spec: TableSpec, version: int) -> Run:
+    return Run.decode(pa.BufferReader(value), spec, version)
+
+
+def _joined(parts: list[Run]) -> Run:
+    segments = tuple(segment for part in parts for segment in part.segments)
+    return Run(segments, parts[0].policy, parts[0].batch_id)

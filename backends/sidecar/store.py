@@ -1,0 +1,34 @@
+"""Where the sidecar keeps its bytes: keys and values in order of key, changed all or none.
+
+Everything above is the same for heap and RocksDB. Keys are paths such as `m/clicks/00003`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+Changes = Mapping[str, bytes | None]
+"""What one write does: new values by key; None removes the key."""
+
+
+class Store(Protocol):
+    """An ordered map that survives the death of its process."""
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key; None when there is none."""
+
+    def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """Keys that begin so, in order, with their values."""
+
+    def write(self, changes: Changes) -> None:
+        """Make these changes, all or none; they are durable when this returns.
+
+        Raises:
+            DamagedError: the disk is full or broken; nothing has changed, and a store whose state
+                on disk is not known takes no more writes until it is opened again.
+        """
+
+    def bytes_on_disk(self) -> int:
+        """How much it takes on disk."""
+
+    def close(self) -> None:
+        """Give the files back; a second call does nothing."""
