@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from idlestate.config.models import ConfigFile, Selector
+from idlestate.config.config_file import ConfigFile
+from idlestate.config.models import Selector
 from idlestate.config.pipeline_rules import (
     CheckAggregate,
     Raw,
@@ -14,6 +15,7 @@ from idlestate.config.pipeline_rules import (
 from idlestate.config.policy_rules import Merged, read_body
 from idlestate.config.problems import Finding
 from idlestate.config.selection import AGGREGATES, choose
+from idlestate.config.sidecar_rules import check_sidecar
 from idlestate.config.wording import findings_of
 from idlestate.retention.policy import TimeDomain
 
@@ -57,12 +59,14 @@ class Draft:
         for each in named:
             yield from check_policy_name(each, self.policies)
         yield from check_pipelines(self.top["pipelines"], self._time_of, check_aggregate)
+        sidecar = self.top["sidecar"]
+        yield from check_sidecar(sidecar, self.policies, self._time_of, check_aggregate)
 
-    def _time_of(self, pipeline: Raw) -> TimeDomain | None:
-        """The time that a pipeline's policy goes by; None where that could not be read."""
-        if "policy" in pipeline.fields and pipeline["policy"].text is None:
+    def _time_of(self, operator: Raw) -> TimeDomain | None:
+        """The time that an operator's policy goes by; None where that could not be read."""
+        if "policy" in operator.fields and operator["policy"].text is None:
             return None
-        name = choose(pipeline.name, AGGREGATES, pipeline["policy"].text, self._selectors).policy
+        name = choose(operator.name, AGGREGATES, operator["policy"].text, self._selectors).policy
         merged = self.defaults if name is None else self.policies.get(name)
         return merged.time if merged else None
 

@@ -69,7 +69,8 @@ def _members(enum: type[_Member]) -> Kind:
 Update = Annotated[UpdateType, _members(UpdateType)]
 Time = Annotated[TimeDomain, _members(TimeDomain)]
 Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", "csv")]
-Backend = Annotated[Literal["spark"], _words("spark", hint=": spark is the only backend")]
+Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
+Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 
 
 def _read_whole(value: object, least: int, most: int) -> int:

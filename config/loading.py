@@ -26,6 +26,7 @@ from idlestate.config.problems import (
     show,
 )
 from idlestate.config.selection import AGGREGATES, Choice, choose, unbounded_advice
+from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.policy import Policy
 
@@ -40,6 +41,7 @@ class Config:
         policies: policies by name, resolved over the defaults.
         selectors: in the order of the file.
         pipelines: pipelines by name, which is the operator's uid.
+        sidecar: what `idlestate serve` goes by; None when the file has no such part.
         warnings: what is allowed but should be thought about, loudly.
     """
 
@@ -48,12 +50,14 @@ class Config:
     policies: Mapping[str, Policy]
     selectors: tuple[Selector, ...]
     pipelines: Mapping[str, Pipeline]
+    sidecar: Sidecar | None
     warnings: tuple[Problem, ...]
 
     def choice_for(self, uid: str, state: str = AGGREGATES) -> Choice:
         """Which policy a state of an operator gets, and why; any uid may be asked for."""
-        pipeline = self.pipelines.get(uid)
-        return choose(uid, state, pipeline.policy if pipeline else None, self.selectors)
+        hosted = self.sidecar.operators if self.sidecar else {}
+        named = self.pipelines.get(uid) or hosted.get(uid)
+        return choose(uid, state, named.policy if named else None, self.selectors)
 
     def policy_for(self, uid: str, state: str = AGGREGATES) -> Policy:
         """The policy that a state of an operator gets; see `idlestate.config.selection`."""
@@ -110,6 +114,7 @@ def parse(
         policies={name: merged.policy() for name, merged in draft.policies.items()},
         selectors=draft.model.selectors,
         pipelines=draft.model.pipelines,
+        sidecar=draft.model.sidecar,
         warnings=(),
     )
     warnings = (locate(each, file, document.lines) for each in _warnings(config))
@@ -117,7 +122,9 @@ def parse(
 
 
 def _warnings(config: Config) -> Iterator[Finding]:
-    for uid in config.pipelines:
+    hosted = config.sidecar.operators if config.sidecar else {}
+    paths: dict[str, FieldPath] = {uid: ("sidecar", "operators", uid) for uid in hosted}
+    paths |= {uid: ("pipelines", uid) for uid in config.pipelines}
+    for uid, path in paths.items():
         if config.policy_for(uid).is_unbounded:
-            path: FieldPath = ("pipelines", uid)
             yield Finding(path, *unbounded_advice(uid, config.choice_for(uid)))

@@ -159,7 +159,7 @@ class Pipeline(Section):
     sinks: Sinks = Field(examples=["{results: build/out/results}"])
     """Where the rows go."""
     backend: Backend = "spark"
-    """Where state is kept: spark, in the query's checkpoint."""
+    """Where state is kept: spark, in the query's checkpoint; rocksdb or heap, in a sidecar."""
     checkpoint: text.Place = Field(examples=["build/checkpoint"])
     """The query's checkpoint; state lives inside it."""
     state_partitions: Annotated[int, whole(1, 10_000)] | None = None
@@ -170,18 +170,3 @@ class Pipeline(Section):
     """available_now (what is there, then end) or the time between batches; default the first."""
     metrics: Metrics = Metrics()
     """Where the figures for Prometheus are served."""
-
-
-class ConfigFile(Section):
-    """Policies and pipelines of idlestate."""
-
-    version: Annotated[int, whole(1, 1)] = Field(examples=["1"])
-    """Version of this format: 1."""
-    defaults: PolicyBody = PolicyBody()
-    """What every policy takes where it says nothing itself."""
-    policies: dict[text.Name, PolicyBody] = {}
-    """Retention policies by name."""
-    selectors: Annotated[tuple[Selector, ...], Field(strict=False)] = ()
-    """Which policy an operator gets when its pipeline names none."""
-    pipelines: dict[text.Name, Pipeline] = {}
-    """Pipelines by name, which is the operator's uid."""

@@ -1,4 +1,4 @@
-"""The command line: `idlestate run`, `check`, `generate`, `schema`, `state`."""
+"""The command line: `idlestate run`, `serve`, `check`, `generate`, `schema`, `state`."""
 
 import sys
 import traceback
@@ -111,6 +111,34 @@ def run(
     ):
         if place is not None:
             click.echo(f"written: {place}")
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def serve(file: Path) -> None:
+    """Run the sidecar of a configuration file: keyed state for look-ups and several writers.
+
+    SIGTERM stops it, SIGHUP reads the file again.
+
+    \b
+    Example:
+      idlestate serve config/sidecar.yaml
+    """
+    config = _load(file)
+    if config.sidecar is None:
+        _fail(
+            f"{file} has no part sidecar; write for example\n\nsidecar:\n  directory: build/state"
+        )
+    from idlestate.backends.sidecar.errors import SidecarError
+    from idlestate.metrics.http_server import ListenError
+    from idlestate.service.sidecar.access import AccessError
+    from idlestate.service.sidecar.directory_lock import DirectoryTakenError
+    from idlestate.service.sidecar.process import Process
+
+    try:
+        Process(config, partial(click.echo, err=True)).run()
+    except (SidecarError, ListenError, AccessError, DirectoryTakenError, OSError) as error:
+        _fail(str(error))
 
 
 @main.group()

@@ -56,8 +56,8 @@ class Host:
             raise DoesNotFitError(f"the sidecar has no operator {uid[:80]!r}; it has {known}")
         return self._operators[uid]
 
-    def declare(self, declaration: Declaration, policy: Policy) -> Operator:
-        """Make an operator, or find the one that is the same.
+    def check(self, declaration: Declaration, policy: Policy) -> None:
+        """Refuse what `declare` would refuse.
 
         Raises:
             DoesNotFitError: there is another of that uid, or the declaration makes no sense.
@@ -69,21 +69,28 @@ class Host:
                 f"operator {uid!r} goes by {declaration.time} time, its policy by "
                 f"{policy.time.value} time"
             )
-        with self._lock:
-            known = self._operators.get(uid)
-            if known is None:
-                if len(self._operators) >= MAX_OPERATORS:
-                    raise DoesNotFitError(f"the sidecar has {MAX_OPERATORS} operators, its most")
-                record = OperatorRecord(declaration, policy)
-                self.store.write({f"o/{uid}": record.encode()})
-                known = self._operators[uid] = self._opened(record)
+        known = self._operators.get(uid)
+        if known is None:
+            if len(self._operators) >= MAX_OPERATORS:
+                raise DoesNotFitError(f"the sidecar has {MAX_OPERATORS} operators, its most")
+            return
         different = known.record.declaration.differences(declaration)
         if different:
             raise DoesNotFitError(
                 f"operator {uid!r} of the sidecar is another: {'; '.join(different)}; put it back, "
                 "or give it another uid"
             )
-        return known
+
+    def declare(self, declaration: Declaration, policy: Policy) -> Operator:
+        """Make an operator, or find the one that is the same; errors as of `check`."""
+        with self._lock:
+            self.check(declaration, policy)
+            known = self._operators.get(declaration.uid)
+            if known is None:
+                record = OperatorRecord(declaration, policy)
+                self.store.write({f"o/{declaration.uid}": record.encode()})
+                known = self._operators[declaration.uid] = self._opened(record)
+            return known
 
     def _opened(self, record: OperatorRecord) -> Operator:
         return Operator(self.store, record, self.clock, self._is_committed, self._cache_bytes)

@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from idlestate.metrics import exposition
+from idlestate.metrics import http_server
 from idlestate.metrics.exposition import ListenError, MetricsServer
 
 PATIENCE_S = 10.0
@@ -294,7 +294,7 @@ def test_a_port_that_needs_privileges_is_explained(
     def bind(self: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(exposition._Server, "server_bind", bind)
+    monkeypatch.setattr(http_server._Server, "server_bind", bind)
     with pytest.raises(ListenError, match="give a port from 1024 on"):
         MetricsServer(registry, 80)
 

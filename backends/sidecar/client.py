@@ -1,0 +1,177 @@
+"""The sidecar as a Python program sees it that is no Spark job."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+from uuid import uuid4
+
+import pyarrow as pa
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.sidecar.connection import PATIENCE_S, Address, Connection
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.exchanges import in_chunks, stream_of
+from idlestate.backends.steps import TableSpec
+from idlestate.retention.policy import Policy
+
+Rows: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+"""Rows as an Arrow table, as columns by name, or as dicts."""
+DEFAULT_SHARDS = 4
+_EXPIRED_PER_CALL = 50_000
+
+
+class SidecarClient:
+    """Reads and writes an operator of a sidecar; use it in a `with` statement, or close it.
+
+    Writes are numbered under the writer's name and count once however often they are sent. A
+    writer that keeps its name goes on with its numbers after a restart; a write that raised may
+    have been counted or not, and `retry` sends it again under its own number.
+
+    Args:
+        place: `unix:PATH`, `HOST:PORT`, or an `Address` with token or certificates.
+        uid: the operator.
+        writer: this writer's name, one per writer at a time; one of its own by default.
+        patience_s: how long a call waits for a sidecar that is away or busy.
+
+    Raises:
+        SidecarError: every call raises it or one of its kinds; the text says what to change.
+    """
+
+    def __init__(
+        self,
+        place: str | Address,
+        uid: str,
+        *,
+        writer: str | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        address = place if isinstance(place, Address) else Address(place)
+        self._connection = Connection(address, patience_s)
+        self._uid = uid
+        self._writer = writer or uuid4().hex
+        self._next_seq: int | None = None
+        self._unsure: list[tuple[int, str, bytes]] = []
+
+    def declare(
+        self,
+        *,
+        key: Mapping[str, pa.DataType],
+        aggregates: Mapping[str, str],
+        policy: Policy,
+        columns: Mapping[str, pa.DataType] | None = None,
+        shards: int = DEFAULT_SHARDS,
+    ) -> None:
+        """Make the operator, unless the same is there.
+
+        Args:
+            key: key columns and their types.
+            aggregates: result name to aggregate, as of `retain`.
+            policy: its retention; in processing time unless a query will own it.
+            columns: the columns that aggregates read, and their types.
+            shards: parts of its state, fixed for good.
+        """
+        types = {**key, **(columns or {})}
+        spec = TableSpec(tuple(key.items()), bind(aggregates, types))
+        declaration = Declaration.of(self._uid, spec, policy.time, shards)
+        self._connection.call(
+            "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
+        )
+
+    def add_many(self, rows: Rows) -> None:
+        """Take rows into the aggregates of their keys, all at once or not at all."""
+        self._write("add", rows)
+
+    def put_many(self, rows: Rows) -> None:
+        """Let each key's aggregates be those of its last row here; its life goes on."""
+        self._write("put", rows)
+
+    def touch(self, keys: Rows) -> None:
+        """Count as a write of these keys that changes no value; keys without a life get none."""
+        self._write("touch", keys)
+
+    def remove_many(self, keys: Rows) -> None:
+        """Remove keys at once, without an expired record."""
+        self._write("remove", keys)
+
+    def retry(self) -> None:
+        """Send again what was not answered, each under its own number."""
+        while self._unsure:
+            seq, kind, part = self._unsure[0]
+            try:
+                self._send(seq, kind, part)
+            except DoesNotFitError:
+                self._unsure.pop(0)  # it will never be counted
+                raise
+            self._unsure.pop(0)
+
+    def get_many(self, keys: Rows) -> pa.Table:
+        """The open lives of keys: keys, aggregates and times, as of `read_state`.
+
+        A look is no access. The schema's metadata `batch_id` says which batch of the owner query
+        was the last to count.
+        """
+        found = []
+        batch_id = -1
+        for part in in_chunks(_table(keys)):
+            answer = self._connection.call("get", {"uid": self._uid}, part)
+            found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
+            batch_id = answer.header["batch_id"]
+        lives = pa.concat_tables(found)
+        return lives.replace_schema_metadata({"batch_id": str(batch_id)})
+
+    def expired(self, since: int = 0) -> Iterator[pa.Table]:
+        """Expired records from a number on, in order, a table at a time.
+
+        Each has its number in the column `seq`; go on from the last one's number plus one.
+        """
+        while True:
+            header = {"uid": self._uid, "since": since, "most": _EXPIRED_PER_CALL}
+            answer = self._connection.call("expired", header)
+            if not answer.parts:
+                return
+            rows = pa.ipc.open_stream(answer.parts[0]).read_all()
+            since = rows.column("seq")[-1].as_py() + 1
+            yield rows
+
+    def acknowledge(self, consumer: str, upto: int) -> None:
+        """Say that a consumer has all expired records below a number.
+
+        Records are kept until every consumer that ever spoke has them, or for the sidecar's
+        `expired_retention`.
+        """
+        self._connection.call("acknowledge", {"uid": self._uid, "consumer": consumer, "upto": upto})
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, kind: str, rows: Rows) -> None:
+        self.retry()
+        if self._next_seq is None:
+            header = {"uid": self._uid, "writer": self._writer}
+            self._next_seq = self._connection.call("last", header).header["seq"] + 1
+        self._unsure.append((self._next_seq, kind, stream_of(_table(rows))))
+        self._next_seq += 1
+        self.retry()
+
+    def _send(self, seq: int, kind: str, part: bytes) -> None:
+        header = {"uid": self._uid, "writer": self._writer, "seq": seq, "kind": kind}
+        self._connection.call("write", header, part)
+
+
+def _table(rows: Rows) -> pa.Table:
+    if isinstance(rows, Mapping):
+        return pa.table(dict(rows))
+    return pa.Table.from_pylist(list(rows)) if isinstance(rows, Sequence) else rows

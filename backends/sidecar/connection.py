@@ -1,0 +1,138 @@
+"""A connection to a sidecar's data plane: calls over Arrow Flight, made again while it is away."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from idlestate.backends.sidecar.errors import BY_CODE, AwayError, BusyError, SidecarError
+from idlestate.backends.sidecar.message import Message
+from idlestate.timers.clock import Clock, SystemClock
+
+ERROR = "error"
+"""The field of an answer's header that says what went wrong."""
+PATIENCE_S = 120.0
+_CALL_TIMEOUT_S = 300.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
+_AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a sidecar is, and how it knows its clients.
+
+    Attributes:
+        place: `unix:PATH`, or `HOST:PORT`.
+        token_file: a file whose content is the bearer token.
+        ca_file, cert_file, key_file: PEM files for TLS; with a certificate of the client's own for
+            a sidecar that asks for it.
+    """
+
+    place: str
+    token_file: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+    @property
+    def location(self) -> str:
+        """The place as Flight writes it."""
+        if self.place.startswith("unix:"):
+            return f"grpc+unix://{Path(self.place.removeprefix('unix:')).absolute()}"
+        return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
+
+
+class Connection:
+    """Makes calls; threads may share it.
+
+    Args:
+        address: where the sidecar is.
+        patience_s: how long to wait for one that is away or busy.
+        clock: measures that.
+    """
+
+    def __init__(
+        self, address: Address, patience_s: float = PATIENCE_S, clock: Clock | None = None
+    ) -> None:
+        self.address = address
+        self._patience_s = patience_s
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def call(self, name: str, header: Mapping[str, Any] | None = None, *parts: bytes) -> Message:
+        """Make a call and have its answer.
+
+        Raises:
+            SidecarError: what the sidecar says is wrong.
+            AwayError: it did not answer for `patience_s`.
+        """
+        body = Message(dict(header or {}), parts).encode()
+        return self._patiently(lambda: self._once(name, body))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _once(self, name: str, body: bytes) -> Message:
+        address = self.address
+        headers = []
+        if address.token_file:
+            token = Path(address.token_file).read_text().strip()
+            headers.append((b"authorization", f"Bearer {token}".encode()))
+        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_S, headers=headers)
+        try:
+            (result,) = self._connected().do_action(
+                flight.Action(name, pa.py_buffer(body)), options
+            )
+        except _AWAY as error:
+            self.close()
+            raise AwayError(
+                f"the sidecar at {address.place} does not answer: start it (idlestate serve FILE), "
+                "or correct its address (--sidecar ADDRESS)"
+            ) from error
+        except flight.FlightUnauthenticatedError as error:
+            raise SidecarError(
+                f"the sidecar at {address.place} does not know this client: give the token file "
+                "or certificate that it was started with"
+            ) from error
+        except (pa.ArrowException, OSError) as error:
+            raise SidecarError(f"the sidecar at {address.place}: {error}") from error
+        answer = Message.decode(result.body.to_pybytes())
+        if ERROR in answer.header:
+            kind = BY_CODE.get(answer.header[ERROR], SidecarError)
+            raise kind(answer.header["text"])
+        return answer
+
+    def _patiently(self, once: Callable[[], Message]) -> Message:
+        """Call again with growing pauses while the sidecar is away or busy."""
+        ends_s = self._clock.monotonic_s() + self._patience_s
+        wait_s = _FIRST_WAIT_S
+        while True:
+            try:
+                return once()
+            except (AwayError, BusyError):
+                if self._clock.monotonic_s() + wait_s > ends_s:
+                    raise
+            threading.Event().wait(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                address = self.address
+                secrets: dict[str, Any] = {}
+                if address.ca_file:
+                    secrets["tls_root_certs"] = Path(address.ca_file).read_bytes()
+                if address.cert_file and address.key_file:
+                    secrets["cert_chain"] = Path(address.cert_file).read_bytes()
+                    secrets["private_key"] = Path(address.key_file).read_bytes()
+                self._client = flight.FlightClient(address.location, **secrets)
+            return self._client

@@ -1,0 +1,27 @@
+"""A configuration file as a whole."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from idlestate.config import text_kinds as text
+from idlestate.config.kinds import whole
+from idlestate.config.models import Pipeline, PolicyBody, Section, Selector
+from idlestate.config.sidecar_models import Sidecar
+
+
+class ConfigFile(Section):
+    """Policies and pipelines of idlestate."""
+
+    version: Annotated[int, whole(1, 1)] = Field(examples=["1"])
+    """Version of this format: 1."""
+    defaults: PolicyBody = PolicyBody()
+    """What every policy takes where it says nothing itself."""
+    policies: dict[text.Name, PolicyBody] = Field(default_factory=dict)
+    """Retention policies by name."""
+    selectors: Annotated[tuple[Selector, ...], Field(strict=False)] = ()
+    """Which policy an operator gets when its pipeline names none."""
+    pipelines: dict[text.Name, Pipeline] = Field(default_factory=dict)
+    """Pipelines by name, which is the operator's uid."""
+    sidecar: Sidecar | None = None
+    """What `idlestate serve` goes by."""

@@ -1,0 +1,64 @@
+"""What the fields of the sidecar's part say about each other and about policies."""
+
+import ipaddress
+from collections.abc import Callable, Iterator, Mapping
+
+from idlestate.config.pipeline_rules import CheckAggregate, Raw, check_policy_name
+from idlestate.config.problems import Finding, listed, show
+from idlestate.retention.policy import TimeDomain
+
+TimeOf = Callable[[Raw], TimeDomain | None]
+
+
+def check_sidecar(
+    sidecar: Raw,
+    policies: Mapping[str, object],
+    time_of: TimeOf,
+    check_aggregate: CheckAggregate | None,
+) -> Iterator[Finding]:
+    """All rules about the sidecar and its operators."""
+    yield from _check_access(sidecar)
+    for operator in sidecar["operators"].sections:
+        yield from check_policy_name(operator["policy"], policies)
+        if time_of(operator) is TimeDomain.EVENT:
+            what = "its policy goes by event time, which only a query knows"
+            yield Finding(operator.path, what, "name a policy with time: processing")
+        columns = operator["columns"].fields
+        for key in operator["key"].items:
+            if key.text is not None and columns and key.text not in columns:
+                yield Finding(
+                    key.path,
+                    f"there is no column {show(key.text)}",
+                    f"write one of {listed(columns)}",
+                )
+        for aggregate in operator["aggregates"].sections:
+            if check_aggregate and aggregate.text and (wrong := check_aggregate(aggregate.text)):
+                fix = "write a function of the columns, such as count or sum(amount)"
+                yield Finding(aggregate.path, wrong, fix)
+
+
+def is_local(listen: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if listen.startswith("unix:"):
+        return True
+    host = listen.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_access(sidecar: Raw) -> Iterator[Finding]:
+    """Beyond this machine: encrypted, and only for clients that are known."""
+    tls = sidecar["tls"]
+    is_known = bool(sidecar["token_file"].text or tls["client_ca_file"].text)
+    for plane in (sidecar["data"], sidecar["control"]):
+        if plane.text is None or is_local(plane.text) or (tls.fields and is_known):
+            continue
+        yield Finding(
+            plane.path,
+            f"{show(plane.text)} is reached from other machines, and anybody there could read and "
+            "change the state",
+            "write tls: {cert_file: ..., key_file: ...} and token_file or tls.client_ca_file, or "
+            "listen on 127.0.0.1 or a unix: socket",
+        )

@@ -1,0 +1,348 @@
+"""A small HTTP server, made for a hostile or broken client as much as for a good one.
+
+A request has to arrive whole within a deadline that slow drips do not extend, it is short, each
+connection carries one request, and only so many connections are open at once. Who may not ask is
+told so before a body is read. It listens on loopback unless told otherwise.
+"""
+
+import errno
+import io
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import Message
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import TCPServer, ThreadingMixIn
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self, cast
+
+LOOPBACK = "127.0.0.1"
+REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
+REPLY_TIMEOUT_S = 5.0  # for the whole reply
+MAX_REQUEST_BYTES = 16 * 1024
+MAX_CONNECTIONS = 16
+STOP_POLL_S = 0.1
+STOP_TIMEOUT_S = 2.0  # for handlers to notice that their connection is cut
+PLAIN = "text/plain; charset=utf-8"
+
+_BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+log = logging.getLogger(__name__)
+
+
+class ListenError(RuntimeError):
+    """The address cannot be listened on; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that may be answered."""
+
+    method: str
+    path: str
+    query: str
+    headers: Message
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer."""
+
+    body: bytes
+    kind: str = PLAIN
+    status: HTTPStatus = HTTPStatus.OK
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a server serves.
+
+    Attributes:
+        name: what stands in errors and thread names, as `/metrics`.
+        answer: called from a thread per request.
+        admit: judges a request by its headers before its body is read; None lets it pass.
+        methods: besides GET and HEAD.
+    """
+
+    name: str
+    answer: Callable[[Request], Reply]
+    admit: Callable[[Message], Reply | None] = lambda _: None
+    methods: tuple[str, ...] = ()
+
+
+class HttpServer:
+    """Serves from threads of its own, from construction until `stop`; also a context manager.
+
+    Args:
+        service: what it serves.
+        port: TCP port; 0 takes any free one, which `port` then tells. None: a Unix socket.
+        host: address to listen on, or the path of the socket, which only its owner may use.
+        request_timeout_s: how long a request may take to arrive.
+        max_connections: how many may be open at once; the next one is answered with 503.
+        tls: how connections are encrypted; None: not at all.
+
+    Raises:
+        ListenError: the address is taken, not allowed, or not one of this machine's.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        port: int | None,
+        host: str = LOOPBACK,
+        *,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+        max_connections: int = MAX_CONNECTIONS,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        try:
+            self._server = _Server(host, port, service, request_timeout_s, max_connections, tls)
+        except (OSError, OverflowError) as error:
+            raise ListenError(_explain(service.name, host, port, error)) from error
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": STOP_POLL_S},
+            name=f"idlestate-{service.name.strip('/')}",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @property
+    def host(self) -> str:
+        """The address it listens on, or the path of its socket."""
+        address: Any = self._server.server_address  # a path where it is a Unix socket
+        return str(address if isinstance(address, str) else address[0])
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also when 0 was asked for."""
+        return int(self._server.server_address[1])
+
+    def stop(self) -> None:
+        """Stop listening and cut open connections; a second call does nothing."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class _Server(ThreadingMixIn, TCPServer):
+    """One thread per connection, of which there are at most `max_connections`."""
+
+    allow_reuse_address = True  # a restart need not wait for old connections to time out
+    daemon_threads = True
+    request_queue_size = 32
+
+    def __init__(
+        self,
+        host: str,
+        port: int | None,
+        service: Service,
+        request_timeout_s: float,
+        max_connections: int,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self.service = service
+        self.request_timeout_s = request_timeout_s
+        self._tls = tls
+        self._free = threading.BoundedSemaphore(max_connections)
+        self._open: set[socket.socket] = set()
+        self._closed = threading.Condition()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        address: Any = (host, port)
+        if port is None:
+            self.address_family = socket.AF_UNIX
+            address = host
+            Path(host).unlink(missing_ok=True)
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        if self.address_family != socket.AF_UNIX:
+            super().server_bind()
+            return
+        # Nobody may connect before listen(), so the mode is in force before anybody can.
+        path = cast("str", self.server_address)
+        self.socket.bind(path)
+        Path(path).chmod(0o600)
+
+    def get_request(self) -> tuple[Any, Any]:
+        connection, address = super().get_request()
+        if self._tls:
+            # The handshake comes with the first read, in the connection's own thread.
+            connection = self._tls.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+        return connection, address
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            with suppress(OSError):
+                request.settimeout(0)
+                request.send(_BUSY)
+            self.shutdown_request(request)
+            return
+        with self._closed:
+            self._open.add(request)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread to be had
+            self._forget(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._forget(request)
+
+    def _forget(self, request: socket.socket) -> None:
+        with self._closed:
+            self._open.discard(request)
+            self._closed.notify_all()
+        self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as its parent
+        """Log what went wrong; the base class would write it to the terminal."""
+        log.warning("a request for %s failed", self.service.name, exc_info=True)
+
+    def server_close(self) -> None:
+        super().server_close()
+        if self.address_family == socket.AF_UNIX:
+            Path(cast("str", self.server_address)).unlink(missing_ok=True)
+        with self._closed:
+            for request in self._open:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+            self._closed.wait_for(lambda: not self._open, timeout=STOP_TIMEOUT_S)
+
+
+class _RequestReader(io.RawIOBase):
+    """Reads a socket up to a deadline and a number of bytes, however slowly these trickle in."""
+
+    def __init__(self, connection: socket.socket, timeout_s: float, max_bytes: int) -> None:
+        self._connection = connection
+        self._deadline_s = monotonic() + timeout_s
+        self._bytes_left = max_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        left_s = self._deadline_s - monotonic()
+        if left_s <= 0 or self._bytes_left <= 0:
+            raise TimeoutError("the request is too slow or too long")
+        self._connection.settimeout(left_s)
+        count = self._connection.recv_into(memoryview(buffer)[: self._bytes_left])
+        self._bytes_left -= count
+        return count
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request; HTTP/1.0, so the connection ends with it."""
+
+    server_version = "idlestate"
+    sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        server = cast("_Server", self.server)
+        self.rfile = io.BufferedReader(
+            _RequestReader(self.connection, server.request_timeout_s, MAX_REQUEST_BYTES)
+        )
+
+    def handle(self) -> None:
+        with suppress(ConnectionError, ssl.SSLError):  # the client went away, or is none of ours
+            super().handle()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        if "POST" not in cast("_Server", self.server).service.methods:
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+            return
+        self._answer()
+
+    def _answer(self) -> None:
+        service = cast("_Server", self.server).service
+        reply = service.admit(self.headers) or self._refuse_body()
+        if reply is None:
+            path, _, query = self.path.partition("?")
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length) if length else b""
+            if len(body) < length:
+                return  # the client stopped half-way
+            reply = service.answer(Request(self.command, path, query, self.headers, body))
+        self.connection.settimeout(REPLY_TIMEOUT_S)
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.kind)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.body)
+
+    def _refuse_body(self) -> Reply | None:
+        """Refuse a body that is too long, or of a length that nobody knows."""
+        length = self.headers.get("Content-Length")
+        if "Transfer-Encoding" in self.headers:
+            return Reply(b"say Content-Length\n", status=HTTPStatus.LENGTH_REQUIRED)
+        if length is None or (length.isascii() and length.isdigit() and len(length) < 10):
+            if int(length or 0) < MAX_REQUEST_BYTES // 2:
+                return None
+            return Reply(b"the body is too long\n", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return Reply(b"Content-Length is no length\n", status=HTTPStatus.BAD_REQUEST)
+
+    def address_string(self) -> str:
+        # Who comes by a Unix socket has no address.
+        return str(self.client_address[0]) if any(self.client_address) else "a local process"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
+        log.debug("%s: %r", self.address_string(), format % args)
+
+
+def _explain(name: str, host: str, port: int | None, error: Exception) -> str:
+    where = f"cannot serve {name} on {host}" + ("" if port is None else f" port {port}")
+    if isinstance(error, OverflowError):
+        return f"{where}: a port is a number from 0 to 65535"
+    match error:
+        case PermissionError():
+            why = "this user may not listen there; give a port from 1024 on"
+            if port is None:
+                why = "this user may not make a file there"
+        case socket.gaierror():
+            why = f"{host!r} is no address; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
+        case OSError(errno=errno.EADDRINUSE):
+            why = "another program listens there; stop it, or give another port (0: any free one)"
+        case OSError(errno=errno.EADDRNOTAVAIL):
+            why = "the address is not one of this machine's; 127.0.0.1 always is"
+        case _:
+            why = str(error)
+    return f"{where}: {why}"

@@ -1,0 +1,82 @@
+"""Who may ask: a bearer token from a file, certificates, and on loopback no stranger's browser."""
+
+import hmac
+import ssl
+from email.message import Message
+from http import HTTPStatus
+from pathlib import Path
+
+from idlestate.config.sidecar_models import Tls
+from idlestate.metrics.http_server import Reply
+
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+MIN_TOKEN_CHARACTERS = 16
+
+
+class AccessError(RuntimeError):
+    """A token or certificate file cannot be used; the text says which and why."""
+
+
+class TokenFile:
+    """The token in a file, read again for every call, so that a new one holds at once.
+
+    Raises:
+        AccessError: there is no usable token in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            length = len(path.read_text().strip())
+        except OSError as error:
+            raise AccessError(f"token file {path}: {error.strerror}") from error
+        if length < MIN_TOKEN_CHARACTERS:
+            raise AccessError(
+                f"token file {path} holds {length} characters; write at least "
+                f"{MIN_TOKEN_CHARACTERS}, for example with: openssl rand -hex 32"
+            )
+
+    def admits(self, authorization: str | None) -> bool:
+        """Whether an Authorization header carries the token; takes as long for every wrong one."""
+        try:
+            token = self._path.read_text().strip()
+        except OSError:
+            return False
+        is_usable = len(token) >= MIN_TOKEN_CHARACTERS
+        sent = (authorization or "").encode(errors="replace")
+        return hmac.compare_digest(sent, f"Bearer {token}".encode()) and is_usable
+
+
+def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Reply | None:
+    """Why a request to the control plane is not heard; None when it is."""
+    if token is not None and not token.admits(headers.get("Authorization")):
+        challenge = (("WWW-Authenticate", "Bearer"),)
+        return Reply(b"unauthorized\n", status=HTTPStatus.UNAUTHORIZED, headers=challenge)
+    host = headers.get("Host", "localhost")
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    if is_local and name not in _LOCAL_HOSTS:
+        # A page whose own name was made to point here.
+        return Reply(b"ask for localhost or 127.0.0.1\n", status=HTTPStatus.FORBIDDEN)
+    if headers.get("Origin") is not None:
+        return Reply(b"not for pages of a browser\n", status=HTTPStatus.FORBIDDEN)
+    return None
+
+
+def http_tls(tls: Tls | None) -> ssl.SSLContext | None:
+    """How the control plane is encrypted.
+
+    Raises:
+        AccessError: a file cannot be used.
+    """
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(tls.cert_file, tls.key_file)
+        if tls.client_ca_file:
+            context.load_verify_locations(tls.client_ca_file)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (OSError, ssl.SSLError) as error:
+        raise AccessError(f"tls ({tls.cert_file}, {tls.key_file}): {error}") from error
+    return context

@@ -1,0 +1,165 @@
+"""The control plane: health, figures, policies, look-ups and the few things a person may ask for.
+
+Described by `service/sidecar/openapi.json`. Answers are JSON but for `/metrics`.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import date, datetime
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote
+
+import pyarrow as pa
+from prometheus_client import CollectorRegistry
+
+from idlestate.backends.sidecar.errors import DoesNotFitError, SidecarError
+from idlestate.backends.sidecar.exchanges import stream_of
+from idlestate.backends.sidecar.host import Host
+from idlestate.backends.sidecar.operator import Operator
+from idlestate.metrics.exposition import render
+from idlestate.metrics.http_server import Reply, Request
+from idlestate.timers.clock import Clock
+
+_OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
+_JSON = "application/json"
+
+
+class Controls(Protocol):
+    """What the control plane may ask of the process."""
+
+    def is_ready(self) -> bool:
+        """Whether it takes calls."""
+
+    def reload(self) -> str:
+        """Read the configuration again; what came of it.
+
+        Raises:
+            SidecarError: it was refused, and the old one holds.
+        """
+
+    def accept_clock(self) -> None:
+        """Believe the wall clock."""
+
+
+class ControlPlane:
+    """Answers requests of the control plane."""
+
+    def __init__(
+        self, host: Host, clock: Clock, controls: Controls, registry: CollectorRegistry
+    ) -> None:
+        self._host = host
+        self._clock = clock
+        self._controls = controls
+        self._registry = registry
+        self._gets: dict[str, Callable[[Request], Reply]] = {
+            "/": lambda _: _json({"paths": [*self._gets, "/operators/{uid}"]}),
+            "/healthz": lambda _: Reply(b"ok\n"),
+            "/readyz": lambda _: self._ready(),
+            "/metrics": lambda request: render(self._registry, request.headers.get("Accept", "")),
+            "/operators": lambda _: _json([self._brief(each) for each in self._host]),
+            "/policies": lambda _: _json(
+                {each.state.uid: each.record.policy.to_json() for each in self._host}
+            ),
+        }
+        self._posts: dict[str, Callable[[], Reply]] = {
+            "/-/reload": lambda: _json({"result": self._controls.reload()}),
+            "/-/clock/accept": self._accept_clock,
+        }
+
+    def answer(self, request: Request) -> Reply:
+        """Answer a request that was admitted."""
+        try:
+            return self._answer(request)
+        except DoesNotFitError as error:
+            is_unknown = str(error).startswith("the sidecar has no operator")
+            status = HTTPStatus.NOT_FOUND if is_unknown else HTTPStatus.BAD_REQUEST
+            return _error(status, str(error))
+        except SidecarError as error:
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def _answer(self, request: Request) -> Reply:
+        is_post = request.method == "POST"
+        if is_post and request.path in self._posts:
+            return self._posts[request.path]()
+        if not is_post and request.path in self._gets:
+            return self._gets[request.path](request)
+        found = _OPERATOR.fullmatch(request.path)
+        if found and is_post == (found[2] == "/release"):
+            operator = self._host[unquote(found[1])]
+            if found[2] == "/release":
+                operator.batches.release()
+                return _json({"result": "released"})
+            return self._keys(operator, request) if found[2] else _json(self._full(operator))
+        known = (*self._gets, *self._posts)
+        if request.path in known or found:
+            return _error(HTTPStatus.METHOD_NOT_ALLOWED, "use the other of GET and POST")
+        return _error(HTTPStatus.NOT_FOUND, f"not found: try {', '.join(known)}")
+
+    def _ready(self) -> Reply:
+        if self._controls.is_ready():
+            return Reply(b"ready\n")
+        return Reply(b"stopping\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _accept_clock(self) -> Reply:
+        self._controls.accept_clock()
+        return _json({"result": "the wall clock is believed"})
+
+    def _brief(self, operator: Operator) -> dict[str, Any]:
+        record = operator.record
+        return {
+            "uid": operator.state.uid,
+            "time": record.declaration.time,
+            **asdict(operator.sizes()),
+            "stopped": record.stopped,
+        }
+
+    def _full(self, operator: Operator) -> dict[str, Any]:
+        record = operator.record
+        declaration = record.declaration.to_json()
+        columns = {field.name: str(field.type) for field in record.declaration.inputs()}
+        return {
+            **self._brief(operator),
+            "declaration": declaration | {"schema": columns},
+            "policy": record.policy.to_json(),
+            "owner": asdict(record.owner) if record.owner else None,
+            "open_batch": record.open.batch_id if record.open else None,
+            "consumers": dict(record.consumers),
+        }
+
+    def _keys(self, operator: Operator, request: Request) -> Reply:
+        """Look one key up; its columns are the query's fields. A look is no access."""
+        spec = operator.state.spec
+        asked = dict(parse_qsl(request.query, keep_blank_values=True))
+        if set(asked) != set(spec.key_names):
+            raise DoesNotFitError(
+                f"operator {operator.state.uid!r}: ask for one key as "
+                f"?{'&'.join(f'{name}=...' for name in spec.key_names)}"
+            )
+        try:
+            columns = {
+                name: pa.array([asked[name]], pa.string()).cast(kind) for name, kind in spec.keys
+            }
+        except (pa.ArrowException, ValueError) as error:
+            raise DoesNotFitError(f"operator {operator.state.uid!r}: {error}") from error
+        rows = stream_of(pa.table(columns))
+        lives, batch_id = operator.look_up(rows, self._clock.now_ms())
+        return _json({"batch_id": batch_id, "lives": lives.to_pylist()})
+
+
+def _json(value: Any) -> Reply:
+    return Reply(json.dumps(value, default=_plain).encode() + b"\n", _JSON)
+
+
+def _error(status: HTTPStatus, text: str) -> Reply:
+    return Reply(json.dumps({"error": text}).encode() + b"\n", _JSON, status)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    return str(value)

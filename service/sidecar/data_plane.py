@@ -1,0 +1,97 @@
+"""The data plane: calls as Arrow Flight actions, one message in and one out.
+
+Nothing else of Flight is served: a stream that a client holds open would hold a thread, and
+Flight's server has no limits for that. A call has arrived whole before it gets a thread.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.connection import ERROR
+from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.sidecar.message import Message
+from idlestate.config.sidecar_models import Tls
+from idlestate.service.sidecar.access import AccessError, TokenFile
+
+log = logging.getLogger(__name__)
+
+
+class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carries no types
+    """Serves calls from construction until `shutdown`.
+
+    Args:
+        listen: `unix:PATH` or `ADDRESS:PORT`; port 0 takes a free one.
+        calls: what answers.
+        token: what clients have to show; None: nothing.
+        tls: how connections are encrypted; None: not at all.
+
+    Raises:
+        AccessError: the address or a certificate cannot be used.
+    """
+
+    def __init__(self, listen: str, calls: Calls, token: TokenFile | None, tls: Tls | None) -> None:
+        self._calls = calls
+        secrets: dict[str, Any] = {}
+        if tls is not None:
+            try:
+                pair = (Path(tls.cert_file).read_bytes(), Path(tls.key_file).read_bytes())
+                secrets["tls_certificates"] = [pair]
+                if tls.client_ca_file:
+                    secrets["root_certificates"] = Path(tls.client_ca_file).read_bytes()
+                    secrets["verify_client"] = True
+            except OSError as error:
+                raise AccessError(f"tls: {error.filename}: {error.strerror}") from error
+        if token is not None:
+            secrets["middleware"] = {"token": _Doorkeeper(token)}
+        before = os.umask(0o177)  # a socket is its owner's alone from the moment it is there
+        try:
+            super().__init__(_location(listen, tls), **secrets)
+        except (pa.ArrowException, OSError) as error:
+            raise AccessError(
+                f"cannot serve data on {listen}: {error}; is another program there?"
+            ) from error
+        finally:
+            os.umask(before)
+        self.place = listen if listen.startswith("unix:") else _with_port(listen, self.port)
+
+    def do_action(self, _context: Any, action: Any) -> Iterator[Any]:
+        """Answer one call; what goes wrong is told in the answer."""
+        try:
+            answer = self._calls.answer(action.type, action.body.to_pybytes())
+        except SidecarError as error:
+            answer = Message({ERROR: error.code, "text": str(error)}).encode()
+        except Exception:
+            log.exception("call %r failed", action.type)
+            text = "the sidecar failed at this call; its log says how"
+            answer = Message({ERROR: SidecarError.code, "text": text}).encode()
+        yield flight.Result(pa.py_buffer(answer))
+
+
+class _Doorkeeper(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    def __init__(self, token: TokenFile) -> None:
+        self._token = token
+
+    def start_call(self, _info: Any, headers: Any) -> None:
+        sent = headers.get("authorization") or [None]
+        if not self._token.admits(sent[0]):
+            raise flight.FlightUnauthenticatedError("unauthorized")
+
+
+def _location(listen: str, tls: Tls | None) -> str:
+    if listen.startswith("unix:"):
+        path = Path(listen.removeprefix("unix:")).absolute()
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        return f"grpc+unix://{path}"
+    return f"grpc{'+tls' if tls else ''}://{listen}"
+
+
+def _with_port(listen: str, port: int) -> str:
+    return f"{listen.rpartition(':')[0]}:{port}"

@@ -1,0 +1,56 @@
+"""One sidecar per directory: a lock that the system takes back when its holder dies."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class DirectoryTakenError(RuntimeError):
+    """Another process has the directory; the text names it."""
+
+
+class DirectoryLock:
+    """Holds a directory while it is entered.
+
+    Args:
+        directory: made where there is none, for its owner alone.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "lock"
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        """Take the directory.
+
+        Raises:
+            DirectoryTakenError: another process has it.
+            OSError: it cannot be made or written.
+        """
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
+            os.close(file)
+            raise DirectoryTakenError(
+                f"{self._path.parent} is in use by the sidecar with pid {holder}; stop that one, "
+                "or name another directory"
+            ) from error
+        os.ftruncate(file, 0)
+        os.write(file, f"{os.getpid()}\n".encode())
+        self._file = file
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give it back."""
+        if self._file is not None:
+            os.close(self._file)

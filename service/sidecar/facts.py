@@ -1,0 +1,95 @@
+"""A sidecar in numbers, as of now."""
+
+from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.host import Host
+from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.store import Store
+from idlestate.metrics import names
+from idlestate.metrics import sidecar_metrics as own
+from idlestate.metrics.names import Name
+from idlestate.metrics.sidecar_metrics import SidecarFacts
+from idlestate.service.sidecar.background import Background
+from idlestate.service.sidecar.ticks import Ticks
+from idlestate.timers.steady_clock import SteadyClock
+
+
+class Facts:
+    """Gathers what `/metrics` shows."""
+
+    def __init__(
+        self,
+        host: Host,
+        store: Store,
+        clock: SteadyClock,
+        calls: Calls,
+        ticks: Ticks,
+        background: Background,
+    ) -> None:
+        """Nothing is asked yet."""
+        self._host = host
+        self._store = store
+        self._clock = clock
+        self._calls = calls
+        self._ticks = ticks
+        self._background = background
+        self._reloads = dict.fromkeys(names.RELOAD_RESULTS, 0.0)
+        self._reload_good = False
+        self._reload_ms = 0
+
+    def count_reload(self, *, good: bool) -> None:
+        """Count that the configuration was read, and whether it was taken."""
+        self._reloads["success" if good else "failure"] += 1
+        self._reload_good = good
+        if good:
+            self._reload_ms = self._clock.now_ms()
+
+    def now(self) -> SidecarFacts:
+        """All of it."""
+        operators = list(self._host)
+        figures = {each.state.uid: _total(each) for each in operators}
+        return SidecarFacts(
+            process={
+                own.STORE_BYTES: self._store.bytes_on_disk(),
+                own.EXCHANGES: len(self._calls.exchanges),
+                own.SWEEP_BEHIND: self._background.behind_ms / 1000,
+                own.CLOCK_DIVERGENCE: self._clock.divergence_ms / 1000,
+                own.CLOCK_STEPPED: float(self._clock.is_stepped),
+                names.CONFIG_RELOAD_GOOD: float(self._reload_good),
+                names.CONFIG_RELOAD_TIME: self._reload_ms / 1000,
+            },
+            by_result={
+                own.TROUBLES: dict(self._ticks.troubles),
+                names.CONFIG_RELOADS: self._reloads,
+            },
+            operators={each.state.uid: _of(each, figures[each.state.uid]) for each in operators},
+            expired={
+                uid: {reason: total[f"expired_{reason}"] for reason in names.EXPIRY_REASONS}
+                for uid, total in figures.items()
+            },
+        )
+
+
+def _total(operator: Operator) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for shard in operator.figures().values():
+        for name, number in shard.items():
+            total[name] = total.get(name, 0) + number
+    return total
+
+
+def _of(operator: Operator, total: dict[str, int]) -> dict[Name, float]:
+    sizes = operator.sizes()
+    return {
+        names.LIVE_KEYS: sizes.live_keys,
+        names.STATE_BYTES: sizes.state_bytes,
+        names.REMEMBERED_KEYS: total["remembered_keys"],
+        names.REMEMBERED_BYTES: total["remembered_bytes"],
+        names.KEYS_SEEN: total["keys_ever_seen"],
+        names.KEYS_CREATED: total["created"],
+        names.COMEBACKS: total["comebacks"],
+        own.COMMITTED_BATCH: sizes.batch_id,
+        own.EXPIRED_KEPT: sizes.expired_kept,
+        own.EXPIRED_NUMBERED: sizes.next_seq,
+        own.WAITING_WRITES: sizes.waiting,
+        own.STOPPED: float(operator.record.stopped is not None),
+    }

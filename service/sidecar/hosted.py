@@ -1,0 +1,52 @@
+"""Operators that a configuration file declares: made at the start, their policies kept fresh."""
+
+import pyarrow as pa
+
+from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.host import Host
+from idlestate.backends.steps import TableSpec
+from idlestate.config.loading import Config
+from idlestate.config.sidecar_models import HostedOperator
+from idlestate.retention.policy import TimeDomain
+
+_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def declare_all(host: Host, config: Config) -> None:
+    """Make the file's operators, or find them as they are, and give all their policies.
+
+    Operators of queries get the policies of their queries, with the batches.
+
+    Raises:
+        DoesNotFitError: an operator of the file is not the one that the sidecar holds.
+    """
+    hosted = config.sidecar.operators if config.sidecar else {}
+    wanted = [(_declaration(uid, each), config.policy_for(uid)) for uid, each in hosted.items()]
+    for declaration, policy in wanted:
+        host.check(declaration, policy)
+    for declaration, policy in wanted:
+        host.declare(declaration, policy).change_policy(policy)
+
+
+def _declaration(uid: str, section: HostedOperator) -> Declaration:
+    types = {name: _TYPES[kind] for name, kind in section.columns.items()}
+    try:
+        aggregates = bind(section.aggregates, types)
+    except AggregateError as error:
+        raise DoesNotFitError(f"sidecar.operators.{uid}: {error}") from error
+    spec = TableSpec(tuple((name, types[name]) for name in section.key), aggregates)
+    return Declaration.of(uid, spec, TimeDomain.PROCESSING, section.shards)

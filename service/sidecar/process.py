@@ -1,0 +1,225 @@
+"""The sidecar as a process: what it is made of, how it starts, reloads and stops."""
+
+import logging
+import queue
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+
+from prometheus_client import CollectorRegistry
+
+from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.heap_store import HeapStore
+from idlestate.backends.sidecar.host import Host
+from idlestate.backends.sidecar.store import Store
+from idlestate.config.loading import Config
+from idlestate.config.problems import ConfigError
+from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.sidecar_rules import is_local
+from idlestate.metrics.http_server import HttpServer, Service
+from idlestate.metrics.sidecar_metrics import SidecarMetrics
+from idlestate.service.config_file import SavedFile, load_config
+from idlestate.service.sidecar.access import TokenFile, http_tls, refusal_of
+from idlestate.service.sidecar.background import Background
+from idlestate.service.sidecar.commit_logs import is_committed
+from idlestate.service.sidecar.control_plane import ControlPlane
+from idlestate.service.sidecar.data_plane import DataPlane
+from idlestate.service.sidecar.directory_lock import DirectoryLock
+from idlestate.service.sidecar.facts import Facts
+from idlestate.service.sidecar.hosted import declare_all
+from idlestate.service.sidecar.notify import notify
+from idlestate.service.sidecar.ticks import Ticks
+from idlestate.timers.clock import SystemClock
+from idlestate.timers.steady_clock import SteadyClock
+
+VERSION = "0.1.0"
+_DRAIN_S = 20.0
+_POLL_S = 1.0
+_STEP_NOTICED_MS = 1000
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+log = logging.getLogger("idlestate")
+
+
+class Process:
+    """A sidecar from a configuration file.
+
+    Args:
+        config: the file, which has a part `sidecar`.
+        tell: takes lines for the person or log that follows the process.
+    """
+
+    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+        assert config.sidecar is not None
+        self._config = config
+        self._settings: Sidecar = config.sidecar
+        self._tell = tell
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
+        self._is_ready = False
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; SIGHUP and a saved file reload.
+
+        Raises:
+            DirectoryTakenError: another sidecar has the directory.
+            AccessError, ListenError: an address, token or certificate cannot be used.
+            DamagedError: the state cannot be read.
+            DoesNotFitError: an operator of the file is not the one that is stored.
+        """
+        settings = self._settings
+        directory = Path(settings.directory).absolute()
+        for each in _SIGNALS:
+            signal.signal(each, self._note)
+        with ExitStack() as stack:
+            stack.enter_context(DirectoryLock(directory))
+            store = self._open_store(directory)
+            stack.callback(store.close)
+            host = Host(store, self._clock, is_committed, settings.cache_mb << 20)
+            declare_all(host, self._config)
+            self._host = host
+            calls = Calls(host, self._clock, lambda: not self._clock.is_stepped)
+            ticks = Ticks()
+            background = Background(host, self._clock, settings, ticks.stopping)
+            self._facts = Facts(host, store, self._clock, calls, ticks, background)
+            self._facts.count_reload(good=True)
+            registry = CollectorRegistry()
+            SidecarMetrics(registry, self._facts.now, version=VERSION)
+            token = TokenFile(Path(settings.token_file)) if settings.token_file else None
+            control = self._open_control(directory, host, registry, token)
+            stack.callback(control.stop)
+            place = settings.data or f"unix:{directory / 'data.sock'}"
+            data = DataPlane(place, calls, token, settings.tls)
+            stack.callback(data.shutdown)
+            background.plan(ticks)
+            ticks.start()
+            stack.callback(ticks.stop)
+            self._is_ready = True
+            at = f"http://{control.host}:{control.port}"
+            if self._control(directory).startswith("unix:"):
+                at = f"unix:{control.host}"
+            self._tell(f"data at {data.place}, control at {at}")
+            notify("READY=1")
+            self._follow(ticks)
+            self._is_ready = False
+            notify("STOPPING=1")
+            if not calls.drain(_DRAIN_S):
+                self._tell(f"calls went on for {_DRAIN_S:.0f} s and were cut off")
+        self._tell("stopped; all that was acknowledged is kept")
+
+    # ---- what the control plane may ask for
+
+    def is_ready(self) -> bool:
+        """Whether it takes calls."""
+        return self._is_ready
+
+    def reload(self) -> str:
+        """Read the file again and take it whole, or refuse it whole.
+
+        Raises:
+            DoesNotFitError: it is refused; what held goes on holding.
+        """
+        try:
+            config = load_config(self._config.file)
+            self._refuse_other_changes(config)
+            declare_all(self._host, config)
+        except (ConfigError, DoesNotFitError) as error:
+            self._facts.count_reload(good=False)
+            raise DoesNotFitError(f"{error}\nrefused; what held before still holds") from error
+        self._config = config
+        self._facts.count_reload(good=True)
+        return f"{config.file} was read again"
+
+    def accept_clock(self) -> None:
+        """Believe the wall clock."""
+        self._clock.accept()
+
+    # ---- inside
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.put(number)
+
+    def _follow(self, ticks: Ticks) -> None:
+        """Wait for signals, saved files and clocks that were set."""
+        saved = SavedFile(self._config.file)
+        for _ in range(2):
+            saved.was_saved()  # the file that is in force counts as taken
+        divergence_ms = 0
+        while True:
+            number = self._next_signal()
+            if number in (signal.SIGTERM, signal.SIGINT):
+                return
+            if number == signal.SIGHUP or saved.was_saved():
+                self._try_reload()
+            before, divergence_ms = divergence_ms, self._clock.divergence_ms
+            if abs(divergence_ms - before) > _STEP_NOTICED_MS:
+                ticks.realign()
+
+    def _next_signal(self) -> int | None:
+        try:
+            return self._signals.get(timeout=_POLL_S)
+        except queue.Empty:
+            return None
+
+    def _try_reload(self) -> None:
+        notify("RELOADING=1")
+        try:
+            self._tell(self.reload())
+        except DoesNotFitError as error:
+            self._tell(str(error))
+        notify("READY=1")
+
+    def _refuse_other_changes(self, config: Config) -> None:
+        if config.sidecar is None:
+            raise DoesNotFitError(f"{config.file}: there is no part sidecar any more")
+        changed = [
+            f"sidecar.{field.alias or name}"
+            for name, field in Sidecar.model_fields.items()
+            if name != "operators"
+            and getattr(config.sidecar, name) != getattr(self._settings, name)
+        ]
+        if changed:
+            raise DoesNotFitError(
+                f"{config.file}: {', '.join(changed)}: changed, which needs a restart; put it "
+                "back, or restart the sidecar"
+            )
+
+    def _open_store(self, directory: Path) -> Store:
+        folder, sync = directory / self._settings.backend, self._settings.sync
+        other = "heap" if self._settings.backend == "rocksdb" else "rocksdb"
+        if (directory / other).exists():
+            raise DoesNotFitError(
+                f"{directory} holds the state of backend: {other}; write that, or name another "
+                "directory"
+            )
+        if self._settings.backend == "heap":
+            return HeapStore(folder, sync=sync)
+        # Only who keeps state in RocksDB needs its library.
+        from idlestate.backends.sidecar.rocksdb_store import RocksDBStore  # noqa: PLC0415
+
+        return RocksDBStore(folder, sync=sync)
+
+    def _control(self, directory: Path) -> str:
+        return self._settings.control or f"unix:{directory / 'control.sock'}"
+
+    def _open_control(
+        self, directory: Path, host: Host, registry: CollectorRegistry, token: TokenFile | None
+    ) -> HttpServer:
+        place = self._control(directory)
+        plane = ControlPlane(host, self._clock, self, registry)
+        local = is_local(place)
+        service = Service(
+            "control",
+            plane.answer,
+            admit=lambda headers: refusal_of(headers, token, local),
+            methods=("POST",),
+        )
+        port = _port_of(place)
+        where = place.removeprefix("unix:") if port is None else place.rpartition(":")[0]
+        return HttpServer(service, port, where.strip("[]"), tls=http_tls(self._settings.tls))
+
+
+def _port_of(place: str) -> int | None:
+    return None if place.startswith("unix:") else int(place.rpartition(":")[2])
