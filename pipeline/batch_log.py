@@ -67,6 +67,14 @@ def owed_sweep(checkpoint: Folder) -> int | None:
     return committed if reached > read_batch_times(checkpoint, planned).watermark_ms else None
 
 
+def expired_read(checkpoint: Folder) -> int:
+    """How many of a sidecar's expired records the planned batches have read."""
+    newest = newest_batch(checkpoint, "offsets")
+    offsets = [] if newest is None else _source_offsets(checkpoint, newest)
+    found = [json.loads(text) for text in offsets if text.startswith("{")]
+    return next((each["seq"] for each in found if each.keys() == {"seq"}), 0)
+
+
 def _source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
     _, _, *offsets = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
     return offsets

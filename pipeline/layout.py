@@ -40,10 +40,18 @@ class Layout:
     """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
     retain_batches: int
     """The largest number of batches that Spark was ever told to keep for this checkpoint."""
+    backend: str = "spark"
+    """Where state is kept."""
 
     @classmethod
     def of(
-        cls, spec: TableSpec, time: str, partitions: int, shards: int, retain_batches: int
+        cls,
+        spec: TableSpec,
+        time: str,
+        partitions: int,
+        shards: int,
+        retain_batches: int,
+        backend: str = "spark",
     ) -> "Layout":
         """The layout of a first start."""
         return cls(
@@ -56,6 +64,7 @@ class Layout:
             [[name, str(kind)] for name, kind in spec.order],
             base64.b64encode(pa.schema(inputs(spec)).serialize()).decode(),
             retain_batches,
+            backend,
         )
 
     def spec(self) -> TableSpec:

@@ -5,6 +5,7 @@ from enum import IntEnum
 
 import pyarrow as pa
 
+from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.steps import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 
@@ -62,6 +63,14 @@ class OperatorSpec:
     """Shards asked for; None for four per state partition."""
     token: str
     """Tells this operator from another of the same uid in one session."""
+    backend: str = "spark"
+    """`spark`, or what the sidecar keeps state on: `rocksdb` or `heap`."""
+    sidecar: Address | None = None
+    """The sidecar; None: one that the driver starts for itself."""
+    partitions: int = 1
+    """Over how many partitions a sidecar's shards are spread in Spark."""
+    link_file: str | None = None
+    """Where the driver tells the source of expired records of its sidecar."""
 
     @property
     def is_event_time(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.table import Table
 from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
@@ -14,13 +15,19 @@ from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shard_state import ShardState
+from idlestate.pipeline.sidecar_lives import lives_in_sidecar
+from idlestate.pipeline.sidecar_start import link_of
 from idlestate.pipeline.spark_metadata import operators_with_state, plain_path, put_paths_right
 from idlestate.pipeline.types import spark_schema
 from idlestate.retention.policy import Policy
 
 
 def read_state(
-    spark: SparkSession, checkpoint: str, uid: str | None = None, batch_id: int | None = None
+    spark: SparkSession,
+    checkpoint: str,
+    uid: str | None = None,
+    batch_id: int | None = None,
+    sidecar: str | Address | None = None,
 ) -> DataFrame:
     """The lives open after a committed batch.
 
@@ -29,6 +36,7 @@ def read_state(
         checkpoint: the query's checkpoint folder.
         uid: the operator; None when the query has one.
         batch_id: a batch that Spark still retains; None for the newest committed one.
+        sidecar: the address of the operator's sidecar, if it is another than at the last start.
 
     Returns:
         Key columns, aggregates, `created_at`, `written_at`, `read_at`, `armed_at`,
@@ -41,6 +49,12 @@ def read_state(
     folder = Folder(checkpoint)
     uid = uid or _only_operator(folder)
     layout = read_layout(folder, uid)
+    address = Address(sidecar) if isinstance(sidecar, str) else sidecar
+    link = link_of(folder, uid, address)
+    if link is not None:
+        if batch_id is not None:
+            raise RefusedError(f"operator {uid!r}: its sidecar keeps the newest batch alone")
+        return lives_in_sidecar(spark, link)
     batch_id = committed_batch(folder, batch_id)
     states = read_shards(spark, checkpoint, uid, batch_id)
     policy = policy_in_force(folder, uid, batch_id)

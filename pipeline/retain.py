@@ -2,9 +2,11 @@
 
 import logging
 import re
+import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -12,25 +14,25 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
 from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.pipeline.batch import retain_batch
-from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.layout import inputs
 from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
-from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
+from idlestate.pipeline.outside import retain_outside
 from idlestate.pipeline.policy_choice import choose_policy
 from idlestate.pipeline.session import check_session, register
-from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
-from idlestate.pipeline.task import open_task_batch
+from idlestate.pipeline.steps import packed, unpacked
 from idlestate.pipeline.types import arrow_type
 from idlestate.retention.policy import Policy, TimeDomain
 
+BACKENDS = ("spark", "rocksdb", "heap")
 DAY_MS = 86_400_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
@@ -55,6 +57,8 @@ def retain(
     malformed: str | None = None,
     rejects: bool = False,
     shards: int | None = None,
+    backend: str = "spark",
+    sidecar: str | Address | None = None,
 ) -> DataFrame:
     """Group events by key, keep aggregates per key, and forget keys by a retention policy.
 
@@ -81,6 +85,11 @@ def retain(
         malformed: a column that is not null where the source could not parse the row.
         rejects: whether late and set-aside rows come out as `reject` rows.
         shards: fixed number of shards of a new checkpoint; four per state partition by default.
+        backend: where state is kept: `spark`, in the query's checkpoint, or in a sidecar on
+            `rocksdb` or `heap`. There expire rows come with a later batch than the one they
+            belong to.
+        sidecar: the sidecar's address, `unix:PATH` or `HOST:PORT`; by default the driver starts
+            one of its own in the checkpoint's folder.
 
     Returns:
         Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
@@ -108,13 +117,14 @@ def retain(
         has_time=is_event_time or malformed is not None,
         shards=shards,
         token=uuid.uuid4().hex,
+        **_place(events, uid, backend, sidecar),
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)
     if not events.isStreaming:
         return retain_batch(marked, spec)
     check_session(events.sparkSession)
     register(events.sparkSession, spec)
-    return _retain_stream(marked, spec)
+    return _retain_stream(marked, spec) if backend == "spark" else retain_outside(marked, spec)
 
 
 def span_ms(what: str, text: str) -> int:
@@ -147,14 +157,8 @@ def _instant_ms(uid: str, text: str) -> int:
 
 
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
-    uid = spec.uid
-    cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid)), CELL_TYPE)
-    if spec.is_event_time:
-        # One millisecond more: a row is late iff its time <= the watermark; the highest is not.
-        # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.
-        cells = cells.withWatermark(HIGHEST, f"{spec.delay_ms + 1} milliseconds")
     changed = (
-        cells.drop(HIGHEST)
+        packed(marked, spec)
         .groupBy("shard")
         .transformWithStateInPandas(
             ShardOperator(spec),
@@ -163,12 +167,30 @@ def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
             "EventTime" if spec.is_event_time else "None",
         )
     )
-    # Reports are observed before the change rows are unpacked: a few rows instead of every one.
-    reports = F.collect_list(
-        F.when(F.col("shard").isNotNull(), F.struct(*(F.col(name) for name in REPORT_FIELDS)))
-    )
-    observed = changed.observe(f"{OBSERVATION}{uid}", reports.alias("shards"))
-    return observed.select("cell", "rejected").mapInArrow(unpacker(spec), changelog_schema(spec))
+    return unpacked(changed, spec)
+
+
+def _place(
+    events: DataFrame, uid: str, backend: str, sidecar: str | Address | None
+) -> dict[str, Any]:
+    """Where state is kept, as fields of the spec."""
+    if backend not in BACKENDS:
+        raise RefusedError(
+            f"operator {uid!r}: backend {backend!r} is none of {', '.join(BACKENDS)}"
+        )
+    if backend == "spark":
+        if sidecar is not None:
+            raise RefusedError(
+                f"operator {uid!r}: a sidecar was named, and backend is spark; write "
+                "backend='rocksdb' or 'heap'"
+            )
+        return {}
+    return {
+        "backend": backend,
+        "sidecar": Address(sidecar) if isinstance(sidecar, str) else sidecar,
+        "partitions": int(str(events.sparkSession.conf.get("spark.sql.shuffle.partitions"))),
+        "link_file": str(Path(tempfile.mkdtemp(prefix="idlestate-"), "link.json")),
+    }
 
 
 def _mark(

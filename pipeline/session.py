@@ -7,8 +7,10 @@ place is set as a local property that every task of the query reads. A listener'
 only logged, so what is wrong travels as a property too and is raised by the first tasks.
 """
 
+import json
 import logging
 import re
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,6 +23,8 @@ from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.shards import even_partitions
+from idlestate.pipeline.sidecar_link import REFUSED, SIDECARS_PROPERTY
+from idlestate.pipeline.sidecar_start import attach
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY, REFUSAL_PROPERTY
 from idlestate.timers.clock import SystemClock
@@ -113,24 +117,42 @@ class _StartListener(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         query = self._spark._jsparkSession.streams().get(str(event.id))  # noqa: SLF001
         execution = query.streamingQuery()
-        found = re.findall(rf"{PACKER_NAME}(\w+)\(", execution.logicalPlan().toString())
+        # Not its logical plan: to make that, sources are asked how far they are.
+        plan = execution.analyzedPlan().toString()
+        found = re.findall(rf"{PACKER_NAME}(\w+)\(", plan)
         # One for each time it stands in the plan: a DataFrame used twice is computed twice.
         specs = [self.operators[token] for token in found if token in self.operators]
         if not specs:
             return
         refusal = ""
+        links: dict[str, str] = {}
         root = execution.resolvedCheckpointRoot()
         try:
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
+            links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:
             refusal = str(error)
         except Exception as error:  # noqa: BLE001 - raised again by the first task
             refusal = f"checkpoint {root} cannot be prepared: {error}"
         if refusal:
             self.refusals[str(event.runId)] = refusal
+            for spec in specs:
+                if spec.link_file is not None:
+                    Path(spec.link_file).write_text(json.dumps({REFUSED: refusal}))
         context = self._spark.sparkContext
         context.setLocalProperty(CHECKPOINT_PROPERTY, root)
         context.setLocalProperty(REFUSAL_PROPERTY, refusal)
+        context.setLocalProperty(SIDECARS_PROPERTY, json.dumps(links))
+
+    def _attach(self, event: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> dict[str, str]:
+        """Links to the sidecars of those operators that have one."""
+        is_local = str(self._spark.sparkContext.master).startswith("local")
+        query_id, run_id = str(event.id), str(event.runId)
+        return {
+            spec.uid: attach(spec, checkpoint, query_id, run_id, is_local=is_local).to_text()
+            for spec in specs
+            if spec.backend != "spark"
+        }
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Progress is read where a query is run."""

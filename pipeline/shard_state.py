@@ -97,10 +97,14 @@ class RowCounts:
 
     def plus(self, other: "RowCounts") -> "RowCounts":
         """Both together."""
-        mine, theirs = asdict(self), asdict(other)
+        mine, theirs = self.as_dict(), other.as_dict()
         total = {name: mine[name] + theirs[name] for name in mine}
         total["highest_ms"] = max(self.highest_ms, other.highest_ms)
         return RowCounts(**total)
+
+    def as_dict(self) -> dict[str, int]:
+        """The figures by name."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,18 @@ def prepare_checkpoint(
         kept = read_layout(checkpoint, spec.uid)
         shards = spec.shards or len(kept.shards)
         pinned = pinned_partitions(checkpoint) or kept.state_partitions
-        asked = Layout.of(spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches)
+        asked = Layout.of(
+            spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches, spec.backend
+        )
         _refuse_differences(checkpoint, spec.uid, kept, asked)
         if retain_batches > kept.retain_batches:
             write_layout(checkpoint, spec.uid, replace(kept, retain_batches=retain_batches))
     else:
         check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
-        layout = Layout.of(spec.table, spec.policy.time.value, partitions, shards, retain_batches)
+        layout = Layout.of(
+            spec.table, spec.policy.time.value, partitions, shards, retain_batches, spec.backend
+        )
         write_layout(checkpoint, spec.uid, layout)
     # At once: no batch is being planned, and the one that may run again keeps its own.
     effective_ms = max(now_ms, after_planned(checkpoint))
@@ -77,6 +81,7 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
         ("aggregates", _pairs(kept.aggregates), _pairs(asked.aggregates)),
         ("order", _pairs(kept.order), _pairs(asked.order)),
         *_retyped(kept, asked),
+        ("backend", kept.backend, asked.backend),
         ("shards", str(len(kept.shards)), str(len(asked.shards))),
     ]
     different = [

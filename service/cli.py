@@ -18,6 +18,7 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.config_file import load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
+from idlestate.service.sidecar.commands import clock, operator
 from idlestate.service.state import state
 
 FAILED = 1
@@ -60,12 +61,26 @@ def check(file: Path) -> None:
 )
 @click.option("--afresh", is_flag=True, help="Remove checkpoint and results of earlier runs first.")
 @click.option(
+    "--sidecar",
+    metavar="ADDRESS",
+    help="Use this sidecar (unix:PATH or HOST:PORT) instead of one that the run starts itself.",
+)
+@click.option("--token-file", help="The file with the sidecar's bearer token.")
+@click.option("--ca-file", help="The authority of the sidecar's certificate; switches TLS on.")
+@click.option(
     "--picture",
     type=click.Path(path_type=Path),
     help="Draw state with and without retention over time: a path that ends in .svg or .png.",
 )
 def run(
-    file: Path, uid: str | None, source: str | None, afresh: bool, picture: Path | None
+    file: Path,
+    uid: str | None,
+    source: str | None,
+    afresh: bool,
+    sidecar: str | None,
+    token_file: str | None,
+    ca_file: str | None,
+    picture: Path | None,
 ) -> None:
     """Run a pipeline of a configuration file; go on where its last run ended.
 
@@ -84,7 +99,14 @@ def run(
     from idlestate.service.job import Job
     from idlestate.service.plain_errors import note, plain_error
 
-    job = Job(config, chosen, source)
+    address = None
+    if sidecar is not None:
+        from idlestate.backends.sidecar.connection import Address
+
+        if config.pipelines[chosen].backend == "spark":
+            _fail(f"--sidecar: pipeline {chosen} keeps its state in Spark (backend: spark)", USAGE)
+        address = Address(sidecar, token_file, ca_file)
+    job = Job(config, chosen, source, address)
     try:
         if afresh:
             job.remove_traces()
@@ -115,7 +137,10 @@ def run(
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def serve(file: Path) -> None:
+@click.option(
+    "--while-input-is-open", is_flag=True, help="Stop when standard input ends, as SIGTERM does."
+)
+def serve(file: Path, while_input_is_open: bool) -> None:
     """Run the sidecar of a configuration file: keyed state for look-ups and several writers.
 
     SIGTERM stops it, SIGHUP reads the file again.
@@ -136,7 +161,10 @@ def serve(file: Path) -> None:
     from idlestate.service.sidecar.process import Process
 
     try:
-        Process(config, partial(click.echo, err=True)).run()
+        process = Process(config, partial(click.echo, err=True))
+        if while_input_is_open:
+            process.stop_when_closed(sys.stdin.fileno())
+        process.run()
     except (SidecarError, ListenError, AccessError, DirectoryTakenError, OSError) as error:
         _fail(str(error))
 
@@ -181,6 +209,8 @@ def schema(out: Path | None) -> None:
 
 
 main.add_command(state)
+main.add_command(operator)
+main.add_command(clock)
 
 
 def _load(file: Path) -> Config:

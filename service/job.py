@@ -16,18 +16,20 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from idlestate.backends.sidecar.connection import Address
 from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, Source
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.batch_log import newest_batch, owed_sweep
+from idlestate.pipeline.batch_log import expired_read, newest_batch, owed_sweep
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.session import check_started
+from idlestate.pipeline.sidecar_start import drop_operator, finish_input, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.start import check_owner
@@ -63,10 +65,18 @@ class Job:
         config: the loaded file.
         uid: which of its pipelines.
         source: another path to read instead of the file's.
+        sidecar: where its sidecar is, when it shall not start one of its own.
     """
 
-    def __init__(self, config: Config, uid: str, source: str | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        uid: str,
+        source: str | None = None,
+        sidecar: Address | None = None,
+    ) -> None:
         self._config = config
+        self._sidecar = sidecar
         self.uid = uid
         self.pipeline: Pipeline = config.pipelines[uid]
         self.policy = config.policy_for(uid)
@@ -82,6 +92,8 @@ class Job:
             _absolute(sinks.rejects),
             format=sinks.format,
         )
+        self._expired_rows: int | None = None
+        """Expired records that there were when bounded input had ended."""
         self.log = self.checkpoint.parent / f"{self.checkpoint.name}.spark.log"
 
     @property
@@ -111,6 +123,8 @@ class Job:
                     f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
                     "--afresh does not remove it; remove it yourself or name another folder"
                 )
+        if self._sidecar is not None:
+            drop_operator(self._sidecar, self.uid)
         for folder in marks:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -187,6 +201,8 @@ class Job:
             malformed=events.malformed,
             rejects=self._sinks.rejects is not None,
             shards=self.pipeline.shards,
+            backend=self.pipeline.backend,
+            sidecar=self._sidecar,
         )
         growth = GrowthLog(self.growth_path)
         planned = newest_batch(self._folder, "offsets")
@@ -219,14 +235,25 @@ class Job:
                     on_batch(batch)
             finally:
                 query.stop()
-            owed = owed_sweep(self._folder) if trigger_ms is None and self.policy_is_event else None
-            if owed is None:
+            if trigger_ms is not None or not self._owes_rows():
                 break
-            # The last data batch runs again from its log, and the sweep that was lost follows.
-            for name in (f"commits/{owed}", f"commits/.{owed}.crc"):
-                self._folder.remove(name)
         self._take_state(spark, monitor)
         return Finished(monitor, growth, rows, clock.monotonic_s() - began, life_seconds)
+
+    def _owes_rows(self) -> bool:
+        """Whether bounded input has ended, and rows that it gives rise to are still to come."""
+        link = link_of(self._folder, self.uid, self._sidecar)
+        if link is not None:
+            if self._expired_rows is None:
+                self._expired_rows = finish_input(link, sweep=self.policy_is_event)
+            return expired_read(self._folder) < self._expired_rows
+        owed = owed_sweep(self._folder) if self.policy_is_event else None
+        if owed is None:
+            return False
+        # The last data batch runs again from its log, and the sweep that was lost follows.
+        for name in (f"commits/{owed}", f"commits/.{owed}.crc"):
+            self._folder.remove(name)
+        return True
 
     @property
     def policy_is_event(self) -> bool:
@@ -235,7 +262,12 @@ class Job:
 
     def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:
         newest = newest_batch(self._folder, "commits")
-        if newest is not None and self._folder.exists(layout_path(self.uid)):
+        if newest is None or not self._folder.exists(layout_path(self.uid)):
+            return
+        link = link_of(self._folder, self.uid, self._sidecar)
+        if link is not None:
+            monitor.begin_with_reports(reports_of(link, newest), newest)
+        else:
             states = read_shards(spark, str(self.checkpoint), self.uid, newest)
             monitor.begin_with(states, newest)
 

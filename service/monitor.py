@@ -78,6 +78,12 @@ class Monitor:
                 )
         self._show()
 
+    def begin_with_reports(self, reports: list[ShardReport], batch_id: int) -> None:
+        """Take over what a sidecar holds after its newest committed batch."""
+        self._in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
+        self._reports = {report.shard: report for report in reports}
+        self._show()
+
     def take(self, progress: list[Any]) -> Iterator[Batch]:
         """The batches among Spark's recent progress that were not seen before."""
         for each in progress:

@@ -16,7 +16,7 @@ from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.retention.policy import Policy
-from idlestate.timers.clock import Clock
+from idlestate.timers.steady_clock import SteadyClock
 
 PROTOCOL = 1
 MAX_CALL_BYTES = 4 * CHUNK_BYTES
@@ -31,13 +31,11 @@ class Calls:
     Args:
         host: the operators.
         clock: whose time counts.
-        may_sweep: says whether time may be believed now.
     """
 
-    def __init__(self, host: Host, clock: Clock, may_sweep: Callable[[], bool]) -> None:
+    def __init__(self, host: Host, clock: SteadyClock) -> None:
         self._host = host
         self._clock = clock
-        self._may_sweep = may_sweep
         self.exchanges = Exchanges(clock)
         self._is_draining = False
         self._busy = 0
@@ -45,6 +43,7 @@ class Calls:
         self.by_name: dict[str, Callable[[Header, tuple[bytes, ...]], Message]] = {
             "hello": self._hello,
             "declare": self._declare,
+            "describe": self._describe,
             "begin": self._begin,
             "open": self._open,
             "chunk": self._chunk,
@@ -61,6 +60,8 @@ class Calls:
             "acknowledge": self._acknowledge,
             "figures": self._figures,
             "release": self._release,
+            "drop": self._drop,
+            "accept_clock": self._accept_clock,
         }
 
     def answer(self, name: str, body: bytes) -> bytes:
@@ -106,6 +107,12 @@ class Calls:
         declaration = Declaration.from_json(header["declaration"])
         found = self._host.declare(declaration, Policy.from_json(header["policy"]))
         return Message({"batch_id": found.record.committed})
+
+    def _describe(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+        record = self._operator(header).record
+        return Message(
+            {"declaration": record.declaration.to_json(), "policy": record.policy.to_json()}
+        )
 
     def _begin(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
         found = self._operator(header)
@@ -174,11 +181,6 @@ class Calls:
         return Message({"is_left": is_left, "next_seq": found.record.next_seq})
 
     def _write(self, header: Header, parts: tuple[bytes, ...]) -> Message:
-        if not self._may_sweep():
-            raise BusyError(
-                "the clock was set; see idlestate_sidecar_clock_divergence_seconds, then put it "
-                "right or: idlestate clock accept"
-            )
         write = Write(str(header["writer"]), int(header["seq"]), str(header["kind"]), parts[0])
         is_new = self._operator(header).writes.take(write, self._clock.now_ms())
         return Message({"is_new": is_new})
@@ -221,3 +223,12 @@ class Calls:
     def _release(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
         self._operator(header).batches.release()
         return Message({})
+
+    def _drop(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+        self._host.drop(str(header["uid"]))
+        return Message({})
+
+    def _accept_clock(self, _header: Header, _parts: tuple[bytes, ...]) -> Message:
+        divergence_ms = self._clock.divergence_ms
+        self._clock.accept()
+        return Message({"divergence_ms": divergence_ms})

@@ -14,6 +14,10 @@ from idlestate.retention.policy import Policy
 from idlestate.timers.clock import Clock
 
 MAX_OPERATORS = 1000
+KINDS = "msxepwi"
+"""What stands under an operator's uid: shards, segments, expired records and their entries,
+prepared pieces, writers, and the inbox.
+"""
 
 
 class Host:
@@ -91,6 +95,17 @@ class Host:
                 self.store.write({f"o/{declaration.uid}": record.encode()})
                 known = self._operators[declaration.uid] = self._opened(record)
             return known
+
+    def drop(self, uid: str) -> None:
+        """Remove an operator with all it holds; nothing when there is none."""
+        with self._lock:
+            operator = self._operators.get(uid)
+            if operator is None:
+                return
+            with operator.state.lock:
+                del self._operators[uid]
+                gone = [key for kind in KINDS for key, _ in self.store.scan(f"{kind}/{uid}/")]
+                self.store.write(dict.fromkeys([f"o/{uid}", *gone]))
 
     def _opened(self, record: OperatorRecord) -> Operator:
         return Operator(self.store, record, self.clock, self._is_committed, self._cache_bytes)

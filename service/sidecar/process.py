@@ -1,8 +1,10 @@
 """The sidecar as a process: what it is made of, how it starts, reloads and stops."""
 
 import logging
+import os
 import queue
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -80,7 +82,7 @@ class Process:
             host = Host(store, self._clock, is_committed, settings.cache_mb << 20)
             declare_all(host, self._config)
             self._host = host
-            calls = Calls(host, self._clock, lambda: not self._clock.is_stepped)
+            calls = Calls(host, self._clock)
             ticks = Ticks()
             background = Background(host, self._clock, settings, ticks.stopping)
             self._facts = Facts(host, store, self._clock, calls, ticks, background)
@@ -97,9 +99,8 @@ class Process:
             ticks.start()
             stack.callback(ticks.stop)
             self._is_ready = True
-            at = f"http://{control.host}:{control.port}"
-            if self._control(directory).startswith("unix:"):
-                at = f"unix:{control.host}"
+            is_socket = self._control(directory).startswith("unix:")
+            at = f"unix:{control.host}" if is_socket else f"http://{control.host}:{control.port}"
             self._tell(f"data at {data.place}, control at {at}")
             notify("READY=1")
             self._follow(ticks)
@@ -108,6 +109,16 @@ class Process:
             if not calls.drain(_DRAIN_S):
                 self._tell(f"calls went on for {_DRAIN_S:.0f} s and were cut off")
         self._tell("stopped; all that was acknowledged is kept")
+
+    def stop_when_closed(self, pipe: int) -> None:
+        """Stop as at SIGTERM when a pipe is closed, such as that of a parent process."""
+
+        def wait() -> None:
+            while os.read(pipe, 1):
+                pass
+            self._signals.put(signal.SIGTERM)
+
+        threading.Thread(target=wait, name="idlestate-parent", daemon=True).start()
 
     # ---- what the control plane may ask for
 

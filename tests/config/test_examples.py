@@ -16,7 +16,7 @@ THIRTY_TO_FORTY_FIVE_MINUTES = Policy(
 
 
 def test_there_are_examples() -> None:
-    assert [path.name for path in EXAMPLES] == ["clicks.yaml", "wikipedia.yaml"]
+    assert [path.name for path in EXAMPLES] == ["clicks.yaml", "sidecar.yaml", "wikipedia.yaml"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -1,0 +1,171 @@
+"""A Spark source of a sidecar's expired records: `spark.readStream.format("idlestate.expired")`.
+
+Offsets are the records' numbers, so a range that is read again is the same. What a query has
+committed is acknowledged. Options: `sidecar`, its address; `uid`, the operator; `consumer`, the
+name under which records are acknowledged; `token_file`, `ca_file`, `cert_file`, `key_file` where
+the sidecar asks for them. `retain` names a file instead, in which the query's start writes all of
+this.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from idlestate.backends.changes import change_schema
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
+from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.pipeline.types import spark_schema
+
+FORMAT = "idlestate.expired"
+LINK_FILE = "link_file"
+_ROWS_PER_TASK = 200_000
+_ROWS_PER_CALL = 50_000
+_SECRETS = ("token_file", "ca_file", "cert_file", "key_file")
+
+
+class ExpiredSource(DataSource):
+    """The source; register it with `spark.dataSource.register(ExpiredSource)`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns of the operator's change rows; all of them are `expire` rows."""
+        link = _link_of(self.options)
+        connection = link.connect()
+        try:
+            facts = connection.call("describe", {"uid": link.uid}).header["declaration"]
+        finally:
+            connection.close()
+        return spark_schema(change_schema(Declaration.from_json(facts).spec()))
+
+    def streamReader(self, schema: StructType) -> "ExpiredReader":  # noqa: N802 - Spark's name
+        """The reader of a query."""
+        return ExpiredReader(dict(self.options), schema.names)
+
+
+@dataclass
+class Numbers(InputPartition):
+    """A range of numbers for one task."""
+
+    link: str
+    begin: int
+    end: int
+
+
+class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans ranges on the driver, reads them in tasks."""
+
+    def __init__(self, options: dict[str, str], names: Sequence[str]) -> None:
+        """Nothing is asked yet."""
+        self._options = options
+        self._names = list(names)
+        self._last: int | None = None
+        self._connection: Connection | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
+        """The first number there ever is."""
+        return {"seq": 0}
+
+    def latestOffset(  # noqa: N802
+        self,
+        start: dict[str, int],
+        limit: ReadLimit,  # noqa: ARG002 - all there is, always
+    ) -> dict[str, int]:
+        """The number after the newest; of a trigger that takes what is there, that of its start."""
+        seq = self._newest() if self._last is None else self._last
+        return {"seq": max(seq, start["seq"])}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember where the records that are there end."""
+        self._last = self._newest()
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Ranges of numbers."""
+        link = _link_of(self._options).to_text()
+        edges = [*range(start["seq"], end["seq"], _ROWS_PER_TASK), end["seq"]]
+        return [Numbers(link, begin, stop) for begin, stop in itertools.pairwise(edges)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a range, each exactly once."""
+        assert isinstance(partition, Numbers)
+        link = SidecarLink.of_text(partition.link)
+        connection = link.connect()
+        try:
+            at = partition.begin
+            while at < partition.end:
+                header = {
+                    "uid": link.uid,
+                    "since": at,
+                    "before": partition.end,
+                    "most": _ROWS_PER_CALL,
+                }
+                answer = connection.call("expired", header)
+                rows = pa.ipc.open_stream(answer.parts[0]).read_all() if answer.parts else None
+                if rows is None or rows.column("seq")[0].as_py() != at:
+                    raise IdlestateError(
+                        f"expired records {at} to {partition.end - 1} of operator {link.uid!r} are "
+                        "gone: they were older than expired_retention; begin with a new checkpoint"
+                    )
+                at += len(rows)
+                columns = [
+                    rows.column(name) if name in rows.column_names else pa.nulls(len(rows))
+                    for name in self._names
+                ]
+                yield from pa.table(columns, names=self._names).to_batches()
+        finally:
+            connection.close()
+
+    def commit(self, end: dict[str, int]) -> None:
+        """The query has all records below a number."""
+        link = _link_of(self._options)
+        header = {"uid": link.uid, "consumer": link.consumer, "upto": end["seq"]}
+        self._connected().call("acknowledge", header)
+
+    def stop(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _newest(self) -> int:
+        link = _link_of(self._options)
+        next_seq: int = self._connected().call("settle", {"uid": link.uid}).header["next_seq"]
+        return next_seq
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            self._connection = _link_of(self._options).connect()
+        return self._connection
+
+
+def register_source(spark: SparkSession) -> None:
+    """Make the format known to a session."""
+    spark.dataSource.register(ExpiredSource)
+
+
+def _link_of(options: Any) -> SidecarLink:
+    file = options.get(LINK_FILE)
+    if file is not None:
+        try:
+            return SidecarLink.of_text(Path(file).read_text())
+        except RefusedError as error:
+            raise marked(error) from error
+    missing = [name for name in ("sidecar", "uid") if not options.get(name)]
+    if missing:
+        raise IdlestateError(f"{FORMAT}: say option {' and '.join(missing)}")
+    secrets = {name: options.get(name) for name in _SECRETS}
+    address = Address(options.get("sidecar"), **secrets)
+    return SidecarLink(address, options.get("uid"), options.get("consumer") or "spark")

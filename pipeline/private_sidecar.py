@@ -1,0 +1,138 @@
+"""A sidecar that the driver starts for itself, on the checkpoint's own folder.
+
+It lives as long as the driver: it holds the reading end of a pipe of which the driver has the
+other, and stops when that closes, however the driver ends. Its sockets stand in a folder that
+only its user can enter; a path of the checkpoint's may be too long for them.
+"""
+
+import atexit
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.errors import AwayError, SidecarError
+from idlestate.pipeline.errors import RefusedError
+from idlestate.timers.clock import SystemClock
+
+FOLDER = "idlestate-sidecar"
+_START_S = 60.0
+_STOP_S = 30.0
+
+
+class PrivateSidecar:
+    """A running sidecar.
+
+    Args:
+        folder: where its state is.
+        backend: `rocksdb` or `heap`.
+
+    Raises:
+        RefusedError: it does not start; the text is its own.
+    """
+
+    def __init__(self, folder: Path, backend: str) -> None:
+        self.backend = backend
+        self._sockets = Path(tempfile.mkdtemp(prefix="idlestate-"))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._log = folder / "sidecar.log"
+        self._settings = {
+            "directory": str(folder / "state"),
+            "backend": backend,
+            "data": f"unix:{self._sockets / 'data.sock'}",
+            "control": f"unix:{self._sockets / 'control.sock'}",
+        }
+        self.address = Address(self._settings["data"])
+        self._start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Let it stop, and wait for that; a second call does nothing."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _start(self) -> None:
+        file = self._sockets / "sidecar.json"
+        file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
+        command = [sys.executable, "-m", "idlestate.service.cli", "serve", str(file)]
+        clock = SystemClock()
+        ends_s = clock.monotonic_s() + _START_S
+        while True:
+            # A sidecar whose driver has just died holds the folder for a moment yet.
+            with self._log.open("ab") as log:
+                begin = log.tell()
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    [*command, "--while-input-is-open"],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            if self._answers():
+                return
+            text = self._log.read_bytes()[begin:].decode(errors="replace").strip()
+            if "is in use by" not in text or clock.monotonic_s() > ends_s:
+                self.stop()
+                raise RefusedError(f"the sidecar in {self._log.parent} does not start: {text}")
+            threading.Event().wait(0.3)
+
+    def _answers(self) -> bool:
+        """Wait until it answers (True) or has ended (False)."""
+        clock = SystemClock()
+        ends_s = clock.monotonic_s() + _START_S
+        connection = Connection(self.address, patience_s=0)
+        try:
+            while self.is_running and clock.monotonic_s() < ends_s:
+                try:
+                    connection.call("hello")
+                except AwayError:
+                    threading.Event().wait(0.05)
+                except SidecarError:
+                    return False
+                else:
+                    return True
+        finally:
+            connection.close()
+        return False
+
+
+_running: dict[Path, PrivateSidecar] = {}
+_lock = threading.Lock()
+
+
+def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
+    """The driver's sidecar for a checkpoint, started unless it runs."""
+    folder = checkpoint / FOLDER
+    with _lock:
+        found = _running.get(folder)
+        if found is not None and found.is_running and found.backend == backend:
+            return found
+        if found is not None:
+            found.stop()
+        _running[folder] = PrivateSidecar(folder, backend)
+        return _running[folder]
+
+
+def stop_private_sidecars() -> None:
+    """Stop every sidecar that this driver has started."""
+    with _lock:
+        for each in _running.values():
+            each.stop()
+        _running.clear()
+
+
+atexit.register(stop_private_sidecars)

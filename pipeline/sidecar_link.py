@@ -1,0 +1,50 @@
+"""How tasks reach the sidecar of an operator: its address, as text that travels with a query."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.pipeline.errors import RefusedError
+
+SIDECARS_PROPERTY = "idlestate.sidecars"
+"""The local property that carries the links of a query's operators to its tasks."""
+
+
+REFUSED = "refused"
+"""Stands in the place of a link when the query was refused: why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarLink:
+    """An operator in a sidecar."""
+
+    address: Address
+    uid: str
+    query_id: str = ""
+
+    @property
+    def consumer(self) -> str:
+        """The name under which the query acknowledges expired records."""
+        return f"query-{self.query_id}"
+
+    def connect(self) -> Connection:
+        """A connection of the caller's own."""
+        return Connection(self.address)
+
+    def to_text(self) -> str:
+        """The link as text."""
+        return json.dumps(
+            {"address": asdict(self.address), "uid": self.uid, "query_id": self.query_id}
+        )
+
+    @classmethod
+    def of_text(cls, text: str) -> "SidecarLink":
+        """Read it back.
+
+        Raises:
+            RefusedError: the query was refused when it started.
+        """
+        facts = json.loads(text)
+        if REFUSED in facts:
+            raise RefusedError(facts[REFUSED])
+        return cls(Address(**facts["address"]), facts["uid"], facts["query_id"])

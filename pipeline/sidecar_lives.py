@@ -1,0 +1,44 @@
+"""The open lives of a sidecar's operator as a DataFrame."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.pipeline.errors import RefusedError, marked
+from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.pipeline.types import spark_schema
+
+
+def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:
+    """The lives open after the newest committed batch, a shard per task.
+
+    Raises:
+        RefusedError: the sidecar does not answer, or has stopped the operator.
+    """
+    connection = link.connect()
+    try:
+        connection.call("settle", {"uid": link.uid})
+        answer = connection.call("lives", {"uid": link.uid, "shard": 0})
+    except SidecarError as error:
+        raise RefusedError(str(error)) from error
+    finally:
+        connection.close()
+    schema = pa.ipc.open_stream(answer.parts[0]).schema
+    shards = spark.range(answer.header["shards"], numPartitions=answer.header["shards"])
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        connection = link.connect()
+        try:
+            for batch in batches:
+                for shard in batch.column(0).to_pylist():
+                    found = connection.call("lives", {"uid": link.uid, "shard": shard})
+                    for part in found.parts:
+                        yield from pa.ipc.open_stream(part)
+        except SidecarError as error:
+            raise marked(error) from error
+        finally:
+            connection.close()
+
+    return shards.mapInArrow(run, spark_schema(schema))

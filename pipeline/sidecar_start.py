@@ -1,0 +1,141 @@
+"""Attaching an operator to its sidecar when its query starts."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.exchange import report_of
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import PolicyJournal, read_layout
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.private_sidecar import private_sidecar
+from idlestate.pipeline.shard_report import ShardReport
+from idlestate.pipeline.sidecar_link import SidecarLink
+
+
+def attach(
+    spec: OperatorSpec, checkpoint: Folder, query_id: str, run_id: str, *, is_local: bool
+) -> SidecarLink:
+    """Have the operator in a sidecar, and this run of the query as its owner.
+
+    Args:
+        spec: the operator.
+        checkpoint: the query's checkpoint, prepared for it.
+        query_id, run_id: the query and its run.
+        is_local: whether all executors are on this machine.
+
+    Raises:
+        RefusedError: there is no sidecar, or it holds something else.
+    """
+    address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
+    layout = read_layout(checkpoint, spec.uid)
+    policy = PolicyJournal(checkpoint, spec.uid).versions[-1].policy
+    declaration = Declaration.of(
+        spec.uid, spec.table, policy.time, len(layout.shards), spec.delay_ms
+    )
+    link = SidecarLink(address, spec.uid, query_id)
+    with _asking(link) as connection:
+        connection.call(
+            "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
+        )
+        begin = {"uid": spec.uid, "query_id": query_id, "run_id": run_id}
+        connection.call("begin", begin | {"checkpoint": checkpoint.url})
+        acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
+        connection.call("acknowledge", acknowledged)
+    place = {"place": spec.sidecar.place if spec.sidecar else None, "backend": spec.backend}
+    checkpoint.replace(_note(spec.uid), json.dumps(place).encode())
+    if spec.link_file is not None:
+        Path(spec.link_file).write_text(link.to_text())
+    return link
+
+
+def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> SidecarLink | None:
+    """The sidecar of an operator of a checkpoint; None when its state is in the checkpoint.
+
+    A private one is started if need be.
+
+    Args:
+        checkpoint: the query's checkpoint.
+        uid: the operator.
+        address: where its sidecar is now, with its secrets; None: where it was.
+    """
+    if not checkpoint.exists(_note(uid)):
+        return None
+    facts = json.loads(checkpoint.read(_note(uid)))
+    if address is None and facts["place"] is not None:
+        address = Address(facts["place"])
+    if address is None:
+        address = private_sidecar(Path(checkpoint.path("").rstrip("/")), facts["backend"]).address
+    query_id: str = json.loads(checkpoint.read("metadata"))["id"]
+    return SidecarLink(address, uid, query_id)
+
+
+def reports_of(link: SidecarLink, batch_id: int) -> list[ShardReport]:
+    """An operator's shards as they report after a batch.
+
+    Raises:
+        RefusedError: the sidecar does not answer.
+    """
+    with _asking(link) as connection:
+        header = connection.call("figures", {"uid": link.uid}).header
+    return [report_of(int(at), each, batch_id, 1) for at, each in header["figures"].items()]
+
+
+def drop_operator(address: Address, uid: str) -> None:
+    """Have a sidecar forget an operator with all it holds.
+
+    Raises:
+        RefusedError: the sidecar does not answer.
+    """
+    with _asking(SidecarLink(address, uid)) as connection:
+        connection.call("drop", {"uid": uid})
+
+
+@contextmanager
+def _asking(link: SidecarLink) -> Iterator[Connection]:
+    """A connection on which the sidecar's errors are refusals of the query."""
+    connection = link.connect()
+    try:
+        yield connection
+    except SidecarError as error:
+        raise RefusedError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def finish_input(link: SidecarLink, *, sweep: bool) -> int:
+    """Commit the last batch of bounded input, close what is due, and say how many expired records
+    there are.
+
+    Args:
+        link: the operator.
+        sweep: whether what is due at the highest event time less the delay is closed.
+
+    Raises:
+        RefusedError: the operator has stopped.
+    """
+    with _asking(link) as connection:
+        next_seq: int = connection.call("settle", {"uid": link.uid}).header["next_seq"]
+        while sweep:
+            answer = connection.call("final_sweep", {"uid": link.uid}).header
+            next_seq, sweep = answer["next_seq"], answer["is_left"]
+        return next_seq
+
+
+def _private(spec: OperatorSpec, checkpoint: Folder, *, is_local: bool) -> Address:
+    if not (is_local and checkpoint.is_local):
+        raise RefusedError(
+            f"operator {spec.uid!r}: backend {spec.backend} needs a sidecar that every executor "
+            "can reach: start one (idlestate serve FILE) and name it (--sidecar ADDRESS)"
+        )
+    return private_sidecar(Path(checkpoint.path("").rstrip("/")), spec.backend).address
+
+
+def _note(uid: str) -> str:
+    """Where the checkpoint says in which sidecar an operator is."""
+    return f"idlestate/{uid}/sidecar.json"

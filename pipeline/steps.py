@@ -1,0 +1,31 @@
+"""The two ends that every way through the pipeline shares: packing rows, unpacking change rows."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from idlestate.pipeline.changelog import changelog_schema, unpacker
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
+from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
+from idlestate.pipeline.task import open_task_batch
+
+
+def packed(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
+    """Marked rows of a stream as cells: a packet per task and shard."""
+    uid = spec.uid
+    cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid)), CELL_TYPE)
+    if spec.is_event_time:
+        # One millisecond more: a row is late iff its time <= the watermark; the highest is not.
+        # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.
+        cells = cells.withWatermark(HIGHEST, f"{spec.delay_ms + 1} milliseconds")
+    return cells.drop(HIGHEST)
+
+
+def unpacked(changed: DataFrame, spec: OperatorSpec) -> DataFrame:
+    """What the stateful step gave as the changelog; its reports go into Spark's progress."""
+    # Reports are observed before the change rows are unpacked: a few rows instead of every one.
+    reports = F.collect_list(
+        F.when(F.col("shard").isNotNull(), F.struct(*(F.col(name) for name in REPORT_FIELDS)))
+    )
+    observed = changed.observe(f"{OBSERVATION}{spec.uid}", reports.alias("shards"))
+    return observed.select("cell", "rejected").mapInArrow(unpacker(spec), changelog_schema(spec))
