@@ -28,7 +28,7 @@ def operator() -> None:
 @click.argument("uid")
 @_asks_sidecar
 def release(uid: str, place: str, token_file: str | None, ca_file: str | None) -> None:
-    r"""Let an operator go on without the query that owns it; its state stays.
+    """Let an operator go on without the query that owns it; its state stays.
 
     What the query has prepared and not committed is dropped.
 
@@ -48,7 +48,7 @@ def clock() -> None:
 @clock.command()
 @_asks_sidecar
 def accept(place: str, token_file: str | None, ca_file: str | None) -> None:
-    r"""Believe the wall clock again after it was set by more than max_clock_step.
+    """Believe the wall clock again after it was set by more than max_clock_step.
 
     \b
     Example:

@@ -185,7 +185,7 @@ class World:
 
 def policy_processing(rule: Rule) -> Any:
     """The rule as a policy in processing time."""
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
     return replace(policy_of(rule), time=TimeDomain.PROCESSING)
 

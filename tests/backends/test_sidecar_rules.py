@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
-from tests.backends.sidecar_world import PARTITIONS, QUERY, RULE, TEXTS, Planned, World
+from tests.backends.sidecar_world import RULE, Planned, World
 from tests.reference import Rule
 
 KEYS = [f"key-{number}" for number in range(12)]
@@ -261,7 +261,7 @@ def test_rule_4_a_replayed_batch_sees_what_it_saw(world: World) -> None:
 
 
 def test_rule_4_look_ups_read_committed_state_and_say_of_which_batch(world: World) -> None:
-    from tests.backends.sidecar_world import rows_of  # noqa: PLC0415
+    from tests.backends.sidecar_world import rows_of
 
     first, second = batch(world, 0, "a"), batch(world, 1, "a")
     world.run(first)
@@ -429,7 +429,7 @@ def test_remove_does_not_hide_the_end_of_a_life_that_had_ended(world: World) -> 
 def test_a_sweep_goes_on_where_its_budget_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from idlestate.backends.sidecar import sweeper  # noqa: PLC0415
+    from idlestate.backends.sidecar import sweeper
 
     monkeypatch.setattr(sweeper, "STEP_ROWS", 2)
     for at, key in enumerate(KEYS):
@@ -463,7 +463,7 @@ def test_compaction_gives_back_what_sweeps_closed(world: World) -> None:
 
 
 def test_a_shorter_policy_ends_lives_at_the_next_sweep(world: World) -> None:
-    from tests.backends.sidecar_world import policy_processing  # noqa: PLC0415
+    from tests.backends.sidecar_world import policy_processing
 
     world.write("w", 0, "add", [("a", 1)])
     world.operator.change_policy(policy_processing(Rule(idle_min_ms=5, idle_max_ms=8)))
@@ -473,7 +473,7 @@ def test_a_shorter_policy_ends_lives_at_the_next_sweep(world: World) -> None:
 
 
 def test_another_operator_of_the_same_uid_is_refused(world: World) -> None:
-    from idlestate.backends.sidecar.declaration import Declaration  # noqa: PLC0415
+    from idlestate.backends.sidecar.declaration import Declaration
 
     record = world.operator.record
     other = Declaration.from_json(record.declaration.to_json() | {"shards": 8})

@@ -1,0 +1,112 @@
+"""A sidecar as a process of its own, for tests: start, ask, kill."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from idlestate.backends.sidecar.client import SidecarClient
+from idlestate.backends.sidecar.connection import Address
+
+COMMAND = [sys.executable, "-m", "idlestate.service.cli"]
+PATIENCE_S = 30
+UID = "carts"
+POLICIES: dict[str, Any] = {
+    "carts": {"time": "processing", "idle": {"min": "30m", "max": "45m"}},
+    "short": {"time": "processing", "idle": {"min": "50ms", "max": "80ms"}, "min_gap": "10ms"},
+}
+OPERATOR: dict[str, Any] = {
+    "columns": {"user": "string", "amount": "bigint"},
+    "key": ["user"],
+    "aggregates": {"n": "count", "total": "sum(amount)"},
+    "policy": "carts",
+}
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE_S)
+        self.sock.connect(str(self._path))
+
+
+class Sidecar:
+    """A sidecar on a folder. Its sockets stand beside the folder, where paths are short."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.file = folder / "sidecar.json"
+        self.settings = {
+            "directory": str(folder / "state"),
+            "operators": {UID: OPERATOR},
+            **settings,
+        }
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def data_socket(self) -> Path:
+        return self.folder / "state" / "data.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        return self.folder / "state" / "control.sock"
+
+    def write_file(self, **changes: Any) -> None:
+        self.settings |= changes
+        document = {"version": 1, "policies": POLICIES, "sidecar": self.settings}
+        self.file.write_text(json.dumps(document))
+
+    def start(self, before: list[str] | None = None) -> "Sidecar":
+        """Start it, and wait until it says where it listens."""
+        self.write_file()
+        self.process = subprocess.Popen(
+            [*(before or []), *COMMAND, "serve", str(self.file)],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        line = self.next_line()
+        assert line.startswith("data at "), line
+        return self
+
+    def next_line(self) -> str:
+        assert self.process is not None
+        assert self.process.stderr is not None
+        return self.process.stderr.readline()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and wait for the end."""
+        assert self.process is not None
+        assert self.process.stderr is not None
+        self.process.send_signal(number)
+        code = self.process.wait(PATIENCE_S)
+        self.process.stderr.close()
+        return code
+
+    def client(self, writer: str | None = None, place: str | Address | None = None) -> Any:
+        return SidecarClient(
+            place or f"unix:{self.data_socket}", UID, writer=writer, patience_s=PATIENCE_S
+        )
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
+        """One request to the control plane: status, and JSON or text."""
+        connection = UnixConnection(self.control_socket)
+        try:
+            connection.request(method, path, headers=headers)
+            response = connection.getresponse()
+            body = response.read()
+        finally:
+            connection.close()
+        is_json = response.headers["Content-Type"] == "application/json"
+        return response.status, json.loads(body) if is_json else body.decode()

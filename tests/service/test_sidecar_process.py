@@ -1,0 +1,332 @@
+"""The sidecar's process: starts, stops, reloads, dies, and bears with bad clients."""
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, SidecarError
+from tests.service.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, UID, Sidecar
+
+
+@pytest.fixture
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Makes sidecars, and ends those that a test leaves running."""
+    sidecars: list[Sidecar] = []
+
+    def make(**settings: Any) -> Sidecar:
+        sidecars.append(Sidecar(tmp_path_factory.mktemp("s"), **settings))
+        return sidecars[-1]
+
+    yield make
+    for each in sidecars:
+        if each.process is not None and each.process.poll() is None:
+            each.stop(signal.SIGKILL)
+
+
+def users(table: pa.Table) -> dict[str, tuple[int, int]]:
+    rows = table.to_pylist()
+    return {row["user"]: (row["n"], row["total"]) for row in rows}
+
+
+def wait_for(what: Any) -> Any:
+    ends_s = monotonic() + PATIENCE_S
+    while not (found := what()):
+        assert monotonic() < ends_s
+        threading.Event().wait(0.02)
+    return found
+
+
+def test_a_client_writes_and_looks_up(made: Any) -> None:
+    sidecar = made().start()
+    with sidecar.client() as client:
+        client.add_many({"user": ["a", "a", "b"], "amount": [1, 2, 5]})
+        client.put_many([{"user": "b", "amount": 9}])
+        client.touch({"user": ["a", "nobody"]})
+        found = client.get_many({"user": ["a", "b", "nobody"]})
+        assert users(found) == {"a": (2, 3), "b": (1, 9)}
+        assert found.schema.metadata == {b"batch_id": b"-1"}
+        client.remove_many({"user": ["a"]})
+        assert users(client.get_many(pa.table({"user": ["a", "b"]}))) == {"b": (1, 9)}
+    assert sidecar.stop() == 0
+
+
+def test_keys_expire_on_time_and_leave_by_the_expired_stream(made: Any) -> None:
+    sidecar = made(operators={UID: OPERATOR | {"policy": "short"}}, sweep_every="20ms").start()
+    with sidecar.client() as client:
+        client.add_many({"user": [f"u{at}" for at in range(100)], "amount": [1] * 100})
+        client.acknowledge("downstream", 0)
+        wait_for(lambda: sum(map(len, client.expired())) == 100)
+        (rows,) = client.expired(since=40)
+        assert rows.column("seq").to_pylist() == list(range(40, 100))
+        assert set(rows.column("reason").to_pylist()) == {"idle"}
+        client.acknowledge("downstream", 100)
+    assert (
+        f'idlestate_keys_expired_total{{operator="{UID}",reason="idle"}} 100.0'
+        in (sidecar.ask("/metrics")[1])
+    )
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_what_was_acknowledged_survives_kill_9(made: Any, backend: str) -> None:
+    sidecar = made(backend=backend).start()
+    with sidecar.client("w") as client:
+        client.add_many({"user": ["a"], "amount": [1]})
+    assert sidecar.stop(signal.SIGKILL) == -signal.SIGKILL
+    sidecar.start()
+    with sidecar.client("w") as client:
+        client.add_many({"user": ["a"], "amount": [2]})
+        assert users(client.get_many({"user": ["a"]})) == {"a": (2, 3)}
+
+
+def test_a_client_waits_for_a_sidecar_that_is_away(made: Any) -> None:
+    sidecar = made().start()
+    with sidecar.client("w") as client:
+        client.add_many({"user": ["a"], "amount": [1]})
+        sidecar.stop(signal.SIGKILL)
+        done = threading.Thread(target=lambda: client.add_many({"user": ["a"], "amount": [1]}))
+        done.start()
+        sidecar.start()
+        done.join(PATIENCE_S)
+        assert users(client.get_many({"user": ["a"]})) == {"a": (2, 2)}
+
+
+def test_a_sidecar_that_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
+    connection = Connection(Address(f"unix:{tmp_path / 'nobody'}"), patience_s=0.2)
+    with pytest.raises(AwayError, match="idlestate serve FILE"):
+        connection.call("hello")
+
+
+def test_a_second_instance_is_refused_with_the_pid_of_the_first(made: Any) -> None:
+    sidecar = made().start()
+    second = subprocess.run(
+        [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
+    )
+    assert second.returncode == 1
+    assert f"is in use by the sidecar with pid {sidecar.process.pid}" in second.stderr
+    assert sidecar.ask("/healthz") == (200, "ok\n")
+
+
+def test_sighup_takes_a_good_file_and_refuses_a_bad_one_whole(made: Any) -> None:
+    sidecar = made().start()
+    sidecar.write_file(operators={UID: OPERATOR | {"policy": "short"}})
+    sidecar.process.send_signal(signal.SIGHUP)
+    assert "was read again" in sidecar.next_line()
+    assert sidecar.ask("/policies")[1][UID]["idle_min_ms"] == 50
+    sidecar.write_file(operators={UID: OPERATOR, "more": OPERATOR | {"policy": "nobody"}})
+    status, answer = sidecar.ask("/-/reload", "POST")
+    assert status == 400
+    assert "there is no policy" in answer["error"]
+    assert sidecar.ask("/policies")[1][UID]["idle_min_ms"] == 50
+    assert [each["uid"] for each in sidecar.ask("/operators")[1]] == [UID]
+
+
+def test_a_reload_that_needs_a_restart_is_refused(made: Any) -> None:
+    sidecar = made().start()
+    sidecar.write_file(sync=True)
+    status, answer = sidecar.ask("/-/reload", "POST")
+    assert status == 400
+    assert "sidecar.sync: changed, which needs a restart" in answer["error"]
+
+
+def test_an_operator_that_changed_is_refused_at_the_start(made: Any) -> None:
+    sidecar = made().start()
+    sidecar.stop()
+    sidecar.write_file(operators={UID: OPERATOR | {"shards": 8}})
+    again = subprocess.run(
+        [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 1
+    assert "shards was 4, is now 8" in again.stderr
+
+
+def test_sockets_are_their_owners_alone(made: Any) -> None:
+    sidecar = made().start()
+    for path in (sidecar.data_socket, sidecar.control_socket):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    assert stat.S_IMODE((sidecar.folder / "state").stat().st_mode) == 0o700
+
+
+def test_beyond_this_machine_it_does_not_start_without_a_token_and_tls(made: Any) -> None:
+    sidecar = made(data="0.0.0.0:0", token_file="token")
+    sidecar.write_file()
+    refused = subprocess.run(
+        [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "is reached from other machines" in refused.stderr
+
+
+def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
+    sidecar = made()
+    token = sidecar.folder / "token"
+    token.write_text("0123456789abcdef0123\n")
+    sidecar.settings["token_file"] = str(token)
+    sidecar.start()
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": "0123456789abcdef0123"},
+    ):
+        for path in ("/metrics", "/healthz", "/operators", "/nowhere"):
+            assert sidecar.ask(path, **headers) == (401, "unauthorized\n")
+    good = {"Authorization": "Bearer 0123456789abcdef0123"}
+    assert sidecar.ask("/healthz", **good) == (200, "ok\n")
+    place = f"unix:{sidecar.data_socket}"
+    with pytest.raises(SidecarError, match="does not know this client"):
+        Connection(Address(place), patience_s=0).call("hello")
+    connection = Connection(Address(place, str(token)), patience_s=0)
+    assert connection.call("hello").header["protocol"] == 1
+    token.write_text("another-token-of-20-characters\n")
+    assert sidecar.ask("/healthz", **good)[0] == 401
+    assert connection.call("hello").header["operators"] == [UID]
+
+
+def test_a_page_of_a_browser_is_not_heard(made: Any) -> None:
+    sidecar = made().start()
+    assert sidecar.ask("/-/reload", "POST", Origin="http://evil.example")[0] == 403
+    assert sidecar.ask("/metrics", Host="evil.example:80")[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 200),
+        ("GET", "/healthz", 200),
+        ("GET", "/readyz", 200),
+        ("GET", f"/operators/{UID}", 200),
+        ("GET", f"/operators/{UID}/keys?user=a", 200),
+        ("GET", f"/operators/{UID}/keys", 400),
+        ("GET", f"/operators/{UID}/keys?user=a&more=b", 400),
+        ("GET", "/operators/nobody", 404),
+        ("GET", "/operators/..%2f..%2fetc/keys?user=a", 404),
+        ("GET", "/nowhere", 404),
+        ("POST", "/metrics", 405),
+        ("GET", "/-/reload", 405),
+        ("POST", "/operators/nobody/release", 404),
+        ("POST", "/-/clock/accept", 200),
+        ("PUT", "/operators", 501),
+    ],
+)
+def test_the_control_plane_answers(made: Any, method: str, path: str, status: int) -> None:
+    assert made().start().ask(path, method)[0] == status
+
+
+def test_garbage_on_either_plane_hurts_nobody(made: Any) -> None:
+    sidecar = made().start()
+    held = []
+    for path in (sidecar.data_socket, sidecar.control_socket):
+        for junk in (
+            b"\x00" * 100_000,
+            b"GET / HTTP/1.1\r\nHost",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        ):
+            link = socket.socket(socket.AF_UNIX)
+            link.connect(str(path))
+            with contextlib.suppress(OSError):
+                link.sendall(junk)
+            held.append(link)
+    begun_s = monotonic()
+    assert sidecar.ask("/metrics")[0] == 200
+    assert monotonic() - begun_s < 1
+    with sidecar.client() as client:
+        client.add_many({"user": ["a"], "amount": [1]})
+        for body in (
+            b"",
+            b"IDM1",
+            b"IDM1\xff\xff\xff\xff",
+            os.urandom(1000),
+            b"IDM1\x00\x00\x00\x02[]",
+        ):
+            raw = flight.FlightClient(f"grpc+unix://{sidecar.data_socket}")
+            (result,) = raw.do_action(flight.Action("write", pa.py_buffer(body)))
+            assert b'"error"' in result.body.to_pybytes()
+            raw.close()
+        assert users(client.get_many({"user": ["a"]})) == {"a": (1, 1)}
+    for link in held:
+        link.close()
+
+
+def test_a_60_mb_call_and_bad_rows_are_refused_plainly(made: Any) -> None:
+    sidecar = made().start()
+    with sidecar.client() as client:
+        with pytest.raises(DoesNotFitError, match="send at most 32 MB"):
+            client.add_many({"user": ["x" * 60_000_000], "amount": [1]})
+        with pytest.raises(DoesNotFitError, match="no column amount"):
+            client.add_many({"user": ["a"]})
+        with pytest.raises(DoesNotFitError, match="cannot be used"):
+            client.add_many({"user": ["a"], "amount": ["many"]})
+        with pytest.raises(DoesNotFitError, match="no operator 'nobody'"):
+            client._connection.call("get", {"uid": "nobody"}, b"")
+        client.add_many({"user": ["a"], "amount": [2**62]})
+        with pytest.raises(DoesNotFitError, match="sum"):
+            client.add_many({"user": ["a"], "amount": [2**62]})
+        assert users(client.get_many({"user": ["a"]})) == {"a": (1, 2**62)}
+
+
+def test_200_clients_at_once_count_each_write_once(made: Any) -> None:
+    sidecar = made().start()
+    failed: list[Exception] = []
+
+    def write(number: int) -> None:
+        try:
+            with sidecar.client(f"w{number}") as client:
+                for _ in range(2):
+                    client.add_many({"user": ["a", f"u{number}"], "amount": [1, 1]})
+        except Exception as error:  # noqa: BLE001 - told by the main thread
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(200)]
+    for thread in threads:
+        thread.start()
+    assert sidecar.ask("/metrics")[0] == 200
+    for thread in threads:
+        thread.join(PATIENCE_S * 2)
+    assert failed == []
+    with sidecar.client() as client:
+        assert users(client.get_many({"user": ["a"]})) == {"a": (400, 400)}
+
+
+def test_it_ends_with_the_process_that_holds_its_input(made: Any) -> None:
+    sidecar = made()
+    sidecar.write_file()
+    process = subprocess.Popen(
+        [*COMMAND, "serve", str(sidecar.file), "--while-input-is-open"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stdin is not None
+    assert process.stderr.readline().startswith("data at ")
+    process.stdin.close()
+    assert process.wait(PATIENCE_S) == 0
+    process.stderr.close()
+
+
+def test_release_and_clock_from_the_command_line(made: Any) -> None:
+    sidecar = made().start()
+    for words, told in (
+        (["operator", "release", UID], "released"),
+        (["clock", "accept"], "accepted: the clock was set by 0 s"),
+    ):
+        done = subprocess.run(
+            [*COMMAND, *words, "--sidecar", f"unix:{sidecar.data_socket}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert told in done.stdout
