@@ -60,10 +60,13 @@ class RocksDBStore:
         """As of `Store`."""
         begin = prefix.encode()
         try:
-            for key, value in self._raw.items(from_key=begin):
-                if not key.startswith(begin):
-                    return
-                yield key.decode(), value
+            rows = self._raw.iter()
+            rows.seek(begin)
+            while rows.valid() and rows.key().startswith(begin):
+                yield rows.key().decode(), rows.value()
+                rows.next()
+            # Where a block is damaged an iterator just ends; only this tells.
+            rows.status()
         except Exception as error:
             raise self._damaged(error) from error
 
@@ -91,7 +94,12 @@ class RocksDBStore:
 
     def close(self) -> None:
         """As of `Store`."""
-        self._raw.close()
+        try:
+            self._raw.close()
+        except Exception:
+            # Nothing more can be kept than was acknowledged, and that is on disk.
+            if not self._broken:
+                raise
 
     def _damaged(self, error: Exception) -> DamagedError:
         return DamagedError(f"RocksDB in {self._folder}: {error}; see to the disk")

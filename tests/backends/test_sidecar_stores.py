@@ -1,0 +1,209 @@
+"""The stores: all or none, whatever happens to process and disk."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.heap_store import HeapStore
+from idlestate.backends.sidecar.rocksdb_store import RocksDBStore
+from idlestate.backends.sidecar.store import Store
+
+STORES = {"heap": HeapStore, "rocksdb": RocksDBStore}
+KINDS = pytest.mark.parametrize("kind", STORES)
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    return dict(store.scan(""))
+
+
+@KINDS
+def test_values_are_there_again(tmp_path: Path, kind: str) -> None:
+    store = STORES[kind](tmp_path)
+    store.write({"a/1": b"x", "a/2": b"y" * 100_000, "b": b""})
+    store.write({"a/1": None, "nobody": None, "c": b"z"})
+    for _ in range(2):
+        assert list(store.scan("a/")) == [("a/2", b"y" * 100_000)]
+        assert (store.get("b"), store.get("a/1")) == (b"", None)
+        assert contents(store).keys() == {"a/2", "b", "c"}
+        store.close()
+        store = STORES[kind](tmp_path)
+    store.close()
+
+
+def test_a_log_is_written_anew_when_most_of_it_is_dead(tmp_path: Path) -> None:
+    store = HeapStore(tmp_path)
+    for number in range(50):
+        store.write({"same": os.urandom(100_000), f"k{number}": b"."})
+    assert store.bytes_on_disk() < 1_500_000
+    store.close()
+    (log,) = tmp_path.iterdir()
+    assert log.stat().st_size < 1_500_000
+    store = HeapStore(tmp_path)
+    assert len(contents(store)) == 51
+    store.close()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 15, 16, 17, 30, 59])
+def test_a_record_that_was_not_written_whole_is_cut_off(tmp_path: Path, cut: int) -> None:
+    store = HeapStore(tmp_path)
+    store.write({"a": b"1"})
+    size = store.bytes_on_disk()
+    store.write({"a": b"2", "b": b"2"})
+    store.close()
+    (log,) = tmp_path.iterdir()
+    data = log.read_bytes()
+    log.write_bytes(data[: size + cut])
+    assert cut < len(data) - size
+    store = HeapStore(tmp_path)
+    assert contents(store) == {"a": b"1"}
+    store.write({"c": b"3"})
+    store.close()
+    store = HeapStore(tmp_path)
+    assert contents(store) == {"a": b"1", "c": b"3"}
+    store.close()
+
+
+@pytest.mark.parametrize("back", [1, 3, 40])
+def test_a_damaged_log_is_refused_by_its_name(tmp_path: Path, back: int) -> None:
+    store = HeapStore(tmp_path)
+    store.write({"a": b"1" * 50})
+    store.write({"b": b"2"})
+    store.close()
+    (log,) = tmp_path.iterdir()
+    data = bytearray(log.read_bytes())
+    data[-back] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(DamagedError, match=log.name):
+        HeapStore(tmp_path)
+
+
+def test_a_damaged_rocksdb_file_is_refused(tmp_path: Path) -> None:
+    store = RocksDBStore(tmp_path)
+    store.write({f"k{number:05}": os.urandom(50_000) for number in range(100)})
+    store.close()
+    blobs = [*tmp_path.glob("*.blob"), *tmp_path.glob("*.sst")]
+    assert blobs
+    for blob in blobs:
+        data = bytearray(blob.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        blob.write_bytes(data)
+    with pytest.raises(DamagedError, match="see to the disk|bring the folder back"):
+        opened = RocksDBStore(tmp_path)
+        contents(opened)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from idlestate.backends.sidecar.{module} import {store}
+store = {store}(Path(sys.argv[1]))
+for number in range(10**9):
+    store.write({{"a": b"%d" % number, "b": b"%d" % number, f"pad{{number % 20}}": bytes(90_000)}})
+    print(number, flush=True)
+"""
+
+
+@KINDS
+def test_kill_9_leaves_every_acknowledged_write_and_none_by_half(tmp_path: Path, kind: str) -> None:
+    program = WRITER.format(module=f"{kind}_store", store=STORES[kind].__name__)
+    reached = -1
+    for _ in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        for line in writer.stdout:
+            reached = int(line)
+            if reached > 60:
+                writer.send_signal(signal.SIGKILL)
+                break
+        reached = max([reached, *map(int, writer.stdout.read().split("\n")[:-1])])
+        writer.wait()
+        writer.stdout.close()
+        store = STORES[kind](tmp_path)
+        assert store.get("a") == store.get("b")
+        found = store.get("a")
+        assert found is not None
+        assert int(found) >= reached
+        store.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of three megabytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@KINDS
+def test_a_full_disk_loses_nothing_and_halves_nothing(small_disk: Path, kind: str) -> None:
+    store = STORES[kind](small_disk / "state")
+    written = 0
+    with pytest.raises(DamagedError, match="see to the disk"):
+        for number in range(1000):
+            store.write({f"k{number}": os.urandom(20_000), "newest": b"%d" % number})
+            written = number
+    store.close()
+    assert written > 5
+    (small_disk / "state" / "LOG").unlink(missing_ok=True)
+    for old in (small_disk / "state").glob("LOG.old*"):
+        old.unlink()
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    store = STORES[kind](small_disk / "state")
+    assert store.get("newest") == b"%d" % written
+    assert len(contents(store)) == written + 2
+    store.write({"more": b"1"})
+    store.close()
+
+
+def test_a_heap_store_takes_writes_again_when_there_is_room(small_disk: Path) -> None:
+    store = HeapStore(small_disk / "state")
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(2_500_000))
+    with pytest.raises(DamagedError, match="nothing has changed"):
+        store.write({"a": os.urandom(2_000_000)})
+    ballast.unlink()
+    store.write({"b": b"1"})
+    store.close()
+    store = HeapStore(small_disk / "state")
+    assert contents(store) == {"b": b"1"}
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["heap"])
+def test_an_fsync_that_fails_stops_writes_until_the_store_is_opened_again(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = HeapStore(tmp_path, sync=True)
+    store.write({"a": b"1"})
+
+    def fail(number: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        with pytest.raises(DamagedError, match="start the sidecar again"):
+            store.write({"a": b"2"})
+    with pytest.raises(DamagedError, match="start the sidecar again"):
+        store.write({"a": b"3"})
+    assert store.get("a") == b"1"
+    store.close()
+    store = HeapStore(tmp_path, sync=True)
+    assert store.get("a") == b"1"
+    store.close()
