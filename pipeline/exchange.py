@@ -135,8 +135,8 @@ class _Exchange:
             "run_id": batch.run_id,
             "execution_id": str(context.getLocalProperty("spark.sql.execution.id")),
             "batch_id": batch.times.batch_id,
-            # A later attempt of a stage, and within it a later attempt of the task.
-            "attempt": context.stageAttemptNumber() * 1000 + context.attemptNumber(),
+            # Higher for whatever was started later, of the stage or of the task.
+            "attempt": context.taskAttemptId(),
             "partition": at,
             "partitions": partitions,
             "shards": positions,
