@@ -18,7 +18,7 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.config_file import load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
-from idlestate.service.sidecar.commands import clock, operator
+from idlestate.service.sidecar.commands import clock, health, operator
 from idlestate.service.state import state
 
 FAILED = 1
@@ -211,6 +211,7 @@ def schema(out: Path | None) -> None:
 main.add_command(state)
 main.add_command(operator)
 main.add_command(clock)
+main.add_command(health)
 
 
 def _load(file: Path) -> Config:

@@ -1,10 +1,16 @@
-"""`idlestate operator` and `idlestate clock`: what a person may tell a running sidecar."""
+"""`idlestate operator`, `clock` and `health`: what is told to and asked of a running sidecar."""
 
+import http.client
+import socket
 import sys
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
+
+_HEALTH_S = 3.0
 
 
 def _asks_sidecar(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,7 +61,42 @@ def accept(place: str, token_file: str | None, ca_file: str | None) -> None:
       idlestate clock accept --sidecar unix:build/sidecar/data.sock
     """
     answer = _call(place, token_file, ca_file, "accept_clock", {})
-    click.echo(f"accepted: the clock was set by {answer['divergence_ms'] / 1000:.0f} s")
+    click.echo(f"accepted: the clock was set by {round(answer['divergence_ms'] / 1000)} s")
+
+
+@click.command()
+@click.argument("control")
+def health(control: str) -> None:
+    """Ask a sidecar's control plane whether it takes calls; exit code 0 or 1.
+
+    CONTROL is unix:PATH or http://ADDRESS:PORT, as `idlestate serve` says when it starts.
+
+    \b
+    Example:
+      idlestate health http://127.0.0.1:9465
+    """
+    place = urlsplit(control)
+    connection: http.client.HTTPConnection
+    if place.scheme == "unix":
+        connection = http.client.HTTPConnection("localhost", timeout=_HEALTH_S)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(_HEALTH_S)
+    else:
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=_HEALTH_S)
+    try:
+        if place.scheme == "unix":
+            connection.sock.connect(place.path)
+        connection.request("GET", "/readyz")
+        response = connection.getresponse()
+        told = response.read().decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as error:
+        click.secho(f"{control}: {error}", fg="red", err=True)
+        sys.exit(1)
+    finally:
+        connection.close()
+    click.echo(told)
+    # 401: it is there, and takes calls of those it knows.
+    sys.exit(0 if response.status in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) else 1)
 
 
 def _call(
