@@ -30,6 +30,7 @@ MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONNECTIONS = 16
 STOP_POLL_S = 0.1
 STOP_TIMEOUT_S = 2.0  # for handlers to notice that their connection is cut
+GET_ONLY = "GET, HEAD"
 PLAIN = "text/plain; charset=utf-8"
 
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -70,13 +71,15 @@ class Service:
         name: what stands in errors and thread names, as `/metrics`.
         answer: called from a thread per request.
         admit: judges a request by its headers before its body is read; None lets it pass.
-        methods: besides GET and HEAD.
+        allow: the methods that a path knows, as in the header of that name.
+        takes_posts: whether some path knows POST.
     """
 
     name: str
     answer: Callable[[Request], Reply]
     admit: Callable[[Message], Reply | None] = lambda _: None
-    methods: tuple[str, ...] = ()
+    allow: Callable[[str], str] = lambda _: GET_ONLY
+    takes_posts: bool = False
 
 
 class HttpServer:
@@ -275,6 +278,15 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError, ssl.SSLError):  # the client went away, or is none of ours
             super().handle()
 
+    def send_error(self, code: int, *_: str | None) -> None:
+        """Say what is wrong with a request in plain text, and no more."""
+        headers: tuple[tuple[str, str], ...] = ()
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            allowed = cast("_Server", self.server).service.allow(self.path.partition("?")[0])
+            code, headers = HTTPStatus.METHOD_NOT_ALLOWED, (("Allow", allowed),)
+        status = HTTPStatus(code)
+        self._send(Reply(f"{status.phrase}\n".encode(), status=status, headers=headers))
+
     def do_GET(self) -> None:
         self._answer()
 
@@ -282,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def do_POST(self) -> None:
-        if "POST" not in cast("_Server", self.server).service.methods:
+        if not cast("_Server", self.server).service.takes_posts:
             self.send_error(HTTPStatus.NOT_IMPLEMENTED)
             return
         self._answer()
@@ -297,6 +309,9 @@ class _Handler(BaseHTTPRequestHandler):
             if len(body) < length:
                 return  # the client stopped half-way
             reply = service.answer(Request(self.command, path, query, self.headers, body))
+        self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
         self.connection.settimeout(REPLY_TIMEOUT_S)
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.kind)

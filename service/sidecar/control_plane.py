@@ -6,9 +6,10 @@ Described by `service/sidecar/openapi.json`. Answers are JSON but for `/metrics`
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date, datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote
 
@@ -20,11 +21,12 @@ from idlestate.backends.sidecar.exchanges import stream_of
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.metrics.exposition import render
-from idlestate.metrics.http_server import Reply, Request
+from idlestate.metrics.http_server import GET_ONLY, Reply, Request
 from idlestate.timers.clock import Clock
 
 _OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
 _JSON = "application/json"
+OPENAPI = Path(__file__).with_name("openapi.json")
 
 
 class Controls(Protocol):
@@ -59,6 +61,7 @@ class ControlPlane:
             "/healthz": lambda _: Reply(b"ok\n"),
             "/readyz": lambda _: self._ready(),
             "/metrics": lambda request: render(self._registry, request.headers.get("Accept", "")),
+            "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), _JSON),
             "/operators": lambda _: _json([self._brief(each) for each in self._host]),
             "/policies": lambda _: _json(
                 {each.state.uid: each.record.policy.to_json() for each in self._host}
@@ -80,6 +83,10 @@ class ControlPlane:
         except SidecarError as error:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
+    def allow(self, path: str) -> str:
+        """The methods that a path knows."""
+        return "POST" if path in self._posts or path.endswith("/release") else GET_ONLY
+
     def _answer(self, request: Request) -> Reply:
         is_post = request.method == "POST"
         if is_post and request.path in self._posts:
@@ -95,7 +102,9 @@ class ControlPlane:
             return self._keys(operator, request) if found[2] else _json(self._full(operator))
         known = (*self._gets, *self._posts)
         if request.path in known or found:
-            return _error(HTTPStatus.METHOD_NOT_ALLOWED, "use the other of GET and POST")
+            allowed = self.allow(request.path)
+            told = _error(HTTPStatus.METHOD_NOT_ALLOWED, f"this path knows {allowed}")
+            return replace(told, headers=(("Allow", allowed),))
         return _error(HTTPStatus.NOT_FOUND, f"not found: try {', '.join(known)}")
 
     def _ready(self) -> Reply:

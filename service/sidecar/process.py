@@ -225,7 +225,8 @@ class Process:
             "control",
             plane.answer,
             admit=lambda headers: refusal_of(headers, token, local),
-            methods=("POST",),
+            allow=plane.allow,
+            takes_posts=True,
         )
         port = _port_of(place)
         where = place.removeprefix("unix:") if port is None else place.rpartition(":")[0]

@@ -155,8 +155,7 @@ def fill(store: Store) -> int:
     for number in range(1000):
         try:
             store.write({f"k{number}": os.urandom(20_000), "newest": b"%d" % number})
-        except DamagedError as error:
-            assert "see to the disk" in str(error)
+        except DamagedError:
             return number - 1
     raise AssertionError("the disk is too large")
 

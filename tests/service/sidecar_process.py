@@ -67,18 +67,23 @@ class Sidecar:
         document = {"version": 1, "policies": POLICIES, "sidecar": self.settings}
         self.file.write_text(json.dumps(document))
 
-    def start(self, before: list[str] | None = None) -> "Sidecar":
-        """Start it, and wait until it says where it listens."""
+    def start(self) -> "Sidecar":
+        """Start it, and wait until it listens."""
+        self.start_told()
+        return self
+
+    def start_told(self) -> str:
+        """Start it; the line in which it says where it listens."""
         self.write_file()
         self.process = subprocess.Popen(
-            [*(before or []), *COMMAND, "serve", str(self.file)],
+            [*COMMAND, "serve", str(self.file)],
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         line = self.next_line()
         assert line.startswith("data at "), line
-        return self
+        return line
 
     def next_line(self) -> str:
         assert self.process is not None

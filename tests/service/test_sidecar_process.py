@@ -217,7 +217,7 @@ def test_a_page_of_a_browser_is_not_heard(made: Any) -> None:
         ("GET", "/-/reload", 405),
         ("POST", "/operators/nobody/release", 404),
         ("POST", "/-/clock/accept", 200),
-        ("PUT", "/operators", 501),
+        ("PUT", "/operators", 405),
     ],
 )
 def test_the_control_plane_answers(made: Any, method: str, path: str, status: int) -> None:

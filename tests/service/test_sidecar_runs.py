@@ -1,0 +1,77 @@
+"""`idlestate run` with state in a sidecar: by one word in the file, with the same outcome."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
+from tests.service.rows import last_counts, rows
+from tests.service.sidecar_process import Sidecar
+
+pytestmark = pytest.mark.spark
+
+HOURS = range(5)
+
+
+def fill(line: CommandLine, hours: range) -> None:
+    for hour in hours:
+        users = [*(f"user-{hour}-{n}" for n in range(20)), "always"]
+        time = f"2025-03-03T{10 + hour}:%02d:00Z"
+        line.add(f"{hour}.json", [event(time % n, user) for n, user in enumerate(users)])
+
+
+def outcome(line: CommandLine, said: Said) -> dict[str, Any]:
+    assert_good(said)
+    ends = sorted(
+        (str(row["user"]), str(row["first_access"]), str(row["expired_at"]), row["n"])
+        for row in rows(line.out / "expired")
+    )
+    figures = {k: v for k, v in said.summary().items() if k in ("live now", "expired", "rows")}
+    return {"ends": ends, "last": last_counts(line.out / "results"), "figures": figures}
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_a_private_sidecar_gives_what_spark_gives(
+    here: CommandLine, tmp_path_factory: pytest.TempPathFactory, backend: str
+) -> None:
+    fill(here, HOURS)
+    here.write()
+    expected = outcome(here, here.run())
+
+    other = CommandLine(tmp_path_factory.mktemp("other"))
+    fill(other, HOURS[:3])
+    other.write(backend=backend)
+    assert_good(other.run())
+    stop_private_sidecars()
+    fill(other, HOURS[3:])
+    assert outcome(other, other.run()) == expected
+    again = other.run()
+    assert outcome(other, again) == expected
+    stop_private_sidecars()
+
+
+def test_a_sidecar_of_its_own_serves_a_run_and_its_look_ups(
+    here: CommandLine, tmp_path: Path
+) -> None:
+    folder = tmp_path / "sidecar"
+    folder.mkdir()
+    sidecar = Sidecar(folder).start()
+    try:
+        fill(here, HOURS)
+        here.write(backend="rocksdb")
+        place = f"unix:{sidecar.data_socket}"
+        assert_good(here.run("--sidecar", place))
+        status, found = sidecar.ask("/operators/clicks/keys?user=always")
+        assert (status, found["lives"][0]["n"]) == (200, 1)
+        here.write(
+            backend="rocksdb",
+            checkpoint=str(here.out / "another"),
+            sinks={"results": str(here.out / "other-results")},
+        )
+        assert_refused(here.run("--sidecar", place), "belongs to query", "operator release clicks")
+        assert_good(here.run("--sidecar", place, "--afresh"))
+    finally:
+        sidecar.stop(signal.SIGKILL)
