@@ -120,8 +120,10 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         "gone: they were older than expired_retention; begin with a new checkpoint"
                     )
                 at += len(rows)
+                # The changelog may have a column more, for rejects.
+                blank = pa.nulls(len(rows), pa.string())
                 columns = [
-                    rows.column(name) if name in rows.column_names else pa.nulls(len(rows))
+                    rows.column(name) if name in rows.column_names else blank
                     for name in self._names
                 ]
                 yield from pa.table(columns, names=self._names).to_batches()

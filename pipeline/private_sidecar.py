@@ -1,12 +1,14 @@
 """A sidecar that the driver starts for itself, on the checkpoint's own folder.
 
 It lives as long as the driver: it holds the reading end of a pipe of which the driver has the
-other, and stops when that closes, however the driver ends. Its sockets stand in a folder that
+other, and stops when that closes, however the driver ends. When it dies before that it is started
+again, and tasks that wait for it go on. Its sockets stand in a folder that
 only its user can enter; a path of the checkpoint's may be too long for them.
 """
 
 import atexit
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from idlestate.pipeline.errors import RefusedError
 from idlestate.timers.clock import SystemClock
 
 FOLDER = "idlestate-sidecar"
+_log = logging.getLogger("idlestate")
 _START_S = 60.0
 _STOP_S = 30.0
 
@@ -47,7 +50,9 @@ class PrivateSidecar:
             "control": f"unix:{self._sockets / 'control.sock'}",
         }
         self.address = Address(self._settings["data"])
+        self._is_stopping = False
         self._start()
+        threading.Thread(target=self._watch, name="idlestate-sidecar", daemon=True).start()
 
     @property
     def is_running(self) -> bool:
@@ -56,6 +61,7 @@ class PrivateSidecar:
 
     def stop(self) -> None:
         """Let it stop, and wait for that; a second call does nothing."""
+        self._is_stopping = True
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -64,6 +70,20 @@ class PrivateSidecar:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _watch(self) -> None:
+        """Start it again whenever it dies on its own."""
+        while True:
+            self._process.wait()
+            if self._is_stopping:
+                return
+            _log.warning("the sidecar in %s died and is started again", self._log.parent)
+            try:
+                self._start()
+            except RefusedError as error:
+                # Tasks that wait for it will say that it does not answer; this says why.
+                _log.error("%s", error)
+                return
 
     def _start(self) -> None:
         file = self._sockets / "sidecar.json"

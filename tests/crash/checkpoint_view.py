@@ -63,9 +63,12 @@ class CheckpointView:
         """Every batch that is still in the offset log."""
         found = {}
         for number in self._numbers("offsets"):
-            _, header, source = (self.root / "offsets" / str(number)).read_text().splitlines()
-            time_ms, last_file = json.loads(header)["batchTimestampMs"], json.loads(source)
-            found[number] = Planned(time_ms, last_file["logOffset"])
+            _, header, *sources = (self.root / "offsets" / str(number)).read_text().splitlines()
+            time_ms = json.loads(header)["batchTimestampMs"]
+            # A sidecar's expired records are a source too.
+            offsets = [json.loads(source) for source in sources if source != "-"]
+            last_file = max((each.get("logOffset", -1) for each in offsets), default=-1)
+            found[number] = Planned(time_ms, last_file)
         return found
 
     def _numbers(self, log: str) -> list[int]:

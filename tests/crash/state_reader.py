@@ -14,6 +14,7 @@ from typing import Any
 
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.pipeline.sidecar_start import link_of, reports_of
 from idlestate.service.spark import start_spark
 
 
@@ -22,9 +23,22 @@ def main(uid: str, log: str, checkpoints: list[str]) -> None:
     for checkpoint in checkpoints:
         rows = read_state(spark, checkpoint, uid).toArrow().to_pylist()
         lives = [{name: plain(value) for name, value in row.items()} for row in rows]
-        shards = read_shards(spark, checkpoint, uid, committed_batch(Folder(checkpoint)))
-        print(json.dumps({"lives": lives, "counts": counts(shards)}))
+        newest = committed_batch(Folder(checkpoint))
+        link = link_of(Folder(checkpoint), uid)
+        if link is None:
+            found = counts(read_shards(spark, checkpoint, uid, newest))
+        else:
+            found = counts_of(reports_of(link, newest))
+        print(json.dumps({"lives": lives, "counts": found}))
     spark.stop()
+
+
+def counts_of(reports: list[Any]) -> dict[str, int]:
+    """The same from the reports of a sidecar."""
+    wanted = ("created", "comebacks", "expired_lifetime", "expired_ttl", "expired_idle")
+    wanted += ("input", "late", "null_time", "too_old", "too_far_ahead", "malformed")
+    found = {name: sum(getattr(each, name) for each in reports) for name in wanted}
+    return found | {"live": sum(each.live_keys for each in reports)}
 
 
 def counts(shards: list[Any]) -> dict[str, int]:
