@@ -45,8 +45,8 @@ fuzz: setup ## a million random steps of keyed state: heap, RocksDB and a model 
 mutants: setup ## break the rule in every known way: each must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)
 
-crash: setup ## kill a running query N times and compare (N=20)
-	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) $(ARGS)
+crash: setup ## kill a running query N times and compare (N=20, BACKEND=spark|rocksdb|heap)
+	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) --backend $(or $(BACKEND),spark) $(ARGS)
 
 crash-backend: setup ## kill a process that writes keyed state N times and look at what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)

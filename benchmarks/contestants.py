@@ -61,6 +61,24 @@ def retain_processing(events: DataFrame, windows: Windows) -> DataFrame:
     return retain(events, key="key", aggregates={"n": "count"}, uid=UID, policy=policy)
 
 
+def retain_in_sidecar(backend: str) -> Build:
+    """Idle windows in event time, state in a sidecar that the driver starts."""
+
+    def build(events: DataFrame, windows: Windows) -> DataFrame:
+        policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms)
+        return retain(
+            events,
+            key="key",
+            aggregates={"n": "count"},
+            uid=UID,
+            time="event_time",
+            policy=policy,
+            backend=backend,
+        )
+
+    return build
+
+
 class TtlCount(StatefulProcessor):
     """A count per key whose state lives for a TTL after its last write."""
 
@@ -103,6 +121,18 @@ RETAIN_EVENT = Contestant("retain-event", "retain, event time", retain_event, "a
 RETAIN_PROCESSING = Contestant(
     "retain-processing", "retain, processing time", retain_processing, "append"
 )
+RETAIN_ROCKSDB = Contestant(
+    "retain-rocksdb", "retain, backend: rocksdb", retain_in_sidecar("rocksdb"), "append"
+)
+RETAIN_HEAP = Contestant(
+    "retain-heap", "retain, backend: heap", retain_in_sidecar("heap"), "append"
+)
 TTL = Contestant("ttl", "transformWithState (Row), TTL", state_with_ttl, "update", _ENDS)
 
-CONTESTANTS = {each.name: each for each in (GROUP_BY, BARE, RETAIN_EVENT, RETAIN_PROCESSING, TTL)}
+CONTESTANTS = {
+    each.name: each
+    for each in (
+        *(GROUP_BY, BARE, RETAIN_EVENT, RETAIN_PROCESSING),
+        *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL),
+    )
+}

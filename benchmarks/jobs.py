@@ -2,7 +2,16 @@
 
 from dataclasses import dataclass
 
-from contestants import BARE, GROUP_BY, RETAIN_EVENT, RETAIN_PROCESSING, TTL, Contestant
+from contestants import (
+    BARE,
+    GROUP_BY,
+    RETAIN_EVENT,
+    RETAIN_HEAP,
+    RETAIN_PROCESSING,
+    RETAIN_ROCKSDB,
+    TTL,
+    Contestant,
+)
 from inputs import FORGET_CYCLE_MS
 from recipes import Draw, Recipe, Windows, churn, nothing_due
 
@@ -90,6 +99,8 @@ def all_jobs(scale: Scale) -> list[Job]:
             (GROUP_BY, NOTHING_DUE, nothing_due(recipe)),
             (RETAIN_EVENT, NOTHING_DUE, nothing_due(recipe)),
             (RETAIN_PROCESSING, NOTHING_DUE, nothing_due(recipe)),
+            (RETAIN_ROCKSDB, NOTHING_DUE, nothing_due(recipe)),
+            (RETAIN_HEAP, NOTHING_DUE, nothing_due(recipe)),
             (BARE, NOTHING_DUE, nothing_due(recipe)),
             (RETAIN_EVENT, CHURN, churn(recipe)),
             (RETAIN_PROCESSING, CHURN, None),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from aims import AIMS, FORGET_MS
+from aims import FORGET_MS, aim_of
 from jobs import CHURN, FORGET, Job
 from results import Result
 
@@ -58,7 +58,7 @@ def write_report(
 
 def ratio(result: Result, peers: Iterable[Result]) -> float | None:
     """How many times the rate of the peer its aim names; None without the peer."""
-    aim = AIMS.get((result.job.suite, result.job.case))
+    aim = aim_of(result.job)
     rates = [each.median for each in peers if aim and each.job.contestant is aim.peer]
     return result.median / rates[0] if rates else None
 
@@ -66,7 +66,7 @@ def ratio(result: Result, peers: Iterable[Result]) -> float | None:
 def _row(result: Result, peers: Sequence[Result]) -> list[str]:
     job = result.job
     times = ratio(result, peers)
-    aim = AIMS.get((job.suite, job.case)) if _is_ours(job) else None
+    aim = aim_of(job) if _is_ours(job) else None
     reached = "" if aim is None or times is None else _verdict(times >= aim.times)
     return [
         f"{job.contestant.text}{', churn' if job.case == CHURN else ''}",

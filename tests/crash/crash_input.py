@@ -51,6 +51,7 @@ pipelines:
     aggregates: {%(aggregates)s}
     policy: %(policy)s
     sinks: {results: %(out)s/results, expired: %(out)s/expired, rejects: %(out)s/rejects}
+    backend: %(backend)s
     checkpoint: %(out)s/checkpoint
     state_partitions: 2
     shards: 4
@@ -98,7 +99,7 @@ def make_input(folder: Path, seed: int, files: int = FILES) -> CrashInput:
     return made
 
 
-def write_config(place: Path, source: Path, policy: str) -> Path:
+def write_config(place: Path, source: Path, policy: str, backend: str = "spark") -> Path:
     """The configuration of a run whose checkpoint and sinks lie in `place`."""
     place.mkdir(parents=True)
     path = place / "crash.yaml"
@@ -106,6 +107,7 @@ def write_config(place: Path, source: Path, policy: str) -> Path:
     out = place / "out"
     time = "event_time: event_time\n    delay: 5m" if policy == "event" else ""
     facts: dict[str, Any] = {"source": source, "policy": policy, "out": out, "time": time}
+    facts["backend"] = backend
     path.write_text(_CONFIG % {**facts, "aggregates": aggregates})
     return path
 

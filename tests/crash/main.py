@@ -14,8 +14,9 @@ from time import monotonic
 # Behind everything else, so that no room of the project is found by its bare name first.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from tests.crash import sidecar_suite
 from tests.crash.crash_input import FILES
-from tests.crash.suite import carry_out, exit_code, say, until_killed
+from tests.crash.suite import Report, carry_out, exit_code, say, until_killed
 
 SEED_BITS = 32
 
@@ -25,13 +26,19 @@ def main() -> int:
     parser.add_argument("kills", type=int, nargs="?", default=20)
     parser.add_argument("--seed", type=int, help="repeat the moments of an earlier call")
     parser.add_argument("--keep", type=Path, help="a new folder for everything; else removed")
+    parser.add_argument("--backend", choices=["spark", "rocksdb", "heap"], default="spark")
     words = parser.parse_args()
     seed = random.SystemRandom().getrandbits(SEED_BITS) if words.seed is None else words.seed
     say(f"seed {seed} (again: ARGS='--seed {seed}')")
+    report: Report | sidecar_suite.SidecarReport
     next_plan = until_killed(words.kills, random.Random(seed))
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="idlestate-crash-") as folder:
-        report = carry_out(words.keep or Path(folder), seed, FILES, next_plan)
+        place = words.keep or Path(folder)
+        if words.backend == "spark":
+            report = carry_out(place, seed, FILES, next_plan)
+        else:
+            report = sidecar_suite.carry_out(place, words.backend, seed, FILES, words.kills)
     code = exit_code(report)
     say(f"{report}, {monotonic() - began:.0f} s: {'good' if code == 0 else 'FAILED'}")
     return code

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
 from tests.crash.history import Aim, History, Kill
@@ -119,7 +120,17 @@ def say(text: object) -> None:
     print(text, flush=True)
 
 
-def exit_code(report: Report) -> int:
+class Judged(Protocol):
+    """What every report of kills can say."""
+
+    differences: list[Difference]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was lost or doubled, and half of the kills hit."""
+
+
+def exit_code(report: Judged) -> int:
     """0 when nothing was lost or doubled and half of the kills hit."""
     for difference in report.differences:
         print(difference, file=sys.stderr)

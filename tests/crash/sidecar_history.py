@@ -1,0 +1,131 @@
+"""A query with its state in a sidecar, and kills of everything that takes part.
+
+SIDECAR  its sidecar alone: the driver starts it again, tasks wait for it
+DRIVER   Python and JVM: the sidecar notices and ends; the next start finds what was prepared
+ALL      Python, JVM and sidecar at once
+WORKER   one Python worker
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+
+from tests.crash.checkpoint_view import CheckpointView, Planned
+from tests.crash.crash_input import CrashInput, write_config
+from tests.crash.processes import (
+    POLL_S,
+    Process,
+    Run,
+    StuckError,
+    kill,
+    pause,
+    processes,
+    wait_until,
+)
+
+SERVE = "idlestate.service.cli serve"
+
+
+class Victim(StrEnum):
+    SIDECAR = "sidecar"
+    DRIVER = "driver"
+    ALL = "all"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True)
+class SidecarKill:
+    """A kill that landed."""
+
+    victim: Victim
+    batch_id: int
+    in_flight: bool
+
+    def __str__(self) -> str:
+        where = "in flight" if self.in_flight else "between batches"
+        return f"{self.victim:<7} batch {self.batch_id:>3}, {where}"
+
+
+@dataclass
+class SidecarHistory:
+    """One checkpoint with its sinks, and all that happened to it."""
+
+    place: Path
+    given: CrashInput
+    backend: str
+    draw: random.Random
+    kills: list[SidecarKill] = field(default_factory=list)
+    plans: dict[int, Planned] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.config = write_config(self.place, self.given.folder, "event", self.backend)
+        self.view = CheckpointView(self.out / "checkpoint")
+        self._run: Run | None = None
+        self._starts = 0
+
+    @property
+    def out(self) -> Path:
+        return self.place / "out"
+
+    def suffer(self, victims: Sequence[Victim]) -> None:
+        """Start, kill and start again, then let the query end by itself."""
+        try:
+            for victim in victims:
+                if self.view.planned + 1 < self.given.last_batch:
+                    self._strike(victim)
+            while (code := self._running().wait()) != 0:
+                # A worker's or sidecar's death may end the query; then it is started again.
+                if self._starts > len(victims) + 2:
+                    raise StuckError(f"the run failed with {code}:\n{self._running().said()}")
+                self._run = None
+            self._note_plans()
+        finally:
+            if self._run is not None:
+                self._run.end()
+
+    def _strike(self, victim: Victim) -> None:
+        target = min(self.view.planned + self.draw.choice((1, 1, 2)), self.given.last_batch - 1)
+        wait_until(f"batch {target}", lambda: self._follow(target))
+        ends_s = monotonic() + self.draw.random() * self.view.typical_s(set())
+        while monotonic() < ends_s and not self.view.has_committed(target):
+            pause(POLL_S)
+        run = self._running()
+        sidecars = self._sidecars(run)
+        batch_id, in_flight = self.view.planned, self.view.in_flight
+        if victim in (Victim.SIDECAR, Victim.ALL):
+            for each in sidecars:
+                kill(each.pid)
+        if victim in (Victim.DRIVER, Victim.ALL):
+            run.kill()
+            self._run = None
+            batch_id, in_flight = self.view.planned, self.view.in_flight
+        if victim is Victim.WORKER:
+            busy = run.workers()
+            if busy:
+                kill(self.draw.choice(busy).pid)
+        self.kills.append(SidecarKill(victim, batch_id, in_flight))
+        print(f"  {self.kills[-1]}", flush=True)
+        self._note_plans()
+
+    def _follow(self, target: int) -> bool:
+        """Whether a batch was planned; a run that has ended is started again."""
+        self._running()
+        return self.view.planned >= target
+
+    def _running(self) -> Run:
+        if self._run is None or self._run.code not in (None, 0):
+            self._starts += 1
+            self._run = Run(self.config, self.place / f"run-{self._starts}.log")
+        return self._run
+
+    def _sidecars(self, run: Run) -> list[Process]:
+        every = processes().values()
+        return [each for each in every if each.parent == run.pid and SERVE in each.command]
+
+    def _note_plans(self) -> None:
+        for batch_id, planned in self.view.plans().items():
+            known = self.plans.setdefault(batch_id, planned)
+            assert known == planned, f"batch {batch_id} was planned anew"

@@ -1,0 +1,85 @@
+"""Histories of queries with sidecars, compared with Spark's own store and with the reference."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.crash.crash_input import EVENT_RULE, make_input
+from tests.crash.history import History
+from tests.crash.outcome import (
+    Difference,
+    Outcome,
+    compare,
+    compare_counts,
+    oracle_differences,
+    read_outcomes,
+    unbatched,
+)
+from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
+from tests.crash.suite import EVENT, say
+
+KILLS_PER_HISTORY = 8
+OFTEN = (Victim.SIDECAR, Victim.DRIVER, Victim.SIDECAR, Victim.ALL, Victim.WORKER)
+
+
+@dataclass
+class SidecarReport:
+    """What a suite of kills came to."""
+
+    kills: list[SidecarKill] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(kill.in_flight for kill in self.kills)
+
+    @property
+    def is_good(self) -> bool:
+        return not self.differences and 2 * self.in_flight >= len(self.kills)
+
+    def __str__(self) -> str:
+        by = Counter(str(kill.victim) for kill in self.kills)
+        lost = sum(each.lost.total() for each in self.differences)
+        doubled = sum(each.doubled.total() for each in self.differences)
+        return (
+            f"kills {len(self.kills)} ({', '.join(f'{n} {name}' for name, n in by.items())}), "
+            f"in flight {self.in_flight}, lost {lost}, doubled {doubled}"
+        )
+
+
+def carry_out(folder: Path, backend: str, seed: int, files: int, kills: int) -> SidecarReport:
+    """Kill so many times over as many histories as it takes, and compare all of them."""
+    given = make_input(folder / "input", seed, files)
+    in_spark = History(folder / "spark", given, EVENT, random.Random(seed))
+    in_spark.suffer([])
+    report = SidecarReport()
+    histories: list[SidecarHistory] = []
+    while len(report.kills) < kills:
+        draw = random.Random(f"{seed}-{len(histories)}")
+        history = SidecarHistory(folder / f"{backend}-{len(histories)}", given, backend, draw)
+        say(f"history {len(histories)} ({backend})")
+        left = min(kills - len(report.kills), KILLS_PER_HISTORY)
+        history.suffer([draw.choice(OFTEN) for _ in range(left)])
+        report.kills += history.kills
+        histories.append(history)
+    outs = [in_spark.out, *(history.out for history in histories)]
+    wanted, *found = read_outcomes(outs, folder / "reader.log")
+    for history, outcome in zip(histories, found, strict=True):
+        report.differences += against_spark(wanted, outcome)
+        report.differences += oracle_differences(
+            given, EVENT_RULE, history.plans, outcome, processing=False
+        )
+    return report
+
+
+def against_spark(wanted: Outcome, found: Outcome) -> list[Difference]:
+    """Expire rows come in later batches than in Spark; all else is the same."""
+    every = [
+        compare("results", wanted.last_updates(), found.last_updates()),
+        compare("expired", unbatched(wanted.expired), unbatched(found.expired)),
+        compare("rejects", unbatched(wanted.rejects), unbatched(found.rejects)),
+        compare("states", wanted.lives, found.lives),
+        compare_counts(wanted.counts, found.counts),
+    ]
+    return [each for each in every if not each.is_none]
