@@ -110,7 +110,7 @@ class Operator:
             begin, stop = bounds[at], bounds[at + 1]
             if begin == stop or not shard.current.live:
                 continue
-            current = state.tables.table(shard).current
+            current = state.table(at).current
             part = [column.slice(begin, stop - begin) for column in keys]
             at_rows, _ = current.look_up(hashes[begin:stop], part)
             lives = current.take(at_rows[at_rows >= 0])
@@ -119,7 +119,7 @@ class Operator:
 
     def lives(self, shard: int, now_ms: int) -> Iterator[pa.Table]:
         """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
-        table = self.state.tables.table(self.state.shards[shard])
+        table = self.state.table(shard)
         policy = self.state.record.policy
         yield Table.empty(self.state.spec).lives(policy)
         for part in table.lives_in_parts(policy):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.merge import MergePolicy
+from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.expired_log import ExpiredLog, Staged
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.prepared import PreparedSets
@@ -19,7 +20,7 @@ from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.shard_tables import ShardTables
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.steps import Steps
-from idlestate.backends.table import Outcome
+from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.timers.clock import Clock
 
@@ -63,6 +64,21 @@ class OperatorState:
     def is_event_time(self) -> bool:
         """Whether the rules go by the events' own time."""
         return self.record.declaration.time == TimeDomain.EVENT.value
+
+    def table(self, at: int) -> Table:
+        """The table of a shard as it is now; needs no lock.
+
+        Raises:
+            DamagedError: a run of it is lost or damaged.
+        """
+        while True:
+            shard = self.shards[at]
+            try:
+                return self.tables.table(shard)
+            except DamagedError:
+                if self.shards[at] is shard:
+                    raise
+                # It was merged meanwhile, and its runs are gone for a good reason.
 
     def step(
         self,

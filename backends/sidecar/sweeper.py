@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from idlestate.backends.merge import MergePolicy
+from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.operator_state import OperatorState
 from idlestate.backends.sidecar.shard_record import ShardRecord
@@ -61,12 +62,13 @@ class Sweeper:
         if not due:
             return False
         at = min(due, key=lambda i: shards[i].next_end_ms)
-        self._try(record, at, shards[at], self._reachable(record, shards[at], to_ms), _CLOSE)
+        reach_ms = self._reachable(record, at, to_ms)
+        self._try(record, at, shards[at], reach_ms, _CLOSE)
         return True
 
-    def _reachable(self, record: OperatorRecord, shard: ShardRecord, to_ms: int) -> int:
+    def _reachable(self, record: OperatorRecord, at: int, to_ms: int) -> int:
         """How far a sweep gets with about `STEP_ROWS` lives."""
-        current = self._state.tables.table(shard).current
+        current = self._state.table(at).current
         rows = current.due(record.policy, to_ms, np.zeros(0, dtype=np.int64))
         if len(rows) <= STEP_ROWS:
             return to_ms
@@ -84,7 +86,14 @@ class Sweeper:
         """A step of one shard, if nothing changes meanwhile; whether it counted."""
         state, version = self._state, record.version + 1
         nothing = Steps.empty(state.spec)
-        stepped = state.step(shard, nothing, record.policy, to_ms, version, merge, record.committed)
+        try:
+            stepped = state.step(
+                shard, nothing, record.policy, to_ms, version, merge, record.committed
+            )
+        except DamagedError:
+            if state.shards[at] is shard:
+                raise
+            return False  # merged meanwhile, and its runs are gone for a good reason
         with state.lock:
             if state.record.version != record.version or state.record.open is not None:
                 return False

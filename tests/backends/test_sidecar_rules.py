@@ -484,3 +484,34 @@ def test_a_batch_that_is_not_open_is_gone(world: World) -> None:
     planned = batch(world, 0, *KEYS)
     with pytest.raises(GoneError):
         world.prepare(planned, world.attempt(planned, 0, "e"))
+
+
+def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:
+    from threading import Event, Thread
+
+    from tests.backends.sidecar_world import rows_of
+
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    failed: list[Exception] = []
+    done = Event()
+
+    def look() -> None:
+        try:
+            while not done.is_set():
+                found, _ = world.operator.look_up(rows_of([(key, 0) for key in KEYS]), 0)
+                assert len(found) == len(KEYS)
+                assert sum(map(len, world.operator.lives(0, 0))) <= len(KEYS)
+                world.operator.sweeper.compact()
+        except Exception as error:  # noqa: BLE001 - told by the main thread
+            failed.append(error)
+
+    threads = [Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 150):
+        world.write("w", number, "add", [(key, 1) for key in KEYS])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert {row["n"] for row in world.lives()} == {150}
