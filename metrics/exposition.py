@@ -14,11 +14,11 @@ from idlestate.metrics.http_server import (
     MAX_CONNECTIONS,
     REQUEST_TIMEOUT_S,
     HttpServer,
-    ListenError,
     Reply,
     Request,
     Service,
 )
+from idlestate.metrics.listen_error import ListenError
 
 __all__ = ["ListenError", "MetricsServer", "render"]
 

@@ -5,7 +5,6 @@ connection carries one request, and only so many connections are open at once. W
 told so before a body is read. It listens on loopback unless told otherwise.
 """
 
-import errno
 import io
 import logging
 import socket
@@ -23,6 +22,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self, cast
 
+from idlestate.metrics.listen_error import ListenError, explain
+
 LOOPBACK = "127.0.0.1"
 REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
 REPLY_TIMEOUT_S = 5.0  # for the whole reply
@@ -36,10 +37,6 @@ PLAIN = "text/plain; charset=utf-8"
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 log = logging.getLogger(__name__)
-
-
-class ListenError(RuntimeError):
-    """The address cannot be listened on; the message says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,7 @@ class HttpServer:
         try:
             self._server = _Server(host, port, service, request_timeout_s, max_connections, tls)
         except (OSError, OverflowError) as error:
-            raise ListenError(_explain(service.name, host, port, error)) from error
+            raise ListenError(explain(service.name, host, port, error)) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             kwargs={"poll_interval": STOP_POLL_S},
@@ -341,23 +338,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name
         log.debug("%s: %r", self.address_string(), format % args)
-
-
-def _explain(name: str, host: str, port: int | None, error: Exception) -> str:
-    where = f"cannot serve {name} on {host}" + ("" if port is None else f" port {port}")
-    if isinstance(error, OverflowError):
-        return f"{where}: a port is a number from 0 to 65535"
-    match error:
-        case PermissionError():
-            why = "this user may not listen there; give a port from 1024 on"
-            if port is None:
-                why = "this user may not make a file there"
-        case socket.gaierror():
-            why = f"{host!r} is no address; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
-        case OSError(errno=errno.EADDRINUSE):
-            why = "another program listens there; stop it, or give another port (0: any free one)"
-        case OSError(errno=errno.EADDRNOTAVAIL):
-            why = "the address is not one of this machine's; 127.0.0.1 always is"
-        case _:
-            why = str(error)
-    return f"{where}: {why}"

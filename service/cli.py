@@ -155,7 +155,7 @@ def serve(file: Path, while_input_is_open: bool) -> None:
             f"{file} has no part sidecar; write for example\n\nsidecar:\n  directory: build/state"
         )
     from idlestate.backends.sidecar.errors import SidecarError
-    from idlestate.metrics.http_server import ListenError
+    from idlestate.metrics.listen_error import ListenError
     from idlestate.service.sidecar.access import AccessError
     from idlestate.service.sidecar.directory_lock import DirectoryTakenError
     from idlestate.service.sidecar.process import Process

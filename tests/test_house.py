@@ -191,13 +191,15 @@ def test_public_package_is_typed_and_holds_nothing_but_links() -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_wheel_gets_every_file_of_the_room(room: str) -> None:
-    patterns = PROJECT["tool"]["setuptools"]["package-data"].get(f"idlestate.{room}", [])
+    package_data = PROJECT["tool"]["setuptools"]["package-data"]
     for path in (ROOT / room).rglob("*"):
         if path.is_dir() or "__pycache__" in path.parts:
             continue
         # Only the listed packages are built: another folder inside a room would be left out.
         built = [ROOT / room, *(ROOT / room / each for each in INSIDE_ROOMS.get(room, []))]
         assert path.parent in built, f"{place(path)}: the folder is no package"
+        package = ".".join(["idlestate", *path.parent.relative_to(ROOT).parts])
+        patterns = package_data.get(package, [])
         assert path.suffix == ".py" or any(fnmatch(path.name, each) for each in patterns), (
             f"{place(path)} is missing in package-data of pyproject.toml"
         )

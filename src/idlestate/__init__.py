@@ -12,6 +12,7 @@ from typing import Any
 _HOMES = {
     "FolderSinks": "idlestate.pipeline.sinks",
     "Policy": "idlestate.retention.policy",
+    "SidecarClient": "idlestate.backends.sidecar.client",
     "configure": "idlestate.pipeline.session",
     "open_backend": "idlestate.backends.keyed.opening",
     "read_state": "idlestate.pipeline.read_state",
@@ -22,6 +23,7 @@ _HOMES = {
 __all__ = [
     "FolderSinks",
     "Policy",
+    "SidecarClient",
     "configure",
     "open_backend",
     "read_state",

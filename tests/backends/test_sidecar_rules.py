@@ -508,10 +508,10 @@ def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:
     threads = [Thread(target=look) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for number in range(1, 150):
+    for number in range(1, 50):
         world.write("w", number, "add", [(key, 1) for key in KEYS])
     done.set()
     for thread in threads:
         thread.join()
     assert failed == []
-    assert {row["n"] for row in world.lives()} == {150}
+    assert {row["n"] for row in world.lives()} == {50}

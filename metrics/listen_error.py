@@ -1,0 +1,29 @@
+"""Why an address cannot be listened on, and what to write instead."""
+
+import errno
+import socket
+
+
+class ListenError(RuntimeError):
+    """The address cannot be listened on; the message says what to change."""
+
+
+def explain(name: str, host: str, port: int | None, error: Exception) -> str:
+    """The reason in words, for a port or (None) a Unix socket."""
+    where = f"cannot serve {name} on {host}" + ("" if port is None else f" port {port}")
+    if isinstance(error, OverflowError):
+        return f"{where}: a port is a number from 0 to 65535"
+    match error:
+        case PermissionError():
+            why = "this user may not listen there; give a port from 1024 on"
+            if port is None:
+                why = "this user may not make a file there"
+        case socket.gaierror():
+            why = f"{host!r} is no address; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
+        case OSError(errno=errno.EADDRINUSE):
+            why = "another program listens there; stop it, or give another port (0: any free one)"
+        case OSError(errno=errno.EADDRNOTAVAIL):
+            why = "the address is not one of this machine's; 127.0.0.1 always is"
+        case _:
+            why = str(error)
+    return f"{where}: {why}"
