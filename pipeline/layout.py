@@ -174,3 +174,18 @@ class PolicyJournal:
         ]
         self._checkpoint.replace(self._name, json.dumps(entries, indent=1).encode())
         return self.versions[-1]
+
+
+def refuse_outside(checkpoint: Folder, uid: str) -> None:
+    """Refuse an operator whose state is not in the checkpoint.
+
+    Raises:
+        RefusedError: it is in a sidecar.
+    """
+    backend = read_layout(checkpoint, uid).backend
+    if backend != "spark":
+        raise RefusedError(
+            f"checkpoint {checkpoint.url}: the state of operator {uid!r} is in a sidecar "
+            f"(backend: {backend}), not in the checkpoint; ask the sidecar's control plane: "
+            f"GET /operators/{uid}"
+        )

@@ -10,7 +10,7 @@ from idlestate.backends.table import Table
 from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, read_layout
+from idlestate.pipeline.layout import PolicyJournal, layout_path, read_layout, refuse_outside
 from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.session import check_session
@@ -99,10 +99,12 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
     """What the state store holds for each shard of an operator after a batch.
 
     Raises:
-        RefusedError: the session cannot read state.
+        RefusedError: the session cannot read state, or the state is in a sidecar.
     """
     check_session(spark)
     folder = Folder(checkpoint)
+    if folder.exists(layout_path(uid)):
+        refuse_outside(folder, uid)
     put_paths_right(folder)
     with plain_path(folder) as path:
         for operator in operators_with_state(folder, STATE_NAME):

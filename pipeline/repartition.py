@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
 from idlestate.pipeline.errors import RefusedError, spark_says
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import Layout, layout_path, read_layout, write_layout
+from idlestate.pipeline.layout import Layout, layout_path, read_layout, refuse_outside, write_layout
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.spark_metadata import plain_path, put_paths_right
@@ -81,6 +81,8 @@ def _layouts(folder: Folder) -> dict[str, Layout]:
     uids = [uid for uid in folder.names("idlestate") if folder.exists(layout_path(uid))]
     if not uids:
         raise RefusedError(f"checkpoint {folder.url} holds no operator of idlestate")
+    for uid in uids:
+        refuse_outside(folder, uid)
     return {uid: read_layout(folder, uid) for uid in uids}
 
 
