@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +68,16 @@ class Sidecar:
         document = {"version": 1, "policies": POLICIES, "sidecar": self.settings}
         self.file.write_text(json.dumps(document))
 
-    def start(self) -> "Sidecar":
-        """Start it, and wait until it listens."""
-        self.start_told()
+    def start(self, before: Sequence[str] = ()) -> "Sidecar":
+        """Start it, behind these words of a command line, and wait until it listens."""
+        self.start_told(before)
         return self
 
-    def start_told(self) -> str:
+    def start_told(self, before: Sequence[str] = ()) -> str:
         """Start it; the line in which it says where it listens."""
         self.write_file()
         self.process = subprocess.Popen(
-            [*COMMAND, "serve", str(self.file)],
+            [*before, *COMMAND, "serve", str(self.file)],
             stderr=subprocess.PIPE,
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},

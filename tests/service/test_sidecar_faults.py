@@ -1,0 +1,192 @@
+"""Disks that fill up or fail, files that are damaged, clocks that are set, clients that vanish."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.service.sidecar.background import Background
+from idlestate.service.sidecar.ticks import Ticks
+from idlestate.timers.steady_clock import SteadyClock
+from tests.backends.sidecar_world import RULE, World
+from tests.service.sidecar_process import COMMAND, Sidecar
+from tests.timers.test_steady_clock import DAY_MS, HOUR_MS, SetClock
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("f")
+
+
+@pytest.fixture
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    place = folder / "disk"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small file system")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def add(client: Any, number: int) -> None:
+    users = [f"{number}-{at}" for at in range(200)]
+    client.add_many({"user": [*users, "same"], "amount": [1] * 201})
+
+
+def fill(client: Any) -> int:
+    """Write until that is refused plainly; how many writes were acknowledged."""
+    for number in range(1000):
+        try:
+            add(client, number)
+        except SidecarError as error:
+            text = str(error)
+            break
+    else:
+        raise AssertionError("nothing went wrong")
+    assert "see to the disk" in text, text
+    return number
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_a_full_disk_is_told_plainly_and_loses_nothing(small_disk: Path, backend: str) -> None:
+    sidecar = Sidecar(small_disk, backend=backend).start()
+    with sidecar.client() as client:
+        acknowledged = fill(client)
+        assert acknowledged > 2
+        begun_s = monotonic()
+        assert sidecar.ask("/metrics")[0] == 200
+        assert monotonic() - begun_s < 1
+        found = client.get_many({"user": ["same"]})
+        assert found.column("n").to_pylist() == [acknowledged]
+    sidecar.stop()
+    for log in (small_disk / "state" / "rocksdb").glob("LOG*"):
+        log.unlink()
+    subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+    sidecar.start()
+    with sidecar.client() as client:
+        found = client.get_many({"user": ["same"]})
+        assert found.column("n").to_pylist() == [acknowledged]
+        add(client, acknowledged)
+    assert sidecar.stop() == 0
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_an_fsync_that_fails_is_told_and_what_was_acknowledged_stays(
+    folder: Path, backend: str
+) -> None:
+    sidecar = Sidecar(folder, backend=backend, sync=True).start()
+    with sidecar.client() as client:
+        add(client, 0)
+    sidecar.stop()
+    trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]
+    for call in ("fsync", "fdatasync"):
+        trace += ["-e", f"inject={call}:error=EIO:when=6+"]
+    sidecar.start(before=trace)
+    with sidecar.client() as client:
+        acknowledged = 1 + fill(client)
+        assert sidecar.ask("/healthz")[0] == 200
+    # Its own process, which strace would let go on.
+    os.kill(int((folder / "state" / "lock").read_text()), signal.SIGKILL)
+    sidecar.stop()
+    sidecar.start()
+    with sidecar.client() as client:
+        assert client.get_many({"user": ["same"]}).column("n").to_pylist()[0] >= acknowledged
+    sidecar.stop()
+
+
+def test_a_damaged_log_is_refused_with_its_name(folder: Path) -> None:
+    sidecar = Sidecar(folder, backend="heap").start()
+    with sidecar.client() as client:
+        add(client, 0)
+    sidecar.stop()
+    (log,) = (folder / "state" / "heap").iterdir()
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    done = subprocess.run(
+        [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert log.name in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_another_backend_on_the_same_directory_is_refused(folder: Path) -> None:
+    sidecar = Sidecar(folder, backend="heap").start()
+    sidecar.stop()
+    sidecar.write_file(backend="rocksdb")
+    done = subprocess.run(
+        [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "holds the state of backend: heap" in done.stderr
+
+
+VANISHING = """
+import sys
+import pyarrow as pa
+from pyarrow import flight
+client = flight.FlightClient("grpc+unix://" + sys.argv[1])
+print("here", flush=True)
+while True:
+    list(client.do_action(flight.Action("write", pa.py_buffer(bytes(20_000_000)))))
+"""
+
+
+def test_clients_that_vanish_in_the_middle_leave_nothing_behind(folder: Path) -> None:
+    sidecar = Sidecar(folder).start()
+    for _ in range(3):
+        client = subprocess.Popen(
+            [sys.executable, "-c", VANISHING, str(sidecar.data_socket)], stdout=subprocess.PIPE
+        )
+        assert client.stdout is not None
+        assert client.stdout.readline()
+        client.kill()
+        client.wait()
+        client.stdout.close()
+    assert "idlestate_sidecar_exchanges 0.0" in sidecar.ask("/metrics")[1]
+    with sidecar.client() as good:
+        add(good, 0)
+    assert sidecar.stop() == 0
+
+
+@pytest.mark.parametrize("by_ms", [DAY_MS, -HOUR_MS])
+def test_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) -> None:
+    from idlestate.config.sidecar_models import Sidecar as Settings
+
+    machine = SetClock()
+    clock = SteadyClock(machine)
+    world = World("heap", folder / "state")
+    world.clock = clock  # type: ignore[assignment]
+    world.crash()
+    ticks = Ticks()
+    settings = Settings.model_validate({"directory": str(folder)})
+    background = Background([world.operator], clock, settings, ticks.stopping)  # type: ignore[arg-type]
+    world.write("w", 0, "add", [("a", 1)])
+    machine.set_by_ms = by_ms
+    background.sweep()
+    assert world.expired() == []
+    world.write("w", 1, "add", [("a", 1)])
+    (life,) = world.lives()
+    assert (life["n"], life["written_at"]) == (2, DAY_MS)
+    machine.set_by_ms = 0
+    machine.advance(RULE.idle_max_ms)
+    background.sweep()
+    assert len(world.expired()) == 1
+    world.store.close()
