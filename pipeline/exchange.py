@@ -2,8 +2,8 @@
 change rows home.
 
 A task is one partition of an explicit repartition by shard; what it knows of its batch is what the
-stateful step in Spark's own store knows. A sidecar that was away, or has lost the exchange, gets
-it again from the beginning: packets are kept until the sidecar has prepared what they make.
+stateful step in Spark's own store knows. Calls wait for a sidecar that is away; one that has lost
+the exchange meanwhile gets it again from the beginning.
 """
 
 import json
@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from idlestate.backends.sidecar.connection import Connection
-from idlestate.backends.sidecar.errors import AwayError, GoneError, SidecarError
+from idlestate.backends.sidecar.errors import GoneError, SidecarError
 from idlestate.backends.sidecar.exchanges import CHUNK_BYTES
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -77,7 +77,7 @@ def _exchange(spec: OperatorSpec, cells: list[dict[str, Any]]) -> Iterator[pa.Re
             try:
                 yield from _Exchange(spec, batch, connection, cells).run()
                 return
-            except (GoneError, AwayError):
+            except GoneError:
                 if not left:
                     raise
     finally:

@@ -54,6 +54,7 @@ class Sidecar:
             **settings,
         }
         self.process: subprocess.Popen[str] | None = None
+        self.data_place = self.control_url = ""
 
     @property
     def data_socket(self) -> Path:

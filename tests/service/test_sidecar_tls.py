@@ -1,0 +1,143 @@
+"""Both planes over TCP with certificates: who has none, or the wrong one, is told nothing."""
+
+import http.client
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.errors import SidecarError
+from tests.service.sidecar_process import Sidecar
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+TOKEN = "0123456789abcdef0123"
+
+
+def openssl(*words: str | Path) -> None:
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+
+def make_authority(folder: Path, name: str) -> Path:
+    key, cert = folder / f"{name}.key", folder / f"{name}.pem"
+    openssl(
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-keyout", key),
+        *("-out", cert, "-subj", f"/CN={name}"),
+    )
+    return cert
+
+
+def make_certificate(folder: Path, name: str, authority: Path) -> Path:
+    key, request, cert = (folder / f"{name}.{end}" for end in ("key", "csr", "pem"))
+    names = folder / f"{name}.ext"
+    names.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl(
+        *("req", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", request),
+        *("-subj", f"/CN={name}"),
+    )
+    openssl(
+        *(
+            "x509",
+            "-req",
+            "-in",
+            request,
+            "-CA",
+            authority,
+            "-CAkey",
+            authority.with_suffix(".key"),
+        ),
+        *("-CAcreateserial", "-days", "1", "-out", cert, "-extfile", names),
+    )
+    return cert
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certs")
+    authority = make_authority(folder, "authority")
+    stranger = make_authority(folder, "stranger")
+    make_certificate(folder, "server", authority)
+    make_certificate(folder, "client", authority)
+    make_certificate(folder, "intruder", stranger)
+    (folder / "token").write_text(TOKEN)
+    return folder
+
+
+@pytest.fixture
+def sidecar(certs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecar]:
+    made = Sidecar(
+        tmp_path_factory.mktemp("t"),
+        data="127.0.0.1:0",
+        control="127.0.0.1:0",
+        token_file=str(certs / "token"),
+        tls={
+            "cert_file": str(certs / "server.pem"),
+            "key_file": str(certs / "server.key"),
+            "client_ca_file": str(certs / "authority.pem"),
+        },
+    )
+    line = made.start_told().removeprefix("data at ").strip()
+    made.data_place, _, made.control_url = line.partition(", control at http://")
+    yield made
+    assert made.stop() == 0
+
+
+def address(sidecar: Sidecar, certs: Path, client: str | None, *, token: bool = True) -> Address:
+    return Address(
+        sidecar.data_place.replace("127.0.0.1", "localhost"),
+        str(certs / "token") if token else None,
+        str(certs / "authority.pem"),
+        str(certs / f"{client}.pem") if client else None,
+        str(certs / f"{client}.key") if client else None,
+    )
+
+
+def status(sidecar: Sidecar, certs: Path, client: str | None, token: str = TOKEN) -> int:
+    context = ssl.create_default_context(cafile=str(certs / "authority.pem"))
+    if client:
+        context.load_cert_chain(certs / f"{client}.pem", certs / f"{client}.key")
+    host, _, port = sidecar.control_url.rpartition(":")
+    connection = http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
+    try:
+        connection.request("GET", "/healthz", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_who_has_certificate_and_token_comes_in(sidecar: Sidecar, certs: Path) -> None:
+    hello = Connection(address(sidecar, certs, "client"), patience_s=5).call("hello")
+    assert hello.header["protocol"] == 1
+    assert status(sidecar, certs, "client") == 200
+
+
+@pytest.mark.parametrize("client", [None, "intruder"])
+def test_without_the_right_certificate_there_is_no_answer(
+    sidecar: Sidecar, certs: Path, client: str | None
+) -> None:
+    with pytest.raises(SidecarError):
+        Connection(address(sidecar, certs, client), patience_s=0).call("hello")
+    with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+        status(sidecar, certs, client)
+    assert status(sidecar, certs, "client") == 200
+
+
+def test_a_certificate_alone_is_not_enough_where_a_token_is_asked_for(
+    sidecar: Sidecar, certs: Path
+) -> None:
+    with pytest.raises(SidecarError, match="does not know this client"):
+        Connection(address(sidecar, certs, "client", token=False), patience_s=0).call("hello")
+    assert status(sidecar, certs, "client", "wrong") == 401
+
+
+def test_plain_text_is_not_understood(sidecar: Sidecar) -> None:
+    with pytest.raises(SidecarError):
+        Connection(Address(sidecar.data_place), patience_s=0).call("hello")
+    connection = http.client.HTTPConnection(sidecar.control_url, timeout=20)
+    connection.request("GET", "/healthz")
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        connection.getresponse()
+    connection.close()
