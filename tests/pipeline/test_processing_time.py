@@ -81,7 +81,7 @@ def make_batches(count: int, seed: int) -> list[list[dict[str, Any]]]:
     ]
 
 
-def retained(events: DataFrame, rule: Rule) -> DataFrame:
+def retained(events: DataFrame, rule: Rule, **where: Any) -> DataFrame:
     return retain(
         events,
         key="user",
@@ -90,6 +90,7 @@ def retained(events: DataFrame, rule: Rule) -> DataFrame:
         order=["seq"],
         read_when="looks",
         uid=UID,
+        **where,
     )
 
 

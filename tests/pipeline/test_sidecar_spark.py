@@ -7,14 +7,34 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate import retain
+from idlestate import SidecarClient, retain
+from idlestate.pipeline.expired_source import FORMAT
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.sidecar_start import finish_input, link_of
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.spark_cases import CASES, SETTINGS, Setting, Stream, make_stream
-from tests.pipeline.streams import Feed, Sink, last_rows, plain_rows, run, states
+from tests.pipeline.streams import (
+    Feed,
+    Sink,
+    batch_times_ms,
+    counted,
+    last_rows,
+    plain_rows,
+    run,
+    states,
+)
+from tests.pipeline.test_processing_time import (
+    AGGREGATES,
+    RULES,
+    SCHEMA,
+    UID,
+    make_batches,
+    played,
+    retained,
+)
+from tests.service.sidecar_process import Sidecar
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +94,33 @@ def test_law(spark: SparkSession, tmp_path: Path, setting: Setting, backend: str
         assert_rows(reference.last_rows(), mine, setting.aggregates)
         lives = [row for row in found if row["key"][0] == number]
         assert_states(reference.states(), lives, setting.aggregates)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_processing_time_equals_the_reference_at_its_own_times(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    """The sidecar's own sweeps are far apart, so each batch is judged by its journaled time."""
+    folder, rule = tmp_path_factory.mktemp("p"), RULES[name]
+    sidecar = Sidecar(folder, operators={}, sweep_every="1h").start()
+    batches, sink, checkpoint = make_batches(4, seed=len(name)), Sink(), folder / "checkpoint"
+    feed = Feed(folder / "input", SCHEMA)
+    for batch in batches:
+        feed.add(batch)
+    place = f"unix:{sidecar.data_socket}"
+    changed = retained(feed.stream(spark), rule, backend="heap", sidecar=place)
+    run(changed, checkpoint, sink)
+    link = link_of(Folder(str(checkpoint)), UID)
+    assert link is not None
+    finish_input(link, sweep=False)
+    expected = played(batches, batch_times_ms(checkpoint), rule).reference
+    with SidecarClient(place, UID) as client:
+        ends = [row for rows in client.expired() for row in plain_rows(rows, ["user"])]
+    rows = last_rows([*plain_rows(sink.table, ["user"]), *ends])
+    assert_rows(expected.last_rows(), rows, AGGREGATES)
+    source = spark.readStream.format(FORMAT).option("sidecar", place).option("uid", UID).load()
+    copied = run(source, folder / "copied")
+    assert counted(plain_rows(copied.table, ["user"])) == counted(
+        {name: row[name] for name in row if name != "seq"} for row in ends
+    )
+    assert sidecar.stop() == 0
