@@ -147,6 +147,14 @@ def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
         return _running[folder]
 
 
+def stop_private_sidecar(checkpoint: Path) -> None:
+    """Stop the driver's sidecar for a checkpoint, if it runs."""
+    with _lock:
+        found = _running.pop(checkpoint / FOLDER, None)
+    if found is not None:
+        found.stop()
+
+
 def stop_private_sidecars() -> None:
     """Stop every sidecar that this driver has started."""
     with _lock:

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, ca
 from idlestate.pipeline.outside import retain_outside
 from idlestate.pipeline.policy_choice import choose_policy
 from idlestate.pipeline.session import check_session, register
+from idlestate.pipeline.sidecar_link import link_file
 from idlestate.pipeline.steps import packed, unpacked
 from idlestate.pipeline.types import arrow_type
 from idlestate.retention.policy import Policy, TimeDomain
@@ -189,7 +189,7 @@ def _place(
         "backend": backend,
         "sidecar": Address(sidecar) if isinstance(sidecar, str) else sidecar,
         "partitions": int(str(events.sparkSession.conf.get("spark.sql.shuffle.partitions"))),
-        "link_file": str(Path(tempfile.mkdtemp(prefix="idlestate-"), "link.json")),
+        "link_file": link_file(uuid.uuid4().hex),
     }
 
 

@@ -1,7 +1,12 @@
 """How tasks reach the sidecar of an operator: its address, as text that travels with a query."""
 
+import atexit
 import json
+import shutil
+import tempfile
 from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
 
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.pipeline.errors import RefusedError
@@ -12,6 +17,19 @@ SIDECARS_PROPERTY = "idlestate.sidecars"
 
 REFUSED = "refused"
 """Stands in the place of a link when the query was refused: why."""
+
+
+@cache
+def _link_files() -> Path:
+    """A folder for the files in which links reach sources; it goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="idlestate-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def link_file(token: str) -> str:
+    """The file of one `retain`."""
+    return str(_link_files() / f"{token}.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from idlestate.pipeline.batch_log import expired_read, newest_batch, owed_sweep
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
+from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.session import check_started
@@ -125,6 +126,7 @@ class Job:
                 )
         if self._sidecar is not None:
             drop_operator(self._sidecar, self.uid)
+        stop_private_sidecar(self.checkpoint)
         for folder in marks:
             shutil.rmtree(folder, ignore_errors=True)
 

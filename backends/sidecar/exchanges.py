@@ -18,7 +18,7 @@ from idlestate.timers.clock import Clock
 
 DEADLINE_S = 120.0
 MAX_EXCHANGES = 1000
-MAX_BYTES = 4 << 30
+MAX_BYTES = 1 << 30
 CHUNK_BYTES = 8 << 20
 """How much one call carries, about."""
 

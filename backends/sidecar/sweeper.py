@@ -1,9 +1,11 @@
 """Sweeps and compaction: work in the background, a bounded step at a time.
 
-A step looks at one shard. It computes without the lock and counts only if nothing changed
-meanwhile; so a batch or a write waits for no more than the writing of what a step closed.
+A step looks at one shard. It computes without the lock and counts only if nobody changed the shard
+meanwhile; so a batch or a write waits for no more than the writing of what a step closed. Where
+writes come so thick that steps are in vain, every other one holds the lock.
 """
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +31,7 @@ class Sweeper:
     def __init__(self, state: OperatorState) -> None:
         """Nothing is done yet."""
         self._state = state
+        self._in_vain = False
 
     def sweep(self, to_ms: int, clock: Clock, budget_ms: int) -> bool:
         """Close what is due until the budget is used up; whether something is left.
@@ -55,16 +58,17 @@ class Sweeper:
 
     def _sweep_step(self, to_ms: int) -> bool:
         """One step; whether there may be another."""
-        record, shards = self._state.record, self._state.shards
-        if record.open is not None or record.stopped is not None:
-            return False
-        due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
-        if not due:
-            return False
-        at = min(due, key=lambda i: shards[i].next_end_ms)
-        reach_ms = self._reachable(record, at, to_ms)
-        self._try(record, at, shards[at], reach_ms, _CLOSE)
-        return True
+        with self._state.lock if self._in_vain else contextlib.nullcontext():
+            record, shards = self._state.record, self._state.shards
+            if record.open is not None or record.stopped is not None:
+                return False
+            due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
+            if not due:
+                return False
+            at = min(due, key=lambda i: shards[i].next_end_ms)
+            reach_ms = self._reachable(record, at, to_ms)
+            self._in_vain = not self._try(record, at, shards[at], reach_ms, _CLOSE)
+            return True
 
     def _reachable(self, record: OperatorRecord, at: int, to_ms: int) -> int:
         """How far a sweep gets with about `STEP_ROWS` lives."""
@@ -83,7 +87,7 @@ class Sweeper:
         to_ms: int | None,
         merge: MergePolicy,
     ) -> bool:
-        """A step of one shard, if nothing changes meanwhile; whether it counted."""
+        """A step of one shard, if nobody changes it meanwhile; whether it counted."""
         state, version = self._state, record.version + 1
         nothing = Steps.empty(state.spec)
         try:
@@ -95,11 +99,14 @@ class Sweeper:
                 raise
             return False  # merged meanwhile, and its runs are gone for a good reason
         with state.lock:
-            if state.record.version != record.version or state.record.open is not None:
+            now = state.record
+            if state.shards[at] is not shard or now.open is not None:
                 return False
-            time_ms = max(state.record.time_ms, to_ms or 0)
+            reached = replace(
+                now, version=max(now.version, version), time_ms=max(now.time_ms, to_ms or 0)
+            )
             state.save(
-                replace(state.record, version=version, time_ms=time_ms),
+                reached,
                 {at: stepped.shard},
                 stepped.values,
                 expired=stepped.expired,

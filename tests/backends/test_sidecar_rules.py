@@ -515,3 +515,21 @@ def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:
         thread.join()
     assert failed == []
     assert {row["n"] for row in world.lives()} == {50}
+
+
+def test_a_sweep_gets_on_though_writes_never_pause(world: World) -> None:
+    """Every step's shard is written to while it computes."""
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    sweeper, state = world.operator.sweeper, world.operator.state
+    step, seq = state.step, iter(range(1, 1000))
+
+    def disturbed(*args: Any) -> Any:
+        if not sweeper._in_vain:
+            world.write("w", next(seq), "add", [(f"other-{number}", 1) for number in range(20)])
+        return step(*args)
+
+    state.step = disturbed  # type: ignore[method-assign]
+    for _ in range(20):
+        sweeper.sweep(world.clock.now_ms(), world.clock, 0)
+    assert len(world.expired()) == len(KEYS)
