@@ -13,7 +13,7 @@ TESTERS := 2
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup run test check unit bench oracle fuzz mutants crash crash-backend schema lock clean
+.PHONY: help setup run test check unit bench bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend schema lock clean
 
 help: ## list these verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,6 +50,12 @@ mutants: setup ## break the rule in every known way: each must make a test fail
 
 crash: setup ## kill a running query N times and compare (N=20, BACKEND=spark|rocksdb|heap)
 	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) --backend $(or $(BACKEND),spark) $(ARGS)
+
+crash-sidecar: setup ## kill a sidecar N times in exchanges and writes, no JVM (N=100, BACKEND=rocksdb|heap)
+	@$(BIN)/python tests/crash/exchange_suite.py --kills $(or $(N),100) --backend $(or $(BACKEND),rocksdb) $(ARGS)
+
+bench-sidecar: setup ## measure a sidecar by itself: writes, look-ups, sweeps, starts
+	@$(BIN)/python benchmarks/sidecar.py $(ARGS)
 
 crash-backend: setup ## kill a process that writes keyed state N times and look at what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)
