@@ -20,6 +20,7 @@ from idlestate.backends.sidecar.message import Message
 from idlestate.config.sidecar_models import Tls
 from idlestate.service.sidecar.access import AccessError, TokenFile
 
+MAX_SOCKET_PATH = 107
 log = logging.getLogger(__name__)
 
 
@@ -87,6 +88,11 @@ class _Doorkeeper(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 def _location(listen: str, tls: Tls | None) -> str:
     if listen.startswith("unix:"):
         path = Path(listen.removeprefix("unix:")).absolute()
+        if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+            raise AccessError(
+                f"cannot serve data on {path}: sockets have paths of at most {MAX_SOCKET_PATH} "
+                "bytes; write data: unix:PATH with a shorter one"
+            )
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         return f"grpc+unix://{path}"

@@ -21,10 +21,16 @@ FUZZING = [
 ]
 
 
-def test_every_request_is_answered_as_described(tmp_path: Path) -> None:
-    token = tmp_path / "token"
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short path: sockets allow no long ones."""
+    return tmp_path_factory.mktemp("a")
+
+
+def test_every_request_is_answered_as_described(folder: Path) -> None:
+    token = folder / "token"
     token.write_text(TOKEN)
-    sidecar = Sidecar(tmp_path, control="127.0.0.1:0", token_file=str(token))
+    sidecar = Sidecar(folder, control="127.0.0.1:0", token_file=str(token))
     line = sidecar.start_told()
     url = line.rpartition("control at ")[2].strip()
     try:
@@ -37,15 +43,15 @@ def test_every_request_is_answered_as_described(tmp_path: Path) -> None:
             text=True,
             check=False,
             timeout=20 * PATIENCE_S,
-            cwd=tmp_path,
+            cwd=folder,
         )
         assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     finally:
         assert sidecar.stop() == 0
 
 
-def test_the_description_is_served_and_names_every_path(tmp_path: Path) -> None:
-    sidecar = Sidecar(tmp_path).start()
+def test_the_description_is_served_and_names_every_path(folder: Path) -> None:
+    sidecar = Sidecar(folder).start()
     try:
         _, served = sidecar.ask("/openapi.json")
         assert served == json.loads(OPENAPI.read_text())
@@ -60,10 +66,8 @@ def test_the_description_is_served_and_names_every_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["Content-Length: 99999999", "Transfer-Encoding: chunked"])
-def test_bodies_without_a_bound_are_refused_before_they_are_read(
-    tmp_path: Path, header: str
-) -> None:
-    sidecar = Sidecar(tmp_path).start()
+def test_bodies_without_a_bound_are_refused_before_they_are_read(folder: Path, header: str) -> None:
+    sidecar = Sidecar(folder).start()
     try:
         name, _, value = header.partition(": ")
         assert sidecar.ask("/-/reload", "POST", **{name: value})[0] in (411, 413)

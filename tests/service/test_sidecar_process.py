@@ -332,3 +332,13 @@ def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert told in done.stdout
+
+
+def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(made: Any) -> None:
+    sidecar = made(data="unix:" + "long/" * 30 + "data.sock")
+    sidecar.write_file()
+    done = subprocess.run(
+        [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "at most 107 bytes; write data: unix:PATH" in done.stderr

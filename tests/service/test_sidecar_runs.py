@@ -1,7 +1,6 @@
 """`idlestate run` with state in a sidecar: by one word in the file, with the same outcome."""
 
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,11 +53,9 @@ def test_a_private_sidecar_gives_what_spark_gives(
 
 
 def test_a_sidecar_of_its_own_serves_a_run_and_its_look_ups(
-    here: CommandLine, tmp_path: Path
+    here: CommandLine, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path / "sidecar"
-    folder.mkdir()
-    sidecar = Sidecar(folder).start()
+    sidecar = Sidecar(tmp_path_factory.mktemp("s")).start()
     try:
         fill(here, HOURS)
         here.write(backend="rocksdb")
