@@ -13,6 +13,7 @@ from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.store import Changes
 
 _LARGE_BYTES = 1 << 15
+_BUFFER_BYTES = 128 << 20
 
 
 class RocksDBStore:
@@ -33,8 +34,12 @@ class RocksDBStore:
         options.set_enable_blob_files(True)
         options.set_min_blob_size(_LARGE_BYTES)
         options.set_enable_blob_gc(True)
-        options.set_blob_gc_age_cutoff(1.0)
-        options.set_max_background_jobs(2)
+        options.set_blob_gc_age_cutoff(0.5)
+        options.set_blob_gc_force_threshold(0.5)
+        # A batch writes tens of megabytes at once, and waits where no buffer is free.
+        options.set_write_buffer_size(_BUFFER_BYTES)
+        options.set_max_write_buffer_number(3)
+        options.set_max_background_jobs(4)
         options.set_keep_log_file_num(2)
         folder.mkdir(parents=True, exist_ok=True)
         try:
