@@ -26,6 +26,7 @@ from tests.crash.processes import (
     wait_until,
 )
 
+NOTE_S = 0.2
 SERVE = "idlestate.service.cli serve"
 
 
@@ -76,15 +77,23 @@ class SidecarHistory:
             for victim in victims:
                 if self.view.planned + 1 < self.given.last_batch:
                     self._strike(victim)
-            while (code := self._running().wait()) != 0:
+            while (code := self._end()) != 0:
                 # A worker's or sidecar's death may end the query; then it is started again.
                 if self._starts > len(victims) + 2:
                     raise StuckError(f"the run failed with {code}:\n{self._running().said()}")
                 self._run = None
-            self._note_plans()
         finally:
             if self._run is not None:
                 self._run.end()
+
+    def _end(self) -> int:
+        """The exit code of the run, which is left alone; Spark removes the older of its logs."""
+        run = self._running()
+        while run.code is None:
+            self._note_plans()
+            pause(NOTE_S)
+        self._note_plans()
+        return run.wait()
 
     def _strike(self, victim: Victim) -> None:
         target = min(self.view.planned + self.draw.choice((1, 1, 2)), self.given.last_batch - 1)
