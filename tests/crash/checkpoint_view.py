@@ -63,7 +63,11 @@ class CheckpointView:
         """Every batch that is still in the offset log."""
         found = {}
         for number in self._numbers("offsets"):
-            _, header, *sources = (self.root / "offsets" / str(number)).read_text().splitlines()
+            try:
+                text = (self.root / "offsets" / str(number)).read_text()
+            except FileNotFoundError:
+                continue  # Spark has just removed it
+            _, header, *sources = text.splitlines()
             time_ms = json.loads(header)["batchTimestampMs"]
             # A sidecar's expired records are a source too.
             offsets = [json.loads(source) for source in sources if source != "-"]
