@@ -111,6 +111,8 @@ class Batches:
                     f"back the one that goes with it, or {way_out(record)}"
                 )
             if record.open is None:
+                self._at_border()
+                record = self._state.record
                 now_ms = attempt.watermark_ms
                 if not self._state.is_event_time:
                     now_ms = max(attempt.time_ms, record.time_ms)

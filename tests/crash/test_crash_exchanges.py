@@ -8,7 +8,7 @@ from tests.crash.exchange_suite import carry_out
 
 
 @pytest.mark.parametrize("backend", ["rocksdb", "heap"])
-def test_ten_kills_of_a_sidecar_lose_and_double_nothing(
+def test_rule_6_ten_kills_of_a_sidecar_lose_and_double_nothing(
     tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:
     report = carry_out(tmp_path_factory.mktemp("x"), backend, 20_250_303, 10)

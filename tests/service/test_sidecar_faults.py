@@ -167,7 +167,7 @@ def test_clients_that_vanish_in_the_middle_leave_nothing_behind(folder: Path) ->
 
 
 @pytest.mark.parametrize("by_ms", [DAY_MS, -HOUR_MS])
-def test_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) -> None:
+def test_rule_7_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) -> None:
     from idlestate.config.sidecar_models import Sidecar as Settings
 
     machine = SetClock()
