@@ -11,6 +11,7 @@ never acknowledged and is cut off. A whole record whose checksum is wrong is dam
 
 import os
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,7 @@ class HeapStore:
     def __init__(self, folder: Path, *, sync: bool = False) -> None:
         self._folder = folder
         self._sync = sync
+        self._lock = threading.Lock()
         self._values: dict[str, bytes] = {}
         self._live_bytes = 0
         self._broken: str | None = None
@@ -66,11 +68,17 @@ class HeapStore:
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """As of `Store`."""
-        for key in sorted(key for key in self._values if key.startswith(prefix)):
-            yield key, self._values[key]
+        for key in sorted(key for key in list(self._values) if key.startswith(prefix)):
+            value = self._values.get(key)
+            if value is not None:
+                yield key, value
 
     def write(self, changes: Changes) -> None:
         """As of `Store`."""
+        with self._lock:
+            self._write(changes)
+
+    def _write(self, changes: Changes) -> None:
         if self._broken:
             raise DamagedError(self._broken)
         try:

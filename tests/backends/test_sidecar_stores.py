@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,25 @@ def test_values_are_there_again(tmp_path: Path, kind: str) -> None:
         assert contents(store).keys() == {"a/2", "b", "c"}
         store.close()
         store = STORES[kind](tmp_path)
+    store.close()
+
+
+@KINDS
+def test_threads_may_write_at_once(tmp_path: Path, kind: str) -> None:
+    store = STORES[kind](tmp_path)
+
+    def write(name: str) -> None:
+        for number in range(60):
+            store.write({f"{name}/{number}": name.encode() * 30_000, f"{name}": b"%d" % number})
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert all(value.strip(b"a") == b"" for _, value in store.scan("a/"))
+    store.close()
+    store = STORES[kind](tmp_path)
+    assert len(contents(store)) == 4 * 61
     store.close()
 
 
