@@ -10,7 +10,7 @@ PICTURE := build/state.svg
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup run test check unit bench oracle fuzz mutants crash crash-backend schema lock clean
+.PHONY: help setup run test check unit bench oracle fuzz mutants crash soak crash-backend schema lock clean
 
 help: ## list these verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -47,6 +47,9 @@ mutants: setup ## break the rule in every known way: each must make a test fail
 
 crash: setup ## kill a running query N times and compare (N=20)
 	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) $(ARGS)
+
+soak: setup ## an hour of a real query on a compressed clock: nothing may grow (MINUTES=60)
+	@$(WITH_JAVA) $(BIN)/python tests/soak/main.py $(or $(MINUTES),60) $(ARGS)
 
 crash-backend: setup ## kill a process that writes keyed state N times and look at what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)
