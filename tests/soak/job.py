@@ -1,13 +1,15 @@
 """The query of a soak, in a process of its own.
 
-    job.py PACE SECONDS FOLDER
+    job.py PACE SECONDS BATCHES FOLDER
 
-It goes on for so long after its first batch, keeps its checkpoint in FOLDER/checkpoint, and appends
-a JSON line per batch to FOLDER/batches.jsonl: what was reported of it, and the heap in use.
+It goes on for so long after its first batch, or for so many batches. The checkpoint is
+FOLDER/checkpoint. FOLDER/batches.jsonl gets a line per batch:
+what was reported of it, and the heap in use.
 """
 
 import json
 import sys
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -72,7 +74,7 @@ class Notes:
     """The lines about batches, each batch once."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
-        self._path, self._last = path, -1
+        self._path, self.last = path, -1
         self._stored: dict[int, int] = {}
         management = spark._jvm.java.lang.management.ManagementFactory
         self._memory = management.getMemoryMXBean()
@@ -82,8 +84,8 @@ class Notes:
         with self._path.open("a") as lines:
             for progress in query.recentProgress:
                 seen = json.loads(progress.json)
-                if seen["batchId"] > self._last:
-                    self._last = seen["batchId"]
+                if seen["batchId"] > self.last:
+                    self.last = seen["batchId"]
                     lines.write(json.dumps({**self._facts(seen), "heap": heap}) + "\n")
 
     def _facts(self, progress: dict[str, Any]) -> dict[str, Any]:
@@ -104,15 +106,15 @@ class Notes:
         }
 
 
-def main(pace: str, seconds: float, folder: Path) -> None:
+def main(pace: str, seconds: float, batches: int, folder: Path) -> None:
     spark = start_session(folder)
     notes = Notes(spark, folder / "batches.jsonl")
     query = start_query(spark, getattr(stream, pace), folder)
-    stops_s = None
-    while (stops_s is None or monotonic() < stops_s) and not query.awaitTermination(POLL_S):
+    ends_s = inf
+    while monotonic() < ends_s and notes.last < batches and not query.awaitTermination(POLL_S):
         notes.take(query)
-        if stops_s is None and query.lastProgress:
-            stops_s = monotonic() + seconds
+        if notes.last >= 0:
+            ends_s = min(ends_s, monotonic() + seconds)
     query.stop()
     notes.take(query)
     error = query.exception()
@@ -122,4 +124,4 @@ def main(pace: str, seconds: float, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

@@ -26,11 +26,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "soak")
     words = parser.parse_args()
     shutil.rmtree(words.out, ignore_errors=True)
-    soak = carry_out(words.out.resolve(), "FULL", words.minutes * 60, 3, FULL)
+    soak = carry_out(words.out.resolve(), "FULL", FULL, seconds=words.minutes * 60, every_s=3)
     draw(soak, words.out / "curve.svg")
     (words.out / "report.txt").write_text(f"{soak}\n")
     print(f"{soak}\n{words.out}: {'good' if soak.is_good else 'FAILED'}")
-    check_worth(soak, days=2)
+    check_worth(soak, 96)
     return 0 if soak.is_good else 1
 
 

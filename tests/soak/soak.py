@@ -14,11 +14,12 @@ from typing import Any
 from idlestate.timers.clock import SystemClock
 from tests.soak.sampling import Sample, sample
 from tests.soak.trend import Trend, floor_trend, trend
-from tests.soak.visits import DAY, START_MS, STEP_MS
+from tests.soak.visits import START_MS, STEP_MS
 
 JOB = Path(__file__).with_name("job.py")
 LONGEST = 3.0
 """The longest batch may be so many times the median one."""
+FOR_EVER = 10**9
 WARM_UP = 0.25
 """The share of a run in which the JVM gets going and the state fills: its batches do not count."""
 
@@ -131,15 +132,31 @@ class Soak:
         return "\n".join([heading, *map(str, self.trends), batches, merging])
 
 
-def carry_out(folder: Path, pace: str, seconds: float, every_s: float, bounds: Bounds) -> Soak:
-    """Run the query so long, looking at it every so often; `samples.csv` is written on the way.
+def carry_out(
+    folder: Path,
+    pace: str,
+    bounds: Bounds,
+    *,
+    seconds: float = FOR_EVER,
+    batches: int = FOR_EVER,
+    every_s: float,
+) -> Soak:
+    """Run the query and look at it every so often; `samples.csv` is written on the way.
+
+    Args:
+        folder: a new one.
+        pace: of the stream, by name.
+        bounds: what is called flat.
+        seconds: it goes on for so long after its first batch,
+        batches: or until it has done so many.
+        every_s: seconds between two looks.
 
     Raises:
         SoakError: the query failed.
     """
     folder.mkdir(parents=True)
     clock, samples = SystemClock(), []
-    command = [sys.executable, str(JOB), pace, str(seconds), str(folder)]
+    command = [sys.executable, str(JOB), pace, str(seconds), str(batches), str(folder)]
     with (
         (folder / "job.log").open("w") as log,
         (folder / "samples.csv").open("w", newline="") as lines,
@@ -178,13 +195,13 @@ def read_batches(folder: Path) -> list[dict[str, Any]]:
     return [each for each in map(json.loads, lines) if each["rows"] and each["shards"]]
 
 
-def check_worth(soak: Soak, days: float) -> None:
+def check_worth(soak: Soak, batches: int) -> None:
     """The run has to hold what state could grow by.
 
     Raises:
         SoakError: it was too short.
     """
     last = soak.batches[-1]
-    if len(soak.batches) < days * DAY or not last["comebacks"]:
+    if len(soak.batches) < batches or not last["comebacks"]:
         raise SoakError(f"only {len(soak.batches)} batches, {last['comebacks']} comebacks")
     assert last["created"] - last["expired_idle"] == last["live_keys"]

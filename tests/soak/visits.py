@@ -1,20 +1,20 @@
 """A stream of visits on a compressed clock: half an hour of events in every batch, for ever.
 
 A visitor joins, clicks for some hours and goes silent; some come back a few hours after they were
-forgotten. Over a day of `DAY` batches fewer and more of them are there at a time. Everything is
+forgotten. Over a day fewer and more of them are there at a time. Everything is
 computed from the row's number, so the stream is the same on every run and lies on no disk.
 """
 
 from dataclasses import dataclass
+from math import pi
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 STEP_MS = 1_800_000
 """Event time that a batch spans."""
-DAY = 48
 START_MS = 946_684_800_000  # 2000-01-01 00:00:00 UTC
-IDLE_MIN_MS, IDLE_MAX_MS = 6 * 3_600_000, 8 * 3_600_000
+IDLE_MIN_MS, IDLE_MAX_MS = 3 * 3_600_000, 4 * 3_600_000
 SILENT = IDLE_MAX_MS // STEP_MS
 """Batches after which a silent visitor is forgotten."""
 COMEBACK_SHARE = 0.04
@@ -29,10 +29,12 @@ class Pace:
     """Visitors who come for the first time."""
     present: int
     """Visitors who are there at a time, over a day's mean."""
+    day: int = 48
+    """Batches of a day."""
 
 
-FULL = Pace(rows=100_000, joining=8_000, present=80_000)
-SHORT = Pace(rows=4_000, joining=400, present=3_000)
+FULL = Pace(rows=60_000, joining=20_000, present=150_000)
+SHORT = Pace(rows=3_000, joining=1_000, present=2_000, day=8)
 
 
 def visits(spark: SparkSession, pace: Pace) -> DataFrame:
@@ -47,7 +49,7 @@ def visits(spark: SparkSession, pace: Pace) -> DataFrame:
     )
     batch = F.floor(F.col("value") / pace.rows)
     newest = batch * pace.joining
-    present = pace.present * (1 + F.sin(batch * (6.283185307 / DAY)) / 2)
+    present = pace.present * (1 + F.sin(batch * (2 * pi / pace.day)) / 2)
     # Behind those who are there: first the silent, then the forgotten who are still remembered.
     away = present + pace.joining * (SILENT + 2 + _chance(2) * (SILENT - 4))
     behind = F.when(_chance(1) < COMEBACK_SHARE, away).otherwise(_chance(2) * present)
