@@ -157,7 +157,9 @@ def _run_program(name: str, *, quick: bool) -> str:
     """A program that measures without Spark: what it printed, as a section of the report."""
     file, *options = PROGRAMS[name]
     command = [sys.executable, str(HERE / file), *(options if quick else ())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(  # noqa: S603 - our own program
+        command, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RunFailedError(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
     print(f"{name}\n{done.stdout}", flush=True)

@@ -2,9 +2,9 @@
 
     job.py PACE SECONDS BATCHES FOLDER
 
-It goes on for so long after its first batch, or for so many batches. The checkpoint is
-FOLDER/checkpoint. FOLDER/batches.jsonl gets a line per batch:
-what was reported of it, and the heap in use.
+It goes on for so long after its first batch, or for so many batches. Its checkpoint is in
+FOLDER/checkpoint; FOLDER/batches.jsonl gets a line per batch: what was reported of it, and the heap
+in use.
 """
 
 import json
@@ -29,7 +29,7 @@ POLL_S = 1
 HEAP = "1g"
 
 
-def start_session(folder: Path) -> SparkSession:
+def start_session(folder: Path, retained: int) -> SparkSession:
     """As `idlestate run` starts it. The heap is taken whole at once, so that what grows is seen."""
     jvm = f"-Xms{HEAP} -XX:+AlwaysPreTouch -XX:+UseParallelGC"
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", HEAP)
@@ -39,8 +39,9 @@ def start_session(folder: Path) -> SparkSession:
         "spark.sql.warehouse.dir": folder / "warehouse",
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.minBatchesToRetain": 10,
-        "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+        "spark.sql.streaming.minBatchesToRetain": retained,
+        "spark.sql.streaming.stateStore.minDeltasForSnapshot": retained,
+        "spark.sql.streaming.stateStore.maintenanceInterval": "2s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # What Spark remembers of past work for its pages is full after a minute, not after hours.
@@ -106,10 +107,11 @@ class Notes:
         }
 
 
-def main(pace: str, seconds: float, batches: int, folder: Path) -> None:
-    spark = start_session(folder)
+def main(pace_name: str, seconds: float, batches: int, folder: Path) -> None:
+    pace: stream.Pace = getattr(stream, pace_name)
+    spark = start_session(folder, pace.retained)
     notes = Notes(spark, folder / "batches.jsonl")
-    query = start_query(spark, getattr(stream, pace), folder)
+    query = start_query(spark, pace, folder)
     ends_s = inf
     while monotonic() < ends_s and notes.last < batches and not query.awaitTermination(POLL_S):
         notes.take(query)

@@ -40,8 +40,8 @@ class Bounds:
 
 
 FULL = Bounds(sizes=0.05, memory=0.05, longest=LONGEST)
-BRIEF = Bounds(sizes=0.25, memory=0.6, longest=10)
-"""In half a minute a JVM is still warming up: seen is that nothing grows with every batch."""
+BRIEF = Bounds(sizes=0.4, memory=1.0, longest=10)
+"""In half a minute a JVM is still warming up; what grows with every batch grows by 0.67."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ COMEBACK_SHARE = 0.04
 
 @dataclass(frozen=True)
 class Pace:
-    """How much happens in a batch."""
+    """How much happens in a batch, and how much of it is kept."""
 
     rows: int
     joining: int
@@ -31,10 +31,12 @@ class Pace:
     """Visitors who are there at a time, over a day's mean."""
     day: int = 48
     """Batches of a day."""
+    retained: int = 10
+    """Batches that Spark keeps, and after which it takes a snapshot of its own state."""
 
 
 FULL = Pace(rows=60_000, joining=20_000, present=150_000)
-SHORT = Pace(rows=3_000, joining=1_000, present=2_000, day=8)
+SHORT = Pace(rows=3_000, joining=1_000, present=2_000, day=8, retained=3)
 
 
 def visits(spark: SparkSession, pace: Pace) -> DataFrame:
