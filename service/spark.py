@@ -24,6 +24,8 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": str(RETAIN_BATCHES),
     "spark.sql.sources.partitionOverwriteMode": "static",
 }
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""In the environment when `spark-submit` started this process."""
 _JAVA_HINT = (
     "install a Java 17 runtime (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) "
     "or set JAVA_HOME to one"
@@ -62,6 +64,9 @@ def cores_of(context: SparkContext) -> int:
 
 
 def _launch(log: Path) -> SparkSession:
+    if _SUBMITTED in os.environ:
+        # The JVM is there already, and what spark-submit was told goes before what we would take.
+        SparkContext._ensure_initialized()  # noqa: SLF001
     conf = SparkConf()
     for name, value in _SETTINGS.items():
         conf.setIfMissing(name, value)

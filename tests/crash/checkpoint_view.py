@@ -45,8 +45,14 @@ class CheckpointView:
 
     def run_files(self, uid: str, batch_id: int) -> set[str]:
         """Files of state that a batch has written."""
+        return {
+            path for path in self.all_run_files(uid) if Path(path).name.startswith(f"{batch_id}-")
+        }
+
+    def all_run_files(self, uid: str) -> set[str]:
+        """Every file of state that is there."""
         folder = self.root / "idlestate" / uid / "runs"
-        return {str(path) for path in folder.glob(f"*/{batch_id}-*")}
+        return {str(path) for path in folder.glob("*/*.arrow")}
 
     def typical_s(self, killed: set[int]) -> float:
         """How long a quick batch takes here, from planned to committed, no kill between them."""
@@ -63,7 +69,10 @@ class CheckpointView:
         """Every batch that is still in the offset log."""
         found = {}
         for number in self._numbers("offsets"):
-            _, header, source = (self.root / "offsets" / str(number)).read_text().splitlines()
+            try:
+                _, header, source = (self.root / "offsets" / str(number)).read_text().splitlines()
+            except FileNotFoundError:
+                continue  # removed meanwhile
             time_ms, last_file = json.loads(header)["batchTimestampMs"], json.loads(source)
             found[number] = Planned(time_ms, last_file["logOffset"])
         return found

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from idlestate.service import cli
 
 PROC = Path("/proc")
 POLL_S = 0.002
@@ -95,11 +97,17 @@ class Run:
         config: the configuration file.
         log: where everything goes that it prints.
         options: more words of the command line.
+        submit: options of `spark-submit`, when that is to start it.
     """
 
-    def __init__(self, config: Path, log: Path, *options: str) -> None:
+    def __init__(
+        self, config: Path, log: Path, *options: str, submit: Sequence[str] | None = None
+    ) -> None:
         self.log = log
-        command = [sys.executable, "-m", "idlestate.service.cli", "run", str(config), *options]
+        command = [sys.executable, "-m", "idlestate.service.cli"]
+        if submit is not None:
+            command = [str(Path(sys.executable).with_name("spark-submit")), *submit, cli.__file__]
+        command += ["run", str(config), *options]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -111,6 +119,7 @@ class Run:
                 env={
                     **os.environ,
                     "PYSPARK_PYTHON": sys.executable,
+                    "PYSPARK_DRIVER_PYTHON": sys.executable,
                     "PYTHONSAFEPATH": "1",
                     "JDK_JAVA_OPTIONS": QUICK_JVM,
                 },
@@ -140,6 +149,10 @@ class Run:
         running = self._workers_and_daemons()
         pids = {process.pid for process in running}
         return [process for process in running if process.parent in pids]
+
+    def executors(self) -> list[Process]:
+        """The JVMs of its executors, where it runs on a cluster."""
+        return [one for one in self._members() if "CoarseGrainedExecutorBackend" in one.command]
 
     def kill_jvm(self) -> None:
         """`kill -9` of the JVM alone."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
-from tests.crash.history import Aim, History, Kill
+from tests.crash.history import ONE_MACHINE, TWO_EXECUTORS, Aim, History, Kill
 from tests.crash.outcome import Difference, Outcome, differences, oracle_differences, read_outcomes
 
 EVENT, PROCESSING = "event", "processing"
-PROCESSING_EVERY = 4
-"""One history in so many is in processing time."""
+EVERY = 4
+"""One history in so many is in processing time, and one on two executors."""
 KILLS_PER_HISTORY = 8
+ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER)
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Plan:
 
     policy: str
     aims: tuple[Aim, ...]
+    master: str = ONE_MACHINE
 
 
 NextPlan = Callable[[int, int], Plan | None]
@@ -65,11 +67,14 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
         left = min(kills - done, KILLS_PER_HISTORY)
         if left <= 0:
             return None
-        if number % PROCESSING_EVERY == 1:
-            return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.DRIVER)[:left])
+        if number % EVERY == 1:
+            aims = (Aim.EXECUTOR, Aim.WORKER, *(draw.choice(ON_CLUSTER) for _ in range(6)))
+            return Plan(EVENT, aims[:left], TWO_EXECUTORS)
+        if number % EVERY == 2:
+            return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.MERGE)[:left])
         ends = (Aim.SWEEP, Aim.OWED)[:left]
-        begins = (Aim.START if number else Aim.DRIVER, Aim.REPLAY, Aim.WORKER)
-        rest = (Aim.DRIVER, Aim.DRIVER, Aim.REPLAY, Aim.WORKER)
+        begins = (Aim.START if number else Aim.DRIVER, Aim.MERGE, Aim.REPLAY, Aim.REMOVAL)
+        rest = (Aim.DRIVER, Aim.MERGE, Aim.REMOVAL, Aim.REPLAY, Aim.WORKER)
         others = tuple(draw.choice(rest) for _ in range(KILLS_PER_HISTORY))
         return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends))
 
@@ -86,8 +91,9 @@ def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan) -> Repor
     while plan := next_plan(len(histories), len(report.kills)):
         number = len(histories)
         draw = random.Random(f"{seed}-{number}")
-        history = History(folder / f"{plan.policy}-{number}", given, plan.policy, draw)
-        say(f"history {number} ({plan.policy} time)")
+        place = folder / f"{plan.policy}-{number}"
+        history = History(place, given, plan.policy, draw, plan.master)
+        say(f"history {number} ({plan.policy} time, {plan.master})")
         history.suffer(plan.aims)
         report.kills += history.kills
         histories.append(history)
