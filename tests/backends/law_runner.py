@@ -144,8 +144,8 @@ def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
 def run_reference(case: Case) -> Reference:
     reference = Reference(case.rule, case.aggregates)
     for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
-        if case.change and case.change[0] == batch_id:
-            reference.change_rule(case.change[1])
+        if batch_id in dict(case.changes):
+            reference.change_rule(case.rule_of(batch_id))
         reference.batch_id = batch_id
         for record in make_sequence(batch) if case.is_sorted else batch:
             reference.take(record)

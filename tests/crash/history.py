@@ -24,6 +24,7 @@ from tests.crash.crash_input import UID, CrashInput, write_config
 from tests.crash.processes import POLL_S, Run, StuckError, kill, pause, wait_until
 
 SWEEP_TRIES = 4
+SWEEP_POLL_S = 0.0005
 INSISTING = 0.85
 """How many of the kills wait for another batch when theirs was committed too soon."""
 DONE = 0
@@ -146,7 +147,8 @@ class History:
                 lambda: view.run_files(UID, planned) != before or view.has_committed(planned),
             )
             return planned, self.draw.uniform(0, 0.3)
-        target = min(planned + self.draw.choice((1, 1, 2)), self.given.last_batch - 1)
+        ahead = 1 if self.master == TWO_EXECUTORS else self.draw.choice((1, 1, 2))
+        target = min(planned + ahead, self.given.last_batch - 1)
         self._until(f"batch {target}", lambda: view.planned >= target)
         if aim is Aim.MERGE:
             self._until("a run", lambda: view.run_files(UID, target) or view.planned > target)
@@ -200,7 +202,8 @@ class History:
         for _ in range(SWEEP_TRIES):
             self._running()
             self._until(f"batch {last}", lambda: self.view.has_planned(last))
-            self._until(f"the commit of batch {last}", lambda: self.view.has_committed(last))
+            committed = f"the commit of batch {last}"
+            self._until(committed, lambda: self.view.has_committed(last), SWEEP_POLL_S)
             struck = self._kill_all(Aim.SWEEP, 0.0)
             if self.view.planned == self.view.committed == last:
                 self._note(struck)
@@ -234,11 +237,13 @@ class History:
         wait_until("the run to end", lambda: self._looked(run.code is not None))
         return run.code
 
-    def _until(self, what: str, happened: Callable[[], bool]) -> None:
+    def _until(self, what: str, happened: Callable[[], bool], poll_s: float = POLL_S) -> None:
         """Wait for what the running process does."""
         while True:
             run = self._running()
-            wait_until(what, lambda run=run: self._looked(happened() or run.code is not None))
+            wait_until(
+                what, lambda run=run: self._looked(happened() or run.code is not None), poll_s
+            )
             if run.code is None:
                 return
             if run is not self._hurt:

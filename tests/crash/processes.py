@@ -15,7 +15,7 @@ from pathlib import Path
 from idlestate.service import cli
 
 PROC = Path("/proc")
-POLL_S = 0.002
+POLL_S = 0.005
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that lives for seconds its second compiler never pays."""
 LIMIT_S = 600.0
@@ -26,17 +26,17 @@ class StuckError(AssertionError):
     """Something did not happen in time."""
 
 
-def wait_until(what: str, happened: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    """Poll until something happened.
+def wait_until(what: str, happened: Callable[[], bool], poll_s: float = POLL_S) -> None:
+    """Poll until something happened, this often.
 
     Raises:
         StuckError: it did not within the limit.
     """
-    ends_s = time.monotonic() + limit_s
+    ends_s = time.monotonic() + LIMIT_S
     while not happened():
         if time.monotonic() > ends_s:
-            raise StuckError(f"waited {limit_s:.0f} s for {what}")
-        pause(POLL_S)
+            raise StuckError(f"waited {LIMIT_S:.0f} s for {what}")
+        pause(poll_s)
 
 
 def pause(seconds: float) -> None:

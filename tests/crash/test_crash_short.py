@@ -13,11 +13,11 @@ from tests.crash.history import TWO_EXECUTORS, Aim
 from tests.crash.suite import EVENT, PROCESSING, Plan, carry_out
 
 SEED = 20250303
-FILES = 12
+FILES = 14
 TODO = [
-    Plan(EVENT, (Aim.MERGE, Aim.REPLAY, Aim.REMOVAL, Aim.SWEEP)),
-    Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER, Aim.EXECUTOR, Aim.WORKER), TWO_EXECUTORS),
-    Plan(PROCESSING, (Aim.DRIVER,)),
+    Plan(EVENT, (Aim.MERGE, Aim.REPLAY, Aim.SWEEP)),
+    Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS),
+    Plan(PROCESSING, (Aim.REMOVAL,)),
 ]
 
 
