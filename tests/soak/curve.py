@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib as mpl
@@ -12,8 +13,9 @@ from idlestate.metrics.picture import GRID, INK, KEPT, MUTED, PNG_DPI
 from tests.soak.soak import Soak
 from tests.soak.visits import STEP_MS
 
-SIZE_IN = (9.0, 9.6)
+SIZE_IN = (9.0, 9.0)
 MIB = 2**20
+WARM = "#b7791f"
 
 
 def draw(soak: Soak, out: Path) -> None:
@@ -42,7 +44,7 @@ def draw(soak: Soak, out: Path) -> None:
             fontsize=9.5,
             color=MUTED,
         )
-        figure.subplots_adjust(left=0.085, right=0.8, top=0.9, bottom=0.055, hspace=0.28)
+        figure.subplots_adjust(left=0.085, right=0.8, top=0.9, bottom=0.055, hspace=0.35)
         kind = out.suffix.removeprefix(".")
         about = {"Date": None} if kind == "svg" else {"Software": None}
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -51,22 +53,31 @@ def draw(soak: Soak, out: Path) -> None:
 
 def _keys(axes: Axes, soak: Soak) -> None:
     at = _minutes(soak, soak.batch_times)
-    _line(axes, at, soak, "live_keys", KEPT, "live keys", 1e3, "thousand")
-    _line(axes, at, soak, "remembered_keys", MUTED, "remembered", 1e3, "thousand")
+    for name, color, label in (
+        ("live_keys", KEPT, "live"),
+        ("remembered_keys", MUTED, "remembered"),
+    ):
+        _line(axes, at, [each[name] / 1e3 for each in soak.batches], color, label, "k")
+    _title(axes, "thousand keys")
 
 
 def _disk(axes: Axes, soak: Soak) -> None:
-    _sampled(axes, soak, lambda each: each.disk_bytes / MIB, KEPT, "checkpoint", "MiB")
+    _sampled(axes, soak, lambda each: each.disk_bytes / MIB, KEPT, "all files", " MiB")
+    _title(axes, "MiB in the checkpoint")
 
 
 def _files(axes: Axes, soak: Soak) -> None:
     _sampled(axes, soak, lambda each: each.files, KEPT, "files", "")
+    _title(axes, "files in the checkpoint")
 
 
 def _memory(axes: Axes, soak: Soak) -> None:
-    _sampled(axes, soak, lambda each: each.jvm / MIB, INK, "JVM", "MiB")
-    _sampled(axes, soak, lambda each: each.workers / MIB, KEPT, "Python workers", "MiB")
-    _sampled(axes, soak, lambda each: each.driver / MIB, MUTED, "driver's Python", "MiB")
+    _sampled(axes, soak, lambda each: each.jvm / MIB, INK, "JVM", " MiB")
+    _sampled(axes, soak, lambda each: each.workers / MIB, KEPT, "workers", " MiB")
+    _sampled(axes, soak, lambda each: each.driver / MIB, MUTED, "driver", " MiB")
+    heap = [each["heap"] / MIB for each in soak.batches]
+    _line(axes, _minutes(soak, soak.batch_times), heap, WARM, "heap in use", " MiB")
+    _title(axes, "MiB of memory: driver's JVM, Python workers, driver's Python")
 
 
 def _batches(axes: Axes, soak: Soak) -> None:
@@ -82,7 +93,7 @@ def _batches(axes: Axes, soak: Soak) -> None:
     axes.axhline(soak.median_ms / 1000, color=INK, linewidth=0.8)
     axes.axhline(3 * soak.median_ms / 1000, color=INK, linewidth=0.8, linestyle=":")
     axes.set_ylim(bottom=0, top=4 * soak.median_ms / 1000)
-    axes.text(0, 1.04, "seconds of a batch", transform=axes.transAxes, fontsize=9, color=MUTED)
+    _title(axes, "seconds of a batch")
     _say(axes, soak.median_ms / 1000, INK, f"median {soak.median_ms / 1000:.2f} s")
     _say(axes, 3 * soak.median_ms / 1000, INK, "three times that")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 0.62), frameon=False, fontsize=9)
@@ -91,16 +102,14 @@ def _batches(axes: Axes, soak: Soak) -> None:
 def _line(
     axes: Axes,
     at: Sequence[float],
-    soak: Soak,
-    name: str,
+    values: Sequence[float],
     color: str,
     label: str,
-    unit: float,
-    unit_name: str,
+    unit: str,
 ) -> None:
-    values = [each[name] / unit for each in soak.batches]
     axes.plot(at, values, color=color, linewidth=1.2)
-    _say(axes, values[-1], color, f"{label}\n{values[-1]:,.0f} {unit_name}")
+    level = median(values[len(values) // 2 :])
+    _say(axes, level, color, f"{label}: {level:,.0f}{unit}")
 
 
 def _sampled(
@@ -111,11 +120,12 @@ def _sampled(
     label: str,
     unit: str,
 ) -> None:
-    values = [value(each) for each in soak.samples]
-    axes.plot(
-        _minutes(soak, [each.at_s for each in soak.samples]), values, color=color, linewidth=1.2
-    )
-    _say(axes, values[-1], color, f"{label}\n{values[-1]:,.0f} {unit}".rstrip())
+    at = _minutes(soak, [each.at_s for each in soak.samples])
+    _line(axes, at, [value(each) for each in soak.samples], color, label, unit)
+
+
+def _title(axes: Axes, text: str) -> None:
+    axes.text(0, 1.05, text, transform=axes.transAxes, fontsize=9, color=MUTED)
 
 
 def _say(axes: Axes, height: float, color: str, text: str) -> None:

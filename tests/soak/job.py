@@ -3,8 +3,9 @@
     job.py PACE SECONDS BATCHES FOLDER
 
 It goes on for so long after its first batch, or for so many batches. Its checkpoint is in
-FOLDER/checkpoint; FOLDER/batches.jsonl gets a line per batch: what was reported of it, and the heap
-in use.
+FOLDER/checkpoint; FOLDER/batches.jsonl gets a line per batch: what was reported of it, and how much
+of the heap was in use after the last collection. A collection is asked for now and then, as nothing
+but a full one says what is held.
 """
 
 import json
@@ -26,6 +27,7 @@ from tests.soak.visits import IDLE_MAX_MS, IDLE_MIN_MS, visits
 
 UID = "soak"
 POLL_S = 1
+COLLECT_S = 20
 HEAP = "1g"
 
 
@@ -79,15 +81,20 @@ class Notes:
         self._stored: dict[int, int] = {}
         management = spark._jvm.java.lang.management.ManagementFactory
         self._memory = management.getMemoryMXBean()
+        self._heap = 0
 
     def take(self, query: StreamingQuery) -> None:
-        heap = self._memory.getHeapMemoryUsage().getUsed()
         with self._path.open("a") as lines:
             for progress in query.recentProgress:
                 seen = json.loads(progress.json)
                 if seen["batchId"] > self.last:
                     self.last = seen["batchId"]
-                    lines.write(json.dumps({**self._facts(seen), "heap": heap}) + "\n")
+                    lines.write(json.dumps({**self._facts(seen), "heap": self._heap}) + "\n")
+
+    def collect(self) -> None:
+        """Have the JVM's heap collected, and keep how much of it is in use."""
+        self._memory.gc()
+        self._heap = self._memory.getHeapMemoryUsage().getUsed()
 
     def _facts(self, progress: dict[str, Any]) -> dict[str, Any]:
         observed = progress.get("observedMetrics", {}).get(f"idlestate:{UID}", {})
@@ -112,8 +119,11 @@ def main(pace_name: str, seconds: float, batches: int, folder: Path) -> None:
     spark = start_session(folder, pace.retained)
     notes = Notes(spark, folder / "batches.jsonl")
     query = start_query(spark, pace, folder)
-    ends_s = inf
+    ends_s, collects_s = inf, monotonic()
     while monotonic() < ends_s and notes.last < batches and not query.awaitTermination(POLL_S):
+        if monotonic() >= collects_s:
+            collects_s = monotonic() + COLLECT_S
+            notes.collect()
         notes.take(query)
         if notes.last >= 0:
             ends_s = min(ends_s, monotonic() + seconds)

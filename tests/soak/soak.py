@@ -13,7 +13,7 @@ from typing import Any
 
 from idlestate.timers.clock import SystemClock
 from tests.soak.sampling import Sample, sample
-from tests.soak.trend import Trend, floor_trend, trend
+from tests.soak.trend import Trend, trend
 from tests.soak.visits import START_MS, STEP_MS
 
 JOB = Path(__file__).with_name("job.py")
@@ -35,12 +35,14 @@ class Bounds:
     sizes: float
     """Of keys, bytes and files."""
     memory: float
+    time: float
+    """Of batches; what else the machine does is in it."""
     longest: float
     """Times the median batch."""
 
 
-FULL = Bounds(sizes=0.05, memory=0.05, longest=LONGEST)
-BRIEF = Bounds(sizes=0.4, memory=1.0, longest=10)
+FULL = Bounds(sizes=0.05, memory=0.05, time=0.25, longest=LONGEST)
+BRIEF = Bounds(sizes=0.4, memory=0.5, time=1.0, longest=10)
 """In half a minute a JVM is still warming up; what grows with every batch grows by 0.67."""
 
 
@@ -79,9 +81,9 @@ class Soak:
             trend("files", at, seen("files"), sizes),
             trend("Python workers, bytes", at, seen("workers"), memory),
             trend("driver's JVM, bytes", at, seen("jvm"), memory),
-            floor_trend("its heap, bytes", self.batch_times, batch("heap"), memory),
+            trend("its heap, bytes", self.batch_times, batch("heap"), memory),
             trend("driver's Python, bytes", at, seen("driver"), memory),
-            trend("time of a batch, ms", self.batch_times, batch("ms"), memory),
+            trend("time of a batch, ms", self.batch_times, batch("ms"), self.bounds.time),
         ]
 
     @cached_property
@@ -155,7 +157,7 @@ def carry_out(
         SoakError: the query failed.
     """
     folder.mkdir(parents=True)
-    clock, samples = SystemClock(), []
+    clock = SystemClock()
     command = [sys.executable, str(JOB), pace, str(seconds), str(batches), str(folder)]
     with (
         (folder / "job.log").open("w") as log,
@@ -168,18 +170,16 @@ def carry_out(
             while child.poll() is None:
                 seen = sample(clock.now_ms() / 1000, child.pid, folder / "checkpoint")
                 if seen.disk_bytes and seen.worker_count:
-                    samples.append(seen)
                     rows.writerow(asdict(seen))
                     lines.flush()
                 wait(child, every_s)
         except BaseException:
             child.terminate()
             raise
-    if child.returncode or not samples:
+    if child.returncode:
         tail = (folder / "job.log").read_text(errors="replace")[-3000:]
         raise SoakError(f"the query ended with {child.returncode}:\n{tail}")
-    # The last look may have come while the query was being stopped.
-    return Soak(samples[:-1], read_batches(folder), bounds)
+    return Soak(read_samples(folder), read_batches(folder), bounds)
 
 
 def wait(child: "subprocess.Popen[bytes]", seconds: float) -> None:
@@ -187,6 +187,15 @@ def wait(child: "subprocess.Popen[bytes]", seconds: float) -> None:
         child.wait(seconds)
     except subprocess.TimeoutExpired:
         return
+
+
+def read_samples(folder: Path) -> list[Sample]:
+    """The looks, but for the last one: it may have come while the query was being stopped."""
+    with (folder / "samples.csv").open() as lines:
+        return [
+            Sample(float(row.pop("at_s")), **{name: int(value) for name, value in row.items()})
+            for row in csv.DictReader(lines)
+        ][:-1]
 
 
 def read_batches(folder: Path) -> list[dict[str, Any]]:

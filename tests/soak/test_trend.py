@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.soak.trend import floor_trend, trend
+from tests.soak.trend import trend
 
 TIMES = np.arange(600.0)
 LATE = np.clip(TIMES - 300, 0, None) / 300
@@ -30,13 +30,6 @@ def test_a_few_wild_moments_are_not_growth():
     values = np.full(len(TIMES), 100.0)
     values[-60:] = 1000
     assert abs(growth(values)) < 0.01
-
-
-def test_a_saw_grows_when_its_floor_rises():
-    saw = TIMES % 20 * 10 + 50
-    for rise, grown in ((0, 0), (10, 0.2)):
-        found = floor_trend("figure", TIMES, saw + rise * LATE, 0.05)
-        assert found.growth == pytest.approx(grown, abs=0.05)
 
 
 def test_a_bound_is_a_bound():

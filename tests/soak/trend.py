@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 MOMENTS = 1000
 """Of a long run every so manieth moment counts: a million pairs are enough."""
-FLOORS = 24
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -47,26 +44,10 @@ def trend(name: str, times: Sequence[float], values: Sequence[float], bound: flo
         values: the figure at these times.
         bound: growth above which it counts as growing.
     """
-    at, value = _second_half(times, values)
-    stride = -(-len(at) // MOMENTS)
-    return _trend(name, at[::stride], value[::stride], bound)
-
-
-def floor_trend(name: str, times: Sequence[float], values: Sequence[float], bound: float) -> Trend:
-    """The same of the figure's floor, for one that is a saw: the least of each of some pieces."""
-    at, value = _second_half(times, values)
-    pieces = np.array_split(np.arange(len(at)), FLOORS)
-    lowest = [piece[np.argmin(value[piece])] for piece in pieces if len(piece)]
-    return _trend(name, at[lowest], value[lowest], bound)
-
-
-def _second_half(times: Sequence[float], values: Sequence[float]) -> tuple[Floats, Floats]:
     at, value = np.asarray(times, dtype=float), np.asarray(values, dtype=float)
     is_late = at >= (at[0] + at[-1]) / 2
-    return at[is_late], value[is_late]
-
-
-def _trend(name: str, at: Floats, value: Floats, bound: float) -> Trend:
+    stride = -(-int(is_late.sum()) // MOMENTS)
+    at, value = at[is_late][::stride], value[is_late][::stride]
     first, second = np.triu_indices(len(at), 1)
     slopes = (value[second] - value[first]) / (at[second] - at[first])
     level = float(np.median(value))

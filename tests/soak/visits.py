@@ -35,7 +35,7 @@ class Pace:
     """Batches that Spark keeps, and after which it takes a snapshot of its own state."""
 
 
-FULL = Pace(rows=60_000, joining=20_000, present=150_000)
+FULL = Pace(rows=100_000, joining=25_000, present=250_000)
 SHORT = Pace(rows=3_000, joining=1_000, present=2_000, day=8, retained=3)
 
 
