@@ -110,9 +110,7 @@ def test_an_end_is_remembered_up_to_its_last_millisecond():
 
 def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
     for stagger in (0.0, 0.5, 0.9):
-        merge = MergePolicy(
-            ratio=0, dense=1e9, space=1e9, most_runs=99, reindex_batches=4, stagger=stagger
-        )
+        merge = MergePolicy(ratio=0, dense=1e9, space=1e9, most_runs=99, turns=4, stagger=stagger)
         player = Player(merge)
         player.play([f"k{at}" for at in range(100)], 0, LONG, 0)
         runs = []
@@ -120,7 +118,7 @@ def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
             player.play([], 0, SHORT, 1)
             (run,) = player.table.current.runs
             runs.append((run.batch_id, run.policy))
-        written = next(at for at in range(1, 9) if merge.reindexes(at))
+        written = next(at for at in range(1, 9) if merge.is_turn(at))
         assert runs == [(0, LONG)] * (written - 1) + [(written, SHORT)] * (9 - written)
 
 
