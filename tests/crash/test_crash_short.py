@@ -13,7 +13,7 @@ from tests.crash.history import TWO_EXECUTORS, Aim
 from tests.crash.suite import EVENT, PROCESSING, Plan, carry_out
 
 SEED = 20250303
-FILES = 14
+FILES = 12
 TODO = [
     Plan(EVENT, (Aim.MERGE, Aim.REPLAY, Aim.SWEEP)),
     Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS),
