@@ -34,5 +34,7 @@ AIMS = {
     ("zipf", CHURN): Aim(GROUP_BY, 1.0),
     ("small-uniform", NOTHING_DUE): Aim(TTL, 25.0),
     ("small-zipf", NOTHING_DUE): Aim(TTL, 12.0),
+    ("batch-25000", NOTHING_DUE): Aim(GROUP_BY, 1.0),
+    ("batch-1000", NOTHING_DUE): Aim(GROUP_BY, 0.5),
     ("sparse-middle", NOTHING_DUE): Aim(TTL, 5.0),
 }

@@ -2,12 +2,21 @@
 
 from dataclasses import dataclass, replace
 
-from contestants import BARE, GROUP_BY, RETAIN_EVENT, RETAIN_PROCESSING, TTL, Contestant
+from contestants import (
+    BARE,
+    GROUP_BY,
+    NOTHING,
+    RETAIN_EVENT,
+    RETAIN_PROCESSING,
+    TTL,
+    Contestant,
+)
 from inputs import FORGET_CYCLE_MS
 from recipes import Draw, Recipe, Windows, churn, nothing_due
 from session import LOCAL
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
+BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
 SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
 CLUSTERS = {f"{count} of one core": f"local-cluster[{count},1,2048]" for count in (1, 2)}
@@ -49,6 +58,9 @@ class Scale:
     forget_cycles: int
     warm_up: int
     small_warm_up: int
+    brief_rows: tuple[int, int]
+    brief_batches: int
+    brief_warm_up: int
     sparse_ids: tuple[int, int, int]
     sparse_rows: int
     sparse_batches: int
@@ -66,6 +78,9 @@ FULL = Scale(
     forget_cycles=6,
     warm_up=8,
     small_warm_up=4,
+    brief_rows=(25_000, 1_000),
+    brief_batches=50,
+    brief_warm_up=20,
     sparse_ids=(100_000, 1_000_000, 10_000_000),
     sparse_rows=10_000,
     sparse_batches=110,
@@ -82,6 +97,9 @@ QUICK = Scale(
     forget_cycles=2,
     warm_up=1,
     small_warm_up=1,
+    brief_rows=(500, 100),
+    brief_batches=3,
+    brief_warm_up=1,
     sparse_ids=(2_000, 8_000, 20_000),
     sparse_rows=500,
     sparse_batches=4,
@@ -123,6 +141,13 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (RETAIN_EVENT, TTL, RETAIN_PROCESSING)
         ]
         jobs += _jobs(f"small-{draw}", plan, recipe, scale.small_warm_up, 1)
+    for name, rows in zip(BRIEF_SUITES, scale.brief_rows, strict=True):
+        recipe = Recipe(draw=Draw.UNIFORM, rows=rows, batches=scale.brief_batches, ids=scale.ids)
+        plan = [
+            (contestant, NOTHING_DUE, nothing_due(recipe))
+            for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
+        ]
+        jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
     return [*jobs, *_sparse_jobs(scale), *_executor_jobs(scale), *_forget_jobs(scale)]
 
 
