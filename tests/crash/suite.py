@@ -1,4 +1,4 @@
-"""Histories with kills, compared with an undisturbed run and with the reference."""
+"""Histories with kills, compared with one another and with the reference."""
 
 import random
 import sys
@@ -61,10 +61,12 @@ NextPlan = Callable[[int, int], Plan | None]
 
 
 def until_killed(kills: int, draw: random.Random) -> NextPlan:
-    """Histories until there were so many kills; every kind comes early."""
+    """One history without a kill, then others until there were so many; every kind comes early."""
 
     def next_plan(number: int, done: int) -> Plan | None:
         left = min(kills - done, KILLS_PER_HISTORY)
+        if number == 0:
+            return Plan(EVENT, ())
         if left <= 0:
             return None
         if number % EVERY == 1:
@@ -73,7 +75,7 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
         if number % EVERY == 2:
             return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.MERGE)[:left])
         ends = (Aim.SWEEP, Aim.OWED)[:left]
-        begins = (Aim.START if number else Aim.DRIVER, Aim.MERGE, Aim.REPLAY, Aim.REMOVAL)
+        begins = (Aim.START if number > 3 else Aim.DRIVER, Aim.MERGE, Aim.REPLAY, Aim.REMOVAL)
         rest = (Aim.DRIVER, Aim.MERGE, Aim.REMOVAL, Aim.REPLAY, Aim.WORKER)
         others = tuple(draw.choice(rest) for _ in range(KILLS_PER_HISTORY))
         return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends))
@@ -82,10 +84,11 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
 
 
 def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan) -> Report:
-    """Run one history after another over the same input, and compare all of them at the end."""
+    """Run one history after another over the same input, and compare all of them at the end.
+
+    Each is compared with the reference, those in event time also with the first of them.
+    """
     given = make_input(folder / "input", seed, files)
-    calm = History(folder / "calm", given, EVENT, random.Random(seed))
-    calm.suffer([])
     report = Report()
     histories: list[History] = []
     while plan := next_plan(len(histories), len(report.kills)):
@@ -97,13 +100,11 @@ def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan) -> Repor
         history.suffer(plan.aims)
         report.kills += history.kills
         histories.append(history)
-    outs = [calm.out, *(history.out for history in histories)]
-    undisturbed, *found = read_outcomes(outs, folder / "reader.log")
-    check_worth(undisturbed)
-    report.differences += judge(given, calm, undisturbed)
-    for history, outcome in zip(histories, found, strict=True):
+    first, *rest = read_outcomes([history.out for history in histories], folder / "reader.log")
+    check_worth(first)
+    for history, outcome in zip(histories, [first, *rest], strict=True):
         if history.policy == EVENT:
-            report.differences += differences(undisturbed, outcome)
+            report.differences += differences(first, outcome)
         report.differences += judge(given, history, outcome)
     return report
 
