@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tests.crash.processes import PROC, Process, processes
 
+TICKS = os.sysconf("SC_CLK_TCK")
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -22,6 +24,10 @@ class Sample:
     driver: int
     """The Python process that started the query."""
     worker_count: int
+    own_s: float
+    """Processor seconds of the run so far."""
+    busy_s: float
+    """The same of the whole machine."""
 
 
 def sample(at_s: float, root: int, checkpoint: Path) -> Sample:
@@ -44,6 +50,8 @@ def sample(at_s: float, root: int, checkpoint: Path) -> Sample:
         workers=sum(map(proportional_bytes, workers)),
         driver=sum(proportional_bytes(one) for one in below if one.pid == root),
         worker_count=len(workers),
+        own_s=sum(map(processor_s, below)),
+        busy_s=busy_s(),
     )
 
 
@@ -63,6 +71,24 @@ def proportional_bytes(process: Process) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def processor_s(process: Process) -> float:
+    """Processor seconds of a process and of its children that ended; 0 when it has ended."""
+    try:
+        stat = (PROC / str(process.pid) / "stat").read_text()
+    except OSError:
+        return 0
+    # Fields 14 to 17 of proc(5); the name, in brackets, is the second.
+    return sum(map(int, stat.rpartition(")")[2].split()[11:15])) / TICKS
+
+
+def busy_s() -> float:
+    """Processor seconds of everything that ran on this machine since it started."""
+    user, nice, system, _, _, *rest = map(
+        int, (PROC / "stat").read_text().split("\n")[0].split()[1:]
+    )
+    return (user + nice + system + sum(rest[:3])) / TICKS
 
 
 def file_sizes(folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, fields
@@ -11,6 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from idlestate.timers.clock import SystemClock
 from tests.soak.sampling import Sample, sample
 from tests.soak.trend import Trend, trend
@@ -19,6 +22,8 @@ from tests.soak.visits import START_MS, STEP_MS
 JOB = Path(__file__).with_name("job.py")
 LONGEST = 3.0
 """The longest batch may be so many times the median one."""
+LEFT_ALONE = 0.2
+"""Batches say nothing in whose time other programs took more than this share of the machine."""
 FOR_EVER = 10**9
 WARM_UP = 0.25
 """The share of a run in which the JVM gets going and the state fills: its batches do not count."""
@@ -91,13 +96,27 @@ class Soak:
         """The batches behind the warm-up."""
         return self.batches[int(len(self.batches) * WARM_UP) :]
 
+    @cached_property
+    def quiet(self) -> list[dict[str, Any]]:
+        """Of these the ones that had the machine for themselves."""
+        at, own, busy = np.array([[s.at_s, s.own_s, s.busy_s] for s in self.samples]).T
+        share = np.diff(busy - own) / np.diff(at) / (os.cpu_count() or 1)
+        first = len(self.batches) - len(self.counted)
+        found = []
+        for batch, began_s in zip(self.counted, self.batch_times[first:], strict=True):
+            begin, end = np.searchsorted(at, [began_s, began_s + batch["ms"] / 1000])
+            if (share[max(begin - 1, 0) : end] <= LEFT_ALONE).all():
+                found.append(batch)
+        return found
+
     @property
     def median_ms(self) -> float:
         return median(each["ms"] for each in self.counted)
 
     @property
     def longest(self) -> dict[str, Any]:
-        return max(self.counted, key=lambda each: each["ms"])
+        """The longest of the batches that had the machine for themselves, else of all."""
+        return max(self.quiet or self.counted, key=lambda each: each["ms"])
 
     @property
     def longest_times(self) -> float:
@@ -131,7 +150,13 @@ class Soak:
             f"batches, at most {max(merges)} in one; median of batches without one "
             f"{median(calm) if calm else 0:,.0f} ms"
         )
-        return "\n".join([heading, *map(str, self.trends), batches, merging])
+        over = [each for each in self.counted if each["ms"] > LONGEST * self.median_ms]
+        alone = (
+            f"{len(self.quiet)} of {len(self.counted)} batches had the machine for themselves, "
+            f"and the longest is one of them; {len(over)} of all took more than {LONGEST:g} times "
+            f"the median"
+        )
+        return "\n".join([heading, *map(str, self.trends), batches, alone, merging])
 
 
 def carry_out(
@@ -193,7 +218,7 @@ def read_samples(folder: Path) -> list[Sample]:
     """The looks, but for the last one: it may have come while the query was being stopped."""
     with (folder / "samples.csv").open() as lines:
         return [
-            Sample(float(row.pop("at_s")), **{name: int(value) for name, value in row.items()})
+            Sample(**{name: float(value) for name, value in row.items()})  # type: ignore[arg-type]
             for row in csv.DictReader(lines)
         ][:-1]
 
