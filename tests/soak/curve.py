@@ -76,7 +76,7 @@ def _memory(axes: Axes, soak: Soak) -> None:
     _sampled(axes, soak, lambda each: each.workers / MIB, KEPT, "workers", " MiB")
     _sampled(axes, soak, lambda each: each.driver / MIB, MUTED, "driver", " MiB")
     heap = [each["heap"] / MIB for each in soak.batches]
-    _line(axes, _minutes(soak, soak.batch_times), heap, WARM, "heap in use", " MiB")
+    _line(axes, _minutes(soak, soak.batch_times), heap, WARM, "heap in use", " MiB", raised=11)
     _title(axes, "MiB of memory: driver's JVM, Python workers, driver's Python")
 
 
@@ -106,10 +106,11 @@ def _line(
     color: str,
     label: str,
     unit: str,
+    raised: int = 0,
 ) -> None:
     axes.plot(at, values, color=color, linewidth=1.2)
     level = median(values[len(values) // 2 :])
-    _say(axes, level, color, f"{label}: {level:,.0f}{unit}")
+    _say(axes, level, color, f"{label}: {level:,.0f}{unit}", raised)
 
 
 def _sampled(
@@ -128,12 +129,12 @@ def _title(axes: Axes, text: str) -> None:
     axes.text(0, 1.05, text, transform=axes.transAxes, fontsize=9, color=MUTED)
 
 
-def _say(axes: Axes, height: float, color: str, text: str) -> None:
+def _say(axes: Axes, height: float, color: str, text: str, raised: int = 0) -> None:
     axes.annotate(
         text,
         xy=(1.0, height),
         xycoords=("axes fraction", "data"),
-        xytext=(8, 0),
+        xytext=(8, raised),
         textcoords="offset points",
         va="center",
         fontsize=9,
