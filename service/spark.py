@@ -75,11 +75,13 @@ def _launch(log: Path) -> SparkSession:
     conf.setIfMissing("spark.driver.memory", "2g")
     log.parent.mkdir(parents=True, exist_ok=True)
     _log_to(log)
-    with log.open("ab") as output:
-        try:
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
-        except Exception as error:
-            raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
+    gateway = None
+    if _SUBMITTED not in os.environ:
+        with log.open("ab") as output:
+            try:
+                gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
+            except Exception as error:
+                raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("WARN")
     # It prints a stack trace to the terminal when the JVM is killed; the log takes it.
