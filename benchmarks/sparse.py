@@ -56,7 +56,7 @@ class Shards:
         times = BatchTimes(self.batch_id, t_ms - DAY_MS, t_ms)
         began = time.perf_counter()
         for at, packet in enumerate(packets):
-            files = run_files.RunFiles(self.folder, "sparse", at, f"start {self.starts}")
+            files = run_files.RunFiles(self.folder, at, f"start {self.starts}")
             before = self.states[at]
             advanced = advance(SPEC, before, files, [packet], RowCounts(), times, IN_FORCE)
             new = set(advanced.state.files) - set(before.files)
@@ -72,10 +72,10 @@ class Shards:
         self.starts += 1
         for at in range(SHARDS):
             # Lets go of what is mapped, which the kernel would not forget.
-            run_files.RunFiles(self.folder, "sparse", at, "nothing").read("run", RunRefs(), SPEC)
+            run_files.RunFiles(self.folder, at, "nothing").read("run", RunRefs(), SPEC)
         for state in self.states:
             for ref in state.files:
-                path = self.folder.path(f"idlestate/sparse/runs/{state.shard}/{ref.name}")
+                path = self.folder.path(f"{state.shard}/{ref.name}")
                 handle = os.open(path, os.O_RDONLY)
                 os.fsync(handle)
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)

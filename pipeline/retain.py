@@ -16,6 +16,7 @@ from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
+from idlestate.config.urls import holds_secret, without_secrets
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
@@ -55,6 +56,7 @@ def retain(
     malformed: str | None = None,
     rejects: bool = False,
     shards: int | None = None,
+    runs: str | None = None,
 ) -> DataFrame:
     """Group events by key, keep aggregates per key, and forget keys by a retention policy.
 
@@ -81,6 +83,8 @@ def retain(
         malformed: a column that is not null where the source could not parse the row.
         rejects: whether late and set-aside rows come out as `reject` rows.
         shards: fixed number of shards of a new checkpoint; four per state partition by default.
+        runs: where the files of state are kept, a path or URL (`s3://bucket/folder`) that driver
+            and executors reach; in the checkpoint by default. Fixed by the first start.
 
     Returns:
         Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
@@ -107,6 +111,7 @@ def retain(
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
+        runs=None if runs is None else _place(uid, runs),
         token=uuid.uuid4().hex,
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)
@@ -144,6 +149,17 @@ def _instant_ms(uid: str, text: str) -> int:
             "cannot be below 0, so earlier events would count as late without being so"
         )
     return instant_ms
+
+
+def _place(uid: str, runs: str) -> str:
+    """A place for runs as the checkpoint remembers it: in full, and without secrets."""
+    if holds_secret(runs):
+        raise RefusedError(
+            f"operator {uid!r}: runs {without_secrets(runs)} holds a secret, which would be "
+            "written to the checkpoint; put it into the environment (AWS_ACCESS_KEY_ID, "
+            "AWS_SECRET_ACCESS_KEY)"
+        )
+    return runs.rstrip("/") if "://" in runs else str(Path(runs).absolute())
 
 
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:

@@ -64,7 +64,7 @@ def check_owner(checkpoint: Folder, uid: str) -> None:
     if planned is not None and not checkpoint.exists(layout_path(uid)):
         held = ", ".join(checkpoint.names("idlestate")) or "none"
         raise RefusedError(
-            f"checkpoint {checkpoint.url} belongs to another query: it has run batch {planned} "
+            f"checkpoint {checkpoint} belongs to another query: it has run batch {planned} "
             f"without an operator {uid!r} (it holds {held}); give this query a checkpoint of its "
             "own, or the operator its old uid"
         )
@@ -86,7 +86,7 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
     ]
     if different:
         raise RefusedError(
-            f"operator {uid!r} is not the one of checkpoint {checkpoint.url}: "
+            f"operator {uid!r} is not the one of checkpoint {checkpoint}: "
             f"{'; '.join(different)}; {_WAY_OUT}"
         )
 

@@ -1,4 +1,4 @@
-"""A file whose bytes are wrong until they are asked for: who reads without asking reads nonsense."""
+"""A file whose bytes are wrong until they are asked for: without asking one reads nonsense."""
 
 import numpy as np
 import pyarrow as pa
