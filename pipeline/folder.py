@@ -137,10 +137,10 @@ class Folder:
         with self.told_plainly(), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(self.path(name))
 
-    def remove_all(self, below: str) -> None:
-        """Remove a sub-folder and all that is in it; no error when it is gone already."""
+    def remove_all(self) -> None:
+        """Remove the folder and all that is in it; no error when it is gone already."""
         with self.told_plainly(), contextlib.suppress(FileNotFoundError):
-            self._files.delete_dir(self.path(below))
+            self._files.delete_dir(self._root)
 
     @contextmanager
     def told_plainly(self) -> Iterator[None]:
