@@ -23,8 +23,7 @@ class LocalBytes:
             FileNotFoundError: it is not there.
         """
         self.path = path
-        with pa.memory_map(path) as file:
-            self.mapped = file.read_buffer()
+        self.mapped = map_unread(path)
 
     def read(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
         """The spans, in pieces of some MB."""
@@ -40,6 +39,14 @@ class LocalBytes:
 
     def close(self) -> None:
         """Nothing is open between calls."""
+
+
+def map_unread(path: str) -> pa.Buffer:
+    """A file as memory, of which hardly a page is read."""
+    with pa.memory_map(path) as file:
+        # What pyarrow is asked for it has the kernel read at once: so no more than a byte.
+        first = file.read_buffer(1)
+        return pa.foreign_buffer(first.address, file.size(), base=first)
 
 
 def read_spans(handle: int, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:

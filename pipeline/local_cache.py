@@ -20,9 +20,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
-
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.local_bytes import map_unread
 
 PLACE_VARIABLE = "IDLESTATE_CACHE_DIR"
 _TRIM_EVERY_BYTES = 1 << 28
@@ -40,8 +39,7 @@ class Entry:
             os.ftruncate(self.handle, size)
         os.utime(self.handle)
         # Not by its path: that may have been deleted by now, and made anew by another process.
-        with pa.memory_map(f"/dev/fd/{self.handle}") as file:
-            self.mapped = file.read_buffer()
+        self.mapped = map_unread(f"/dev/fd/{self.handle}")
 
     def write(self, begin: int, data: bytes) -> None:
         """Put in what was fetched."""
