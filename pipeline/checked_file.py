@@ -79,10 +79,9 @@ class CheckedFile:
         """
         blocks = self._unread(begins, stops)
         for get in (self._held.read, self._held.fetch):
-            if not len(blocks):
-                return
-            self._check(get(list(self._spans(blocks))))
-            blocks = blocks[~self._is_good[blocks]]
+            if len(blocks):
+                self._check(get(list(self._spans(blocks))))
+                blocks = blocks[~self._is_good[blocks]]
         if len(blocks):
             raise damaged(
                 self._held.path, f"a wrong checksum at byte {int(blocks[0]) * BLOCK_BYTES}"
