@@ -105,7 +105,9 @@ class Folder:
             return self._files.open_input_file(self.path(name))
 
     def write(self, name: str, data: pa.Buffer | bytes) -> None:
-        """A new file; its folder is made if need be. A file that fails half-way is removed."""
+        """A new file; its folder is made if need be. A file that fails half-way is removed, unless
+        it is the store that fails.
+        """
         with self.create(name) as file:
             file.write(data)
 
@@ -119,9 +121,9 @@ class Folder:
             try:
                 with self._files.open_output_stream(path) as file:
                     yield file
-            except BaseException:
-                # Where the store is away this fails as well; what failed first is told.
-                with contextlib.suppress(OSError):
+            except BaseException as error:
+                # A store that is away would only make us wait again; what it kept is an orphan.
+                if self.is_local or not isinstance(error, OSError):
                     self.remove(name)
                 raise
 
