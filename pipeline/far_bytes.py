@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from functools import partial
+from itertools import islice, pairwise
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ GAP_BYTES = 1 << 17
 _MOST_BYTES = 1 << 22
 """In one request, so that large spans come side by side."""
 _REQUESTS = 16
-"""Requests under way at once."""
+"""Requests under way at once; no more than what they bring is held in memory."""
 _END_BYTES = 1 << 18
 """Of a file's end, fetched with the first request: checksums, index, all of a small file."""
 
@@ -56,16 +57,17 @@ class FarBytes:
     def fetch(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
         """The spans, and what lies between near ones, from the store."""
         file = self._open()
-        asked = list(_requests(spans))
-        with ThreadPoolExecutor(min(_REQUESTS, max(1, len(asked)))) as pool:
-            for (begin, _), data in zip(
-                asked, pool.map(lambda span: self._read(file, span), asked), strict=True
-            ):
-                try:
-                    self._entry.write(begin, data)
-                except OSError as error:
-                    raise self._cache.unusable(error) from error
-                yield begin, memoryview(data)
+        asked = _requests(spans)
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            while some := list(islice(asked, _REQUESTS)):
+                for (begin, _), data in zip(
+                    some, pool.map(partial(self._read, file), some), strict=True
+                ):
+                    try:
+                        self._entry.write(begin, data)
+                    except OSError as error:
+                        raise self._cache.unusable(error) from error
+                    yield begin, memoryview(data)
 
     def close(self) -> None:
         """Nothing will be fetched any more."""

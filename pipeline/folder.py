@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,8 +40,7 @@ class Folder:
             self._files, self._root = fs.LocalFileSystem(), str(Path(local).absolute())
             return
         try:
-            # What Hadoop calls s3a is S3.
-            self._files, self._root = fs.FileSystem.from_uri(re.sub(r"^s3[an]:", "s3:", url))
+            self._files, self._root = _far(url)
         except pa.ArrowInvalid as error:
             raise RefusedError(
                 f"{without_secrets(url)} is no place for files that idlestate can open: write a "
@@ -160,6 +160,14 @@ class Folder:
             if self.is_local:
                 raise
             raise _unreachable(str(self), error) from error
+
+
+@cache
+def _far(url: str) -> tuple[fs.FileSystem, str]:
+    """The store of a URL, one for all of this process so that its connections are used again."""
+    # What Hadoop calls s3a is S3.
+    files, root = fs.FileSystem.from_uri(re.sub(r"^s3[an]:", "s3:", url))
+    return files, root
 
 
 def _unreachable(place: str, error: OSError) -> StoreError:

@@ -42,8 +42,11 @@ class Entry:
         self.mapped = map_unread(f"/dev/fd/{self.handle}")
 
     def write(self, begin: int, data: bytes) -> None:
-        """Put in what was fetched."""
-        os.pwrite(self.handle, data, begin)
+        """Put in what was fetched, all of it."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self.handle, view, begin)
+            view, begin = view[written:], begin + written
 
     def close(self) -> None:
         """Nothing will be put in any more."""

@@ -34,6 +34,15 @@ def test_an_entry_begins_as_holes_and_takes_what_is_put_in(cache):
     assert cache.open("elsewhere", "a", 100 * KB).is_new
 
 
+def test_what_is_put_in_is_put_in_whole(cache, monkeypatch):
+    """Also when the system takes some bytes at a time."""
+    really_write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: really_write(fd, data[:3], at))
+    entry = cache.open("here", "a", 100)
+    entry.write(10, b"0123456789")
+    assert entry.mapped.slice(10, 11).to_pybytes() == b"0123456789\0"
+
+
 def test_an_entry_outlives_its_deletion(cache, tmp_path):
     entry = cache.open("here", "a", 10 * KB)
     cache.remove("here", "a")
