@@ -1,6 +1,6 @@
 """Files that can be checked in part: every block has a checksum of its own.
 
-Layout: the data; then for each 16 KB of it, the last block being shorter, the XXH3 as a
+Layout: the data; then for each 4 KB of it, the last block being shorter, the XXH3 as a
 little-endian uint64: the *table*. Who names the file keeps its size and the XXH3 of the table, so
 whatever is read of it is checked against what was written.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-BLOCK_BYTES = 1 << 14
+BLOCK_BYTES = 1 << 12
 _ENTRY = np.dtype("<u8")
 Checksums = npt.NDArray[np.uint64]
 Buffer: TypeAlias = bytes | memoryview | pa.Buffer

@@ -23,6 +23,8 @@ from idlestate.pipeline.blocks import (
 from idlestate.pipeline.errors import DamagedStateError
 from idlestate.pipeline.shard_state import FileRef
 
+_REACH = 4
+"""Blocks that are no farther apart than this are read as one: a disk takes as long for either."""
 Ints = npt.NDArray[np.int64]
 Span = tuple[int, int]
 """The bytes begin..stop of a file."""
@@ -107,8 +109,8 @@ class CheckedFile:
         return np.flatnonzero((np.cumsum(steps)[:-1] > 0) & ~self._is_good)
 
     def _spans(self, blocks: Ints) -> Iterator[Span]:
-        """The bytes of these blocks, neighbours together."""
-        cuts = np.flatnonzero(np.diff(blocks) > 1) + 1
+        """The bytes of these blocks; near ones together, with what lies between."""
+        cuts = np.flatnonzero(np.diff(blocks) > _REACH) + 1
         firsts = blocks[np.concatenate([[0], cuts])] * BLOCK_BYTES
         stops = (blocks[np.concatenate([cuts - 1, [len(blocks) - 1]])] + 1) * BLOCK_BYTES
         return zip(firsts.tolist(), np.minimum(stops, self.data.size).tolist(), strict=True)

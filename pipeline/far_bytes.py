@@ -20,8 +20,8 @@ _MOST_BYTES = 1 << 22
 """In one request, so that large spans come side by side."""
 _REQUESTS = 16
 """Requests under way at once; no more than what they bring is held in memory."""
-_END_BYTES = 1 << 18
-"""Of a file's end, fetched with the first request: checksums, index, all of a small file."""
+_BEGIN_BYTES, _END_BYTES = 1 << 14, 1 << 18
+"""Fetched with the first request: the schema; checksums, index, all of a small file."""
 
 
 class FarBytes:
@@ -46,7 +46,7 @@ class FarBytes:
         self.mapped = self._entry.mapped
         if self._entry.is_new:
             end = max(0, ref.bytes - _END_BYTES) // BLOCK_BYTES * BLOCK_BYTES
-            begin = min(BLOCK_BYTES, end)
+            begin = min(_BEGIN_BYTES, end)
             for _ in self.fetch([(0, begin), (end, ref.bytes)]):
                 pass
 
