@@ -83,8 +83,15 @@ class LocalCache:
 
     @contextmanager
     def copying(self, place: str, name: str) -> "Iterator[Copy]":
-        """A copy of a file that is being written; gone when writing fails."""
-        copy = Copy(self._folder(place) / name)
+        """A copy of a file that is being written; gone when writing fails.
+
+        Raises:
+            RefusedError: the folder cannot be written.
+        """
+        try:
+            copy = Copy(self._folder(place) / name)
+        except OSError as error:
+            raise self.unusable(error) from error
         try:
             yield copy
         except BaseException:
@@ -149,7 +156,8 @@ class Copy:
     def __init__(self, path: Path) -> None:
         """Begin."""
         self._path = path
-        self._file = path.open("wb", buffering=0)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(handle, "wb", buffering=0)
         self.size = 0
         self._is_whole = True
 

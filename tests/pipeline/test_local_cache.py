@@ -108,6 +108,8 @@ def test_a_cache_that_cannot_be_written_says_what_to_change(tmp_path):
     cache = LocalCache(tmp_path / "file")
     with pytest.raises(RefusedError, match=f"cannot be written.*{PLACE_VARIABLE}"):
         cache.open("here", "a", 1)
+    with pytest.raises(RefusedError, match="cannot be written"):
+        cache.copying("here", "a").__enter__()
 
 
 def test_the_place_comes_from_the_environment(tmp_path, monkeypatch):
