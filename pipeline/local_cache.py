@@ -15,16 +15,19 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.local_bytes import map_unread
 
 PLACE_VARIABLE = "IDLESTATE_CACHE_DIR"
 _TRIM_EVERY_BYTES = 1 << 28
+_ATTEMPTS = 9
+_T = TypeVar("_T")
 
 
 class Entry:
@@ -72,10 +75,7 @@ class LocalCache:
         Raises:
             RefusedError: the folder cannot be written.
         """
-        try:
-            entry = Entry(self._folder(place) / name, size)
-        except OSError as error:
-            raise self.unusable(error) from error
+        entry = self._make(lambda: Entry(self._folder(place) / name, size))
         if entry.mapped.size != size:  # two processes made it at once, or somebody else did
             raise self.unusable(OSError(f"{self._folder(place) / name} is of another size"))
         self._note(size if entry.is_new else 0)
@@ -88,10 +88,7 @@ class LocalCache:
         Raises:
             RefusedError: the folder cannot be written.
         """
-        try:
-            copy = Copy(self._folder(place) / name)
-        except OSError as error:
-            raise self.unusable(error) from error
+        copy = self._make(lambda: Copy(self._folder(place) / name))
         try:
             yield copy
         except BaseException:
@@ -102,30 +99,36 @@ class LocalCache:
 
     def remove(self, place: str, name: str) -> None:
         """Forget a file."""
-        (self._folder(place) / name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            (self._folder(place) / name).unlink()
 
     def keep_only(self, place: str, names: set[str]) -> None:
         """Forget the files of a place but for these."""
-        for path in self._folder(place).iterdir():
-            if path.name not in names:
-                path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError, FileExistsError):  # it was deleted meanwhile
+            for path in self._folder(place).iterdir():
+                if path.name not in names:
+                    path.unlink(missing_ok=True)
 
     def trim(self) -> None:
         """Remove what was not opened for longest until the rest is within the limit."""
-        found = []
+        with contextlib.suppress(FileNotFoundError):  # all of it was deleted meanwhile
+            entries = sorted(self._entries())
+            held = sum(size for _, size, _ in entries)
+            limit = self._limit_bytes
+            if limit is None:
+                limit = (shutil.disk_usage(self._root).free + held) // 2
+            for _, size, path in entries:
+                if held <= limit:
+                    break
+                path.unlink(missing_ok=True)
+                held -= size
+
+    def _entries(self) -> Iterator[tuple[int, int, Path]]:
+        """When each entry was last opened, the bytes it takes, and where it is."""
         for path in self._root.glob("*/*"):
             with contextlib.suppress(FileNotFoundError):
                 facts = path.stat()
-                found.append((facts.st_mtime_ns, facts.st_blocks * 512, path))
-        held = sum(size for _, size, _ in found)
-        limit = self._limit_bytes
-        if limit is None:
-            limit = (shutil.disk_usage(self._root).free + held) // 2
-        for _, size, path in sorted(found):
-            if held <= limit:
-                break
-            path.unlink(missing_ok=True)
-            held -= size
+                yield facts.st_mtime_ns, facts.st_blocks * 512, path
 
     def unusable(self, error: OSError) -> RefusedError:
         """The error of a cache that cannot be written."""
@@ -137,11 +140,23 @@ class LocalCache:
 
     def _folder(self, place: str) -> Path:
         folder = self._root / hashlib.sha256(place.encode()).hexdigest()[:16]
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise self.unusable(error) from error
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
+
+    def _make(self, make: Callable[[], _T]) -> _T:
+        """Make something; again, if somebody is just deleting the folder.
+
+        Raises:
+            RefusedError: the folder cannot be written.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return make()
+            except (FileNotFoundError, FileExistsError) as error:
+                failed = error
+            except OSError as error:
+                raise self.unusable(error) from error
+        raise self.unusable(failed) from failed
 
     def _note(self, more_bytes: int) -> None:
         self._until_trim -= more_bytes
