@@ -111,7 +111,7 @@ def retain(
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
-        runs=None if runs is None else _place(uid, runs),
+        runs=None if runs is None else _runs_place(uid, runs),
         token=uuid.uuid4().hex,
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)
@@ -151,7 +151,7 @@ def _instant_ms(uid: str, text: str) -> int:
     return instant_ms
 
 
-def _place(uid: str, runs: str) -> str:
+def _runs_place(uid: str, runs: str) -> str:
     """A place for runs as the checkpoint remembers it: in full, and without secrets."""
     if holds_secret(runs):
         raise RefusedError(

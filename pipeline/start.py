@@ -46,7 +46,7 @@ def prepare_checkpoint(
         shards = spec.shards or len(kept.shards)
         pinned = pinned_partitions(checkpoint) or kept.state_partitions
         asked = Layout.of(
-            spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches, spec.runs
+            spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches, runs=spec.runs
         )
         _refuse_differences(checkpoint, spec.uid, kept, asked)
         _check_runs(checkpoint, spec.uid, kept)
@@ -56,7 +56,7 @@ def prepare_checkpoint(
         check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
         layout = Layout.of(
-            spec.table, spec.policy.time.value, partitions, shards, retain_batches, spec.runs
+            spec.table, spec.policy.time.value, partitions, shards, retain_batches, runs=spec.runs
         )
         if spec.runs is not None:
             layout = _claim_runs(checkpoint, spec.uid, layout)
