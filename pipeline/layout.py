@@ -121,17 +121,6 @@ def read_layout(checkpoint: Folder, uid: str) -> Layout:
     return Layout(**facts)
 
 
-def runs_of(checkpoint: Folder, uid: str, layout: Layout) -> Folder:
-    """Where an operator's runs are, in a folder for each shard.
-
-    Raises:
-        StoreError: that is far away and cannot be reached.
-    """
-    if layout.runs is None:
-        return checkpoint.below(f"idlestate/{uid}/runs")
-    return Folder(layout.runs).below(layout.runs_folder)
-
-
 def write_layout(checkpoint: Folder, uid: str, layout: Layout) -> None:
     """Write the layout in the place of an older one."""
     checkpoint.replace(layout_path(uid), json.dumps(asdict(layout), indent=1).encode())

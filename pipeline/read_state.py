@@ -9,9 +9,10 @@ from idlestate.backends.table import Table
 from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, read_layout, runs_of
+from idlestate.pipeline.layout import PolicyJournal, read_layout
 from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.runs_place import runs_of
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shard_state import ShardState
 from idlestate.pipeline.spark_metadata import operators_with_state, plain_path, put_paths_right

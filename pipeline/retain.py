@@ -16,7 +16,6 @@ from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
-from idlestate.config.urls import holds_secret, without_secrets
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.errors import RefusedError
@@ -26,6 +25,7 @@ from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
 from idlestate.pipeline.policy_choice import choose_policy
+from idlestate.pipeline.runs_place import runs_place
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.task import open_task_batch
@@ -111,7 +111,7 @@ def retain(
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
-        runs=None if runs is None else _runs_place(uid, runs),
+        runs=None if runs is None else runs_place(uid, runs),
         token=uuid.uuid4().hex,
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)
@@ -149,17 +149,6 @@ def _instant_ms(uid: str, text: str) -> int:
             "cannot be below 0, so earlier events would count as late without being so"
         )
     return instant_ms
-
-
-def _runs_place(uid: str, runs: str) -> str:
-    """A place for runs as the checkpoint remembers it: in full, and without secrets."""
-    if holds_secret(runs):
-        raise RefusedError(
-            f"operator {uid!r}: runs {without_secrets(runs)} holds a secret, which would be "
-            "written to the checkpoint; put it into the environment (AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY)"
-        )
-    return runs.rstrip("/") if "://" in runs else str(Path(runs).absolute())
 
 
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:

@@ -1,7 +1,5 @@
 """Preparing a checkpoint for an operator when its query starts, or refusing it."""
 
-import json
-import uuid
 from dataclasses import replace
 
 from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
@@ -12,15 +10,14 @@ from idlestate.pipeline.layout import (
     PolicyJournal,
     layout_path,
     read_layout,
-    runs_of,
     write_layout,
 )
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
+from idlestate.pipeline.runs_place import check_runs, claim_runs
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.spark_metadata import put_paths_right
 
-_OWNER = "idlestate.json"
 _WAY_OUT = "put it back, or start with a new checkpoint folder (and new sink folders)"
 
 
@@ -49,7 +46,7 @@ def prepare_checkpoint(
             spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches, runs=spec.runs
         )
         _refuse_differences(checkpoint, spec.uid, kept, asked)
-        _check_runs(checkpoint, spec.uid, kept)
+        check_runs(checkpoint, spec.uid, kept)
         if retain_batches > kept.retain_batches:
             write_layout(checkpoint, spec.uid, replace(kept, retain_batches=retain_batches))
     else:
@@ -59,58 +56,11 @@ def prepare_checkpoint(
             spec.table, spec.policy.time.value, partitions, shards, retain_batches, runs=spec.runs
         )
         if spec.runs is not None:
-            layout = _claim_runs(checkpoint, spec.uid, layout)
+            layout = claim_runs(checkpoint, spec.uid, layout)
         write_layout(checkpoint, spec.uid, layout)
     # At once: no batch is being planned, and the one that may run again keeps its own.
     effective_ms = max(now_ms, after_planned(checkpoint))
     PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
-
-
-def _claim_runs(checkpoint: Folder, uid: str, layout: Layout) -> Layout:
-    """Make a folder elsewhere that no other checkpoint has, and note there whose it is."""
-    layout = replace(layout, runs_folder=f"{uid}-{uuid.uuid4().hex}")
-    _note_owner(checkpoint, uid, runs_of(checkpoint, uid, layout))
-    return layout
-
-
-def _note_owner(checkpoint: Folder, uid: str, runs: Folder) -> None:
-    owner = {"checkpoint": checkpoint.shown("").rstrip("/"), "operator": uid}
-    runs.replace(_OWNER, json.dumps(owner, indent=1).encode())
-
-
-def _check_runs(checkpoint: Folder, uid: str, layout: Layout) -> None:
-    if layout.runs is None:
-        return
-    runs = runs_of(checkpoint, uid, layout)
-    if not runs.exists(_OWNER):
-        raise RefusedError(
-            f"operator {uid!r} of checkpoint {checkpoint} keeps its runs in {runs}, and there is "
-            f"no {_OWNER}: the folder is gone, or {layout.runs} leads elsewhere today; bring it "
-            "back, or start with a new checkpoint folder (and new sink folders)"
-        )
-    owner = json.loads(runs.read(_OWNER))["checkpoint"]
-    if owner == checkpoint.shown("").rstrip("/"):
-        return
-    if Folder(owner).exists(layout_path(uid)):
-        raise RefusedError(
-            f"the runs in {runs} belong to checkpoint {owner}, of which {checkpoint} is a copy: "
-            "each would remove what the other needs; remove one of them, and to keep both copy "
-            f"the runs too and write their place into the copy's {layout_path(uid)}"
-        )
-    _note_owner(checkpoint, uid, runs)
-
-
-def remove_runs(checkpoint: Folder) -> None:
-    """Remove the runs that a checkpoint keeps elsewhere; to be called before it is removed.
-
-    Raises:
-        StoreError: where they are cannot be reached.
-    """
-    for uid in checkpoint.names("idlestate"):
-        if checkpoint.exists(layout_path(uid)):
-            layout = read_layout(checkpoint, uid)
-            if layout.runs is not None:
-                runs_of(checkpoint, uid, layout).remove_all()
 
 
 def check_owner(checkpoint: Folder, uid: str) -> None:

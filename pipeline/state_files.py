@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 from idlestate.pipeline.blocks import what_is_wrong
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import read_layout, runs_of
+from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
+from idlestate.pipeline.runs_place import runs_of
 from idlestate.pipeline.shard_state import FileRef
 
 

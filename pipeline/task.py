@@ -12,7 +12,8 @@ from pyspark import TaskContext
 from idlestate.pipeline.batch_log import BatchTimes, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout, runs_of
+from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout
+from idlestate.pipeline.runs_place import runs_of
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 REFUSAL_PROPERTY = "idlestate.refusal"

@@ -27,10 +27,11 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
+from idlestate.pipeline.runs_place import remove_runs
 from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
-from idlestate.pipeline.start import check_owner, remove_runs
+from idlestate.pipeline.start import check_owner
 from idlestate.service.hang_ups import HangUps
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor

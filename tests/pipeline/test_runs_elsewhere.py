@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -12,12 +11,13 @@ import pytest
 
 from idlestate.pipeline.errors import DamagedStateError, RefusedError, StoreError
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import read_layout, runs_of
+from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.runs_place import remove_runs, runs_of, runs_place
 from idlestate.pipeline.shard_state import ShardState
-from idlestate.pipeline.start import prepare_checkpoint, remove_runs
+from idlestate.pipeline.start import prepare_checkpoint
 from tests.pipeline.test_shard import POLICY, SPEC, packet, rows, step
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 
@@ -234,6 +234,13 @@ def test_a_store_that_is_away_at_the_first_start_leaves_no_checkpoint(
     prepare(checkpoint, s3.url("away"))
 
 
+def test_a_place_is_remembered_in_full() -> None:
+    for url in ("s3://b/x", "s3://b/x?scheme=http", "file:///x", "file:/x", "/x"):
+        assert runs_place("clicks", url) == url
+    assert runs_place("clicks", "s3://b/x/") == "s3://b/x"
+    assert runs_place("clicks", "out/runs") == str(Path("out/runs").absolute())
+
+
 def test_a_bad_url_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"ftp://here is no place .*s3://"):
         prepare(Folder(str(tmp_path)), "ftp://here")
@@ -245,8 +252,3 @@ def test_secrets_in_a_url_are_never_told() -> None:
             Folder(url.replace("s3:", "s4:"))
         assert "geh" not in str(refused.value)
         assert "***" in str(refused.value)
-
-
-def test_the_state_of_a_spec_says_nothing_of_runs() -> None:
-    """Where runs are is the layout's business: an operator's state can be moved."""
-    assert replace(operator("a"), runs="b").table == operator(None).table
