@@ -109,6 +109,8 @@ def merged(
         segment_rows: equal hashes stay together, however many there are.
         keep_tombstones: False when nothing older remains.
     """
+    for run in runs:
+        run.need_all()
     parts, keeps = [], []
     for run, keep in zip(runs, _kept(runs, sweeps, closed, fresh), strict=True):
         for segment, start in zip(run.segments, run.starts.tolist(), strict=False):

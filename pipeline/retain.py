@@ -25,6 +25,7 @@ from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
 from idlestate.pipeline.policy_choice import choose_policy
+from idlestate.pipeline.runs_place import runs_place
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.task import open_task_batch
@@ -55,6 +56,7 @@ def retain(
     malformed: str | None = None,
     rejects: bool = False,
     shards: int | None = None,
+    runs: str | None = None,
 ) -> DataFrame:
     """Group events by key, keep aggregates per key, and forget keys by a retention policy.
 
@@ -81,6 +83,8 @@ def retain(
         malformed: a column that is not null where the source could not parse the row.
         rejects: whether late and set-aside rows come out as `reject` rows.
         shards: fixed number of shards of a new checkpoint; four per state partition by default.
+        runs: where the files of state are kept, a path or URL (`s3://bucket/folder`) that driver
+            and executors reach; in the checkpoint by default. Fixed by the first start.
 
     Returns:
         Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
@@ -107,6 +111,7 @@ def retain(
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
+        runs=None if runs is None else runs_place(uid, runs),
         token=uuid.uuid4().hex,
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)

@@ -27,6 +27,7 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
+from idlestate.pipeline.runs_place import remove_runs
 from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
@@ -90,10 +91,11 @@ class Job:
         return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
 
     def remove_traces(self) -> None:
-        """Remove the checkpoint and sink folders of earlier runs.
+        """Remove the checkpoint, the files it keeps elsewhere, and sink folders of earlier runs.
 
         Raises:
             RefusedError: a folder is there that does not carry idlestate's marks.
+            StoreError: where files of state are kept cannot be reached; nothing was removed.
         """
         marks = {
             self.checkpoint: self.checkpoint / "idlestate" / self.uid,
@@ -111,6 +113,7 @@ class Job:
                     f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
                     "--afresh does not remove it; remove it yourself or name another folder"
                 )
+        remove_runs(self._folder)
         for folder in marks:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -187,6 +190,7 @@ class Job:
             malformed=events.malformed,
             rejects=self._sinks.rejects is not None,
             shards=self.pipeline.shards,
+            runs=self.pipeline.runs,
         )
         growth = GrowthLog(self.growth_path)
         planned = newest_batch(self._folder, "offsets")

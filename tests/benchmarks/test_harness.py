@@ -287,8 +287,8 @@ def read(out: Path) -> str:
 
 
 def test_sparse_batches_are_measured(bench: Callable[[str], ModuleType]) -> None:
-    line = bench("sparse").measure(2_000, 100, 3)
-    keys, *figures = line.replace(",", "").split()
-    assert int(keys) == 2_000
+    line = bench("sparse").measure(2_000, 100, 3, None)
+    keys, touched, *figures = line.replace(",", "").split()
+    assert (int(keys), int(touched)) == (2_000, 100)
     assert len(figures) == 9
     assert all(float(figure) >= 0 for figure in figures)
