@@ -7,10 +7,9 @@ import pyarrow as pa
 
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import AggregatingStateDescriptor
-from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.reducing_state import merge_single, refuse_null
+from idlestate.backends.keyed.reducing_state import add_many, merge_single, refuse_null
 from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.state import Many, State
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.value_state import read_many
@@ -48,22 +47,15 @@ class AggregatingState(State[SingleTable]):
     def get_many(self, keys: Many) -> pa.Array:
         """`get` of each key, as an Arrow array of results."""
         result = self._function.get_result
-        found = self._found(to_list(keys))
+        found = self._found(keys)
         return pa.array([None if each is None else result(each) for each in found], self._type)
 
     def add_many(self, keys: Many, values: Many) -> None:
         """`add` for each key in this order, all or none."""
-        owners, given = pairs(keys, values)
-        if None in given:
-            raise NullValueError(f"aggregating state {self.name}: add_many was given None")
-        distinct = list(dict.fromkeys(owners))
-        found = dict(zip(distinct, self.table.get_many(distinct, self.namespace), strict=True))
-        for key, value in zip(owners, given, strict=True):
-            found[key] = self._add(found[key], value)
-        self.table.put_many(list(found), self.namespace, list(found.values()))
+        add_many(self, keys, values, self._add, 0)
 
-    def _found(self, keys: list[Any]) -> list[Any]:
-        return self.table.get_many(keys, self.namespace)
+    def _found(self, keys: Many) -> list[Any]:
+        return self.table.get_many(self.table.batch_of(keys), self.namespace).objects()
 
     def _add(self, there: Stored, value: Any) -> Stored:
         accumulator = self._function.create_accumulator() if there is None else there
@@ -104,13 +96,13 @@ class TtlAggregatingState(AggregatingState):
         super().add(value)
 
     def add_many(self, keys: Many, values: Many) -> None:
-        """`add` for each key in this order, all or none."""
+        """`add` for each key in this order, stamped with one time, all or none."""
         self._ttl.on_access()
-        super().add_many(keys, values)
+        add_many(self, keys, values, self._add, self._ttl.now_ms())
 
-    def _found(self, keys: list[Any]) -> list[Any]:
-        found = read_many(self.table, keys, self.namespace, self._ttl)
-        return [None if each is None else each[0] for each in found]
+    def _found(self, keys: Many) -> list[Any]:
+        found, hidden = read_many(self.table, keys, self.namespace, self._ttl)
+        return found.objects(found.has & ~hidden)
 
     def _add(self, there: Stored, value: Any) -> Stored:
         now = self._ttl.now_ms()

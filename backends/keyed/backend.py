@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.cleanup import SnapshotFilter, Visitor
+from idlestate.backends.keyed.cleanup import SnapshotFilter
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import StateDescriptor
 from idlestate.backends.keyed.errors import KeyGroupError, StateError, StateMigrationError
@@ -86,7 +86,7 @@ class KeyedStateBackend(ABC):
         """Choose the key that states belong to from now on."""
         for step in self._each_record:
             step()
-        self._context.key = key
+        self._context.key = self._keys.key.normal(key)
 
     def key_group(self, key: Any) -> int:
         """The key group of a key."""
@@ -181,21 +181,22 @@ class KeyedStateBackend(ABC):
 
     # -------------------------------------------------------------- expiry
 
-    def sweep(self, now_ms: int, budget: int) -> SweepReport:
+    def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> SweepReport:
         """Remove what has expired at this time, looking at no more than `budget` keys.
 
         Each call goes on where the one before it stopped, through all states with a time to
-        live in turn. The report says whether the last state's end was reached.
+        live in turn. The report says whether the last state's end was reached, and has what was
+        removed when `records` are wanted.
         """
         report = SweepReport()
         for name, ttl in self._ttls.items():
             if name not in self._sweeps:
-                self._sweeps[name] = Sweep(Visitor(self._tables[name], ttl))
+                self._sweeps[name] = Sweep(name, self._tables[name], ttl)
         while report.seen < budget:
             waiting = [sweep for sweep in self._sweeps.values() if not sweep.done]
             if not waiting:
                 break
-            waiting[0].go_on(now_ms, budget - report.seen, report)
+            waiting[0].go_on(now_ms, budget - report.seen, report, records=records)
         report.done = all(sweep.done for sweep in self._sweeps.values())
         if report.done:
             self._sweeps.clear()

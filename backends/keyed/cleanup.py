@@ -9,13 +9,12 @@ Each way has its own idea of what to do with a list, and all are Flink's:
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import dropwhile, islice
-from typing import Any
+from itertools import dropwhile
+from typing import Final
 
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.rows import MERGED, NO_VALUE, Stored, ValueLayout
-from idlestate.backends.keyed.table import ListTable, MapTable, Row, SingleTable, Table
+from idlestate.backends.keyed.table import Row, Table, Visit, Walk
 from idlestate.backends.keyed.ttl import Ttl
 
 
@@ -24,65 +23,38 @@ def cut(items: list[Stored], ttl: Ttl, now_ms: int) -> list[Stored]:
     return list(dropwhile(lambda item: ttl.expired(item, now_ms), items))
 
 
-@dataclass(slots=True)
-class Visitor:
-    """Walks over a table again and again, and removes what has expired.
+class IncrementalStep:
+    """The cleanup that goes with accesses: each pays for a few keys to be looked at.
 
-    Attributes:
-        table: the table.
-        ttl: its rule.
+    What was paid for is looked at in portions, since looking at one key costs as much as looking
+    at a hundred together.
     """
 
-    table: Table
-    ttl: Ttl
-    _left: Iterator[tuple[Any, Any]] = field(default_factory=lambda: iter(()))
+    PORTION: Final = 1024
 
-    def step(self, limit: int) -> None:
-        """Look at this many keys; a step that comes to the end ends there."""
-        seen, _ = self.visit(limit, self.ttl.now_ms())
-        if seen == 0:
-            self.visit(limit, self.ttl.now_ms())
+    def __init__(self, table: Table, ttl: Ttl, size: int) -> None:
+        """Steps of this many keys."""
+        self._table, self._ttl, self._size = table, ttl, size
+        self._walk: Walk | None = None
+        self._paid = 0
 
-    def visit(self, limit: int, now_ms: int) -> tuple[int, int]:
-        """Look at up to this many keys: how many were seen and how many entries removed.
+    def __call__(self) -> None:
+        """One step."""
+        self._paid += self._size
+        if self._paid < self.PORTION:
+            return
+        paid, self._paid = self._paid, 0
+        if not self._go(paid).seen:
+            self._go(paid)
 
-        At the end of the table less than the limit are seen; the next call begins anew.
-        """
-        seen = removed = 0
-        for key, namespace in islice(self._left, limit):
-            seen += 1
-            removed += self.purge(key, namespace, now_ms)
-        if seen < limit:
-            self.restart()
-        return seen, removed
-
-    def restart(self) -> None:
-        """Begin at the start of the table with the next visit."""
-        self._left = self.table.addresses()
-
-    def purge(self, key: Any, namespace: Any, now_ms: int) -> int:
-        """Remove what has expired of one key; how many entries or elements that were."""
-        table, expired = self.table, self.ttl.expired
-        if isinstance(table, SingleTable):
-            if not expired(table.get(key, namespace), now_ms):
-                return 0
-            table.clear(key, namespace)
-            return 1
-        if isinstance(table, ListTable):
-            items = table.get(key, namespace) or []
-            live = [item for item in items if not expired(item, now_ms)]
-            if len(live) < len(items):
-                table.put(key, namespace, live)
-            return len(items) - len(live)
-        assert isinstance(table, MapTable)
-        gone = [
-            user_key
-            for user_key in table.user_keys(key, namespace)
-            if expired(table.get(key, namespace, user_key), now_ms)
-        ]
-        for user_key in gone:
-            table.remove(key, namespace, user_key)
-        return len(gone)
+    def _go(self, limit: int) -> Visit:
+        """Look at keys; at the end of the table the walk ends, and another begins next time."""
+        if self._walk is None:
+            self._walk = self._table.walk()
+        visit = self._walk.visit(limit, self._ttl.horizon_ms(self._ttl.now_ms()))
+        if visit.done:
+            self._walk = None
+        return visit
 
 
 class SnapshotFilter:
@@ -119,7 +91,7 @@ class SnapshotFilter:
 
 
 class CompactionFilter:
-    """Judges rows of RocksDB one by one.
+    """Judges the rows of lists in RocksDB one by one.
 
     The clock is read again after some rows, as Flink's filter does.
     """
@@ -137,10 +109,6 @@ class CompactionFilter:
             self._now_ms = self._ttl.now_ms()
         self._rows += 1
         return self._now_ms
-
-    def drops(self, value: bytes) -> bool:
-        """Whether a row of a value or map entry has expired."""
-        return self._ttl.expired(self._layout.decode(value), self._now())
 
     def merge(self, rows: list[Row]) -> list[Stored]:
         """The rows of one list, the merged one first, as one list without what has expired."""

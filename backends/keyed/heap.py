@@ -6,14 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
-from idlestate.backends.keyed.cleanup import Visitor
+from idlestate.backends.keyed.cleanup import IncrementalStep
 from idlestate.backends.keyed.descriptors import StateKind
-from idlestate.backends.keyed.heap_table import (
-    HeapListTable,
-    HeapMapTable,
-    HeapSingleTable,
-    HeapTable,
-)
+from idlestate.backends.keyed.heap_list import HeapListTable
+from idlestate.backends.keyed.heap_map import HeapMapTable
+from idlestate.backends.keyed.heap_single import HeapSingleTable
+from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
@@ -25,7 +23,7 @@ from idlestate.timers.clock import Clock
 from idlestate.timers.heap_queue import HeapTimerQueue
 from idlestate.timers.timer import TimerQueue
 
-TABLES: dict[StateKind, type[HeapTable]] = {
+TABLES: dict[StateKind, type[HeapListTable | HeapMapTable]] = {
     StateKind.LIST: HeapListTable,
     StateKind.MAP: HeapMapTable,
 }
@@ -72,11 +70,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         cleanup = ttl.config.incremental_in_force
         if cleanup is None:
             return
-        visitor, size = Visitor(table, ttl), cleanup.size
-
-        def step() -> None:
-            visitor.step(size)
-
+        step = IncrementalStep(table, ttl, cleanup.size)
         ttl.on_access = step
         if cleanup.run_for_every_record:
             self._each_record.append(step)

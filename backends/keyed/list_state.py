@@ -9,7 +9,7 @@ from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ListStateDescriptor
 from idlestate.backends.keyed.errors import NullValueError
 from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import ListTable
 from idlestate.backends.keyed.ttl import Ttl
 
@@ -69,18 +69,17 @@ class ListState(State[ListTable]):
 
     def get_many(self, keys: Many) -> pa.Array:
         """The list of each key, null where there is none."""
-        found = [self.table.get(key, self.namespace) for key in to_list(keys)]
+        get, namespace = self.table.get, self.namespace
+        found = [get(key, namespace) for key in self.table.batch_of(keys).keys]
         return pa.array(found, pa.list_(self._type))
 
     def add_many(self, keys: Many, elements: Many) -> None:
-        """`add` for each key, all or none."""
-        owners, given = pairs(keys, elements)
+        """`add` for each key in this order, all or none."""
+        batch, given = self.table.batch_of(keys), to_list(elements)
+        check_pairs(batch, given)
         if None in given:
             self._check(None)
-        by_key: dict[Any, list[Any]] = {}
-        for key, element in zip(owners, self._stored(given), strict=True):
-            by_key.setdefault(key, []).append(element)
-        self.table.append_many(list(by_key), self.namespace, list(by_key.values()))
+        self.table.append_many(batch, self.namespace, self._stored(given))
 
     _all_or_none = False
 
@@ -138,7 +137,7 @@ class TtlListState(ListState):
 
     def get_many(self, keys: Many) -> pa.Array:
         """The visible elements of each key, an empty list where there are none."""
-        asked, current = to_list(keys), self._context.mark
+        asked, current = self.table.batch_of(keys).keys, self._context.mark
         found = []
         for key in asked:
             self._context.key = key

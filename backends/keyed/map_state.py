@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import MapStateDescriptor
 from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
+from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs
+from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import MapTable
 from idlestate.backends.keyed.ttl import Ttl
 
@@ -92,24 +94,26 @@ class MapState(State[MapTable]):
 
     def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
         """`get` of one entry for each key, as an Arrow array of the value type."""
-        found = self.table.get_many(*self._addressed(keys, user_keys))
+        batch, entries = self._addressed(keys, user_keys)
+        found = self.table.get_many(batch, self.namespace, entries)
         return pa.array(found, self._type)
 
     def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
         """`put` of one entry for each key, all or none."""
-        owners, namespace, entries = self._addressed(keys, user_keys)
-        _, given = pairs(owners, values)
-        self.table.put_many(owners, namespace, entries, self._stored(given))
+        batch, entries = self._addressed(keys, user_keys)
+        given = to_list(values)
+        check_pairs(batch, given)
+        self.table.put_many(batch, self.namespace, entries, self._stored(given))
 
     def remove_entries(self, keys: Many, user_keys: Many) -> None:
-        """`remove` of one entry for each key."""
-        owners, namespace, entries = self._addressed(keys, user_keys)
-        for key, user_key in zip(owners, entries, strict=True):
-            self.table.remove(key, namespace, user_key)
+        """`remove` of one entry for each key, all or none."""
+        batch, entries = self._addressed(keys, user_keys)
+        self.table.remove_many(batch, self.namespace, entries)
 
-    def _addressed(self, keys: Many, user_keys: Many) -> tuple[list[Any], Any, list[Any]]:
-        owners, entries = pairs(keys, user_keys)
-        return owners, self.namespace, entries
+    def _addressed(self, keys: Many, user_keys: Many) -> tuple[KeyBatch, list[Any]]:
+        batch, entries = self.table.batch_of(keys), to_list(user_keys)
+        check_pairs(batch, entries)
+        return batch, entries
 
     def _stored(self, values: list[Any]) -> list[Stored]:
         return values
@@ -235,29 +239,28 @@ class TtlMapState(MapState):
 
     def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
         """`get` of one entry for each key, as an Arrow array of the value type."""
-        owners, namespace, entries = self._addressed(keys, user_keys)
+        batch, entries = self._addressed(keys, user_keys)
         self._ttl.on_access()
-        found, now = self.table.get_many(owners, namespace, entries), self._ttl.now_ms()
-        gone: set[tuple[Any, Any]] = set()
-        values = []
-        for key, user_key, each in zip(owners, entries, found, strict=True):
-            expired = self._ttl.expired(each, now)
-            hidden = expired and (not self._ttl.returns_expired or (key, user_key) in gone)
-            values.append(None if each is None or hidden else each[0])
-            if expired and (key, user_key) not in gone:
-                gone.add((key, user_key))
-                self.table.remove(key, namespace, user_key)
+        table, namespace, now = self.table, self.namespace, self._ttl.now_ms()
+        found, horizon = table.get_many(batch, namespace, entries), self._ttl.horizon_ms(now)
+        shown, old, live = [], {}, []
+        for at, each in enumerate(found):
+            if each is not None and each[1] <= horizon:
+                address = (batch.keys[at], entries[at])
+                shown.append(each[0] if self._ttl.returns_expired and address not in old else None)
+                old.setdefault(address, at)
+            else:
+                shown.append(None if each is None else each[0])
+                live.append(at)
+        if old:
+            gone = np.array(list(old.values()))
+            table.remove_many(batch.take(gone), namespace, [entries[at] for at in gone])
         if self._ttl.updates_on_read:
-            live = [
-                (key, user_key, (each[0], now))
-                for key, user_key, each in zip(owners, entries, found, strict=True)
-                if each is not None and (key, user_key) not in gone
-            ]
-            owners, entries, found = [list(column) for column in zip(*live, strict=True)] or [
-                *([], [], []),
-            ]
-            self.table.put_many(owners, namespace, entries, found)
-        return pa.array(values, self._type)
+            live = [at for at in live if found[at] is not None]
+            renewed = [(found[at][0], now) for at in live]
+            owners = batch.take(np.array(live, dtype=np.int64))
+            table.put_many(owners, namespace, [entries[at] for at in live], renewed)
+        return pa.array(shown, self._type)
 
     def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
         """`put` of one entry for each key, stamped with one time, all or none."""

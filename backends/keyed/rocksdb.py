@@ -22,7 +22,8 @@ from idlestate.backends.keyed.rocksdb_snapshot import (
     native_parts,
     sst_files,
 )
-from idlestate.backends.keyed.rocksdb_table import RocksDBListTable, RocksDBTable
+from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
+from idlestate.backends.keyed.rocksdb_table import RocksDBTable
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, start_folder
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
@@ -116,30 +117,31 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
         for name, table in self._tables.items():
             assert isinstance(table, RocksDBTable)
-            keep = self._compaction_filter(name)
+            ttl = self._ttls.get(name)
+            cleanup = ttl and ttl.config.compaction_in_force
             if isinstance(table, RocksDBListTable):
-                self._merge_lists(table, keep)
-            elif keep is not None:
-                self._drop_rows(table, keep)
-            thorough = CompactOptions()
-            thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-            table.family.flush()
-            table.family.compact_range(None, None, compact_opt=thorough)
+                each = cleanup and CompactionFilter(table.layout, ttl, cleanup.query_time_after)
+                self._merge_lists(table, each)
+            elif ttl is not None and cleanup:
+                self._drop_rows(table, ttl, cleanup.query_time_after)
+        self.reclaim()
 
-    def _compaction_filter(self, name: str) -> CompactionFilter | None:
-        ttl = self._ttls.get(name)
-        if ttl is None or (cleanup := ttl.config.compaction_in_force) is None:
-            return None
-        return CompactionFilter(self._metas[name].layout, ttl, cleanup.query_time_after)
+    def _drop_rows(self, table: RocksDBTable, ttl: Ttl, query_time_after: int) -> None:
+        """Drop expired rows; the clock is read again after some, as Flink's filter does."""
+        walk, limit = table.walk(), min(max(query_time_after, 1), AT_ONCE)
+        while not walk.visit(limit, ttl.horizon_ms(ttl.now_ms())).done:
+            pass
 
-    def _drop_rows(self, table: RocksDBTable, keep: CompactionFilter) -> None:
-        rows = table.stored_rows(self.groups)
-        while some := list(islice(rows, AT_ONCE)):
-            batch = table.batch()
-            for row in some:
-                if keep.drops(row.value):
-                    batch.delete(row.key)
-            table.write(batch)
+    def reclaim(self) -> None:
+        """Give the disk back that removed rows take up. Other threads may read and write."""
+        thorough = CompactOptions()
+        thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        for family in [
+            *(table.family for table in self._tables.values() if isinstance(table, RocksDBTable)),
+            *(store.family for store in self._stores),
+        ]:
+            family.flush()
+            family.compact_range(None, None, compact_opt=thorough)
 
     def _merge_lists(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
         lists = table.lists(self.groups)

@@ -10,14 +10,10 @@ from rocksdict import AccessType, BlockBasedOptions, Options, Rdict, WriteBatch
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.errors import StorageError
 from idlestate.backends.keyed.meta import VERSIONS, StateMeta, check_versions
-from idlestate.backends.keyed.rocksdb_table import (
-    RocksDBListTable,
-    RocksDBMapTable,
-    RocksDBSingleTable,
-    RocksDBTable,
-    scan,
-    write,
-)
+from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
+from idlestate.backends.keyed.rocksdb_map import RocksDBMapTable
+from idlestate.backends.keyed.rocksdb_single import RocksDBSingleTable
+from idlestate.backends.keyed.rocksdb_table import RocksDBTable, scan, write
 from idlestate.backends.keyed.rows import KeyLayout
 
 RECORD = b"idlestate"
@@ -123,15 +119,15 @@ class FamilyTimerStore:
 
     def __init__(self, database: Database, name: str) -> None:
         """The timers of this name."""
-        self._family = database.family(TIMERS + name)
+        self.family = database.family(TIMERS + name)
         self._handle = database.raw.get_column_family_handle(TIMERS + name)
         self._database = database.raw
 
     def has(self, rows: Sequence[bytes]) -> list[bool]:
         """Which rows are there."""
         if len(rows) == 1:
-            return [self._family.get(rows[0]) is not None]
-        return [value is not None for value in self._family.get(list(rows))]
+            return [self.family.get(rows[0]) is not None]
+        return [value is not None for value in self.family.get(list(rows))]
 
     def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
         """Add and remove rows, all or none."""
@@ -145,9 +141,9 @@ class FamilyTimerStore:
 
     def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
         """Rows from `start` on that begin with `prefix`, in order."""
-        return (row for row, _ in scan(self._family, start, prefix))
+        return (row for row, _ in scan(self.family, start, prefix))
 
     def close(self) -> None:
         """Let go of the database."""
         self._handle = None
-        self._family.close()
+        self.family.close()

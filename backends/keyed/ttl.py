@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from idlestate.backends.keyed.rows import Stored
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 
 
@@ -31,11 +31,12 @@ class Ttl:
         self._ttl_ms = config.ttl_ms
 
     def expired(self, stored: Stored, now_ms: int) -> bool:
-        """Whether a stored value has expired; one that is missing never has.
+        """Whether a stored value has expired; one that is missing never has."""
+        return stored is not None and stored[1] <= self.horizon_ms(now_ms)
 
-        The scalar form of `idlestate.retention.ttl.has_expired`, on the way of every call.
-        """
-        return stored is not None and min(stored[1] + self._ttl_ms, FOREVER_MS) <= now_ms
+    def horizon_ms(self, now_ms: int) -> int:
+        """The youngest timestamp whose values have expired at this time."""
+        return horizon_ms(self._ttl_ms, now_ms)
 
     def stamp(self, value: Any) -> Stored:
         """The value with the time it is now."""
