@@ -14,8 +14,10 @@ from typing import Final
 
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.rows import MERGED, NO_VALUE, Stored, ValueLayout
-from idlestate.backends.keyed.table import Row, Table, Visit, Walk
+from idlestate.backends.keyed.table import Row, Table, Walk
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.rules import NEVER_MS
 
 
 def cut(items: list[Stored], ttl: Ttl, now_ms: int) -> list[Stored]:
@@ -37,6 +39,8 @@ class IncrementalStep:
         self._table, self._ttl, self._size = table, ttl, size
         self._walk: Walk | None = None
         self._paid = 0
+        self._begun_ms = ttl.now_ms()
+        self._oldest_ms = self._begun_ms if table.size() == 0 else NEVER_MS
 
     def __call__(self) -> None:
         """One step."""
@@ -44,17 +48,28 @@ class IncrementalStep:
         if self._paid < self.PORTION:
             return
         paid, self._paid = self._paid, 0
-        if not self._go(paid).seen:
+        if not self._go(paid):
             self._go(paid)
 
-    def _go(self, limit: int) -> Visit:
-        """Look at keys; at the end of the table the walk ends, and another begins next time."""
+    def _go(self, limit: int) -> int:
+        """Look at keys; how many.
+
+        At the end of the table the walk ends. Another begins when the oldest timestamp left can
+        have expired, since before that it would find nothing.
+        """
+        now = self._ttl.now_ms()
+        horizon = self._ttl.horizon_ms(now)
+        self._begun_ms = min(self._begun_ms, now)  # the clock may have run back
         if self._walk is None:
+            if horizon < min(self._oldest_ms, self._begun_ms):
+                return limit
             self._walk = self._table.walk()
-        visit = self._walk.visit(limit, self._ttl.horizon_ms(self._ttl.now_ms()))
+            self._oldest_ms, self._begun_ms = FOREVER_MS, now
+        visit = self._walk.visit(limit, horizon)
+        self._oldest_ms = min(self._oldest_ms, visit.oldest_ms)
         if visit.done:
             self._walk = None
-        return visit
+        return visit.seen
 
 
 class SnapshotFilter:

@@ -1,6 +1,6 @@
 """A list per key on heap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from idlestate.backends.keyed.heap_table import DictTable, Space
@@ -51,9 +51,14 @@ class HeapListTable(DictTable, ListTable):
             else:
                 found.append(item)
 
+    def items(self, key: Any, namespace: Any) -> Collection[Stored]:
+        """The elements of a key."""
+        items: list[Stored] = self._spaces.get(namespace, {}).get(key, [])
+        return items
+
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
         """Remove old elements, wherever they are."""
-        items = self._spaces.get(namespace, {}).get(key, [])
+        items = self.items(key, namespace)
         old = [item for item in items if item[1] <= horizon_ms]
         if old:
             self.put(key, namespace, [item for item in items if item[1] > horizon_ms])

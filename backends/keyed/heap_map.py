@@ -1,6 +1,6 @@
 """A map per key on heap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from idlestate.backends.keyed.heap_table import DictTable, Space
@@ -96,6 +96,10 @@ class HeapMapTable(DictTable, MapTable):
         """`remove` of one entry for each of many keys."""
         for key, user_key in zip(keys.keys, user_keys, strict=True):
             self.remove(key, namespace, user_key)
+
+    def items(self, key: Any, namespace: Any) -> Collection[Stored]:
+        """The values of a key's entries."""
+        return self._map(key, namespace).values()
 
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
         """Remove old entries; the last one takes the map with it."""

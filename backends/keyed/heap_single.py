@@ -238,9 +238,13 @@ class SingleWalk(Walk):
         for namespace, key in islice(self._front, limit):
             stored = table.front.get(namespace, {}).get(key)
             visit.seen += 1
-            if isinstance(stored, tuple) and stored[1] <= horizon_ms:
+            if not isinstance(stored, tuple):
+                continue  # removed since, or without a timestamp
+            if stored[1] <= horizon_ms:
                 table.clear(key, namespace)
                 visit.removed += 1
+            else:
+                visit.oldest_ms = min(visit.oldest_ms, stored[1])
 
     def _visit_columns(
         self, limit: int, horizon_ms: int, visit: Visit, removed: Removed | None
@@ -251,7 +255,10 @@ class SingleWalk(Walk):
         while limit > 0 and self._at < columns.index.count:
             end = min(self._at + limit, columns.index.count)
             numbers = self._at + np.flatnonzero(columns.index.alive[self._at : end])
-            old = numbers[columns.stamps[numbers] <= horizon_ms]
+            stamps = columns.stamps[numbers]
+            is_old = stamps <= horizon_ms
+            old = numbers[is_old]
+            visit.oldest_ms = int(stamps[~is_old].min(initial=visit.oldest_ms))
             if removed is not None:
                 self._keep(old, removed)
             columns.take_out(old)

@@ -1,13 +1,13 @@
 """Lists and maps on heap, what they share: dicts, copied on write while a snapshot holds them."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Self
 
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
+from idlestate.backends.keyed.rows import KeyLayout, Stored, ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
 
 Space = dict[Any, Any]
@@ -80,9 +80,13 @@ class DictTable(HeapTable):
         """A walk from the beginning."""
         return DictWalk(self)
 
+    @abstractmethod
+    def items(self, key: Any, namespace: Any) -> Collection[Stored]:
+        """The elements or values of a key."""
+
+    @abstractmethod
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
         """Remove what is not younger than the horizon of one key; how much that was."""
-        raise NotImplementedError
 
     def space(self, namespace: Any) -> Space:
         """The keys of a namespace; changes show, so nobody else may change it."""
@@ -153,6 +157,11 @@ class DictWalk(Walk):
         visit = Visit()
         for key, namespace in islice(self._left, limit):
             visit.seen += 1
-            visit.removed += self._table.expel(key, namespace, horizon_ms, removed)
+            stamps = [item[1] for item in self._table.items(key, namespace) if item]
+            if stamps and min(stamps) <= horizon_ms:
+                visit.removed += self._table.expel(key, namespace, horizon_ms, removed)
+                stamps = [stamp for stamp in stamps if stamp > horizon_ms]
+            if stamps:
+                visit.oldest_ms = min(visit.oldest_ms, *stamps)
         visit.done = visit.seen < limit
         return visit

@@ -14,6 +14,7 @@ from idlestate.backends.keyed.cells import Cells, Column
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.rows import KeyLayout, Stored, ValueLayout
+from idlestate.retention.policy import FOREVER_MS
 
 
 class Row(NamedTuple):
@@ -52,11 +53,13 @@ class Visit:
         seen: keys (on RocksDB: rows) looked at.
         removed: values, list elements and map entries removed.
         done: whether the walk came to the end.
+        oldest_ms: the oldest timestamp that was seen and left, or a later time.
     """
 
     seen: int = 0
     removed: int = 0
     done: bool = False
+    oldest_ms: int = FOREVER_MS
 
 
 class Walk(ABC):
