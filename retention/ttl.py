@@ -21,6 +21,6 @@ def has_expired(stamped_at_ms: Any, ttl_ms: int, now_ms: int) -> Any:
 def horizon_ms(ttl_ms: int, now_ms: int) -> int:
     """The youngest timestamp whose values have expired: those up to it have, no other has.
 
-    It may lie before the smallest 64-bit time. At the largest, nothing lives, since no end is later.
+    It may lie before the smallest 64-bit time. At the largest time nothing lives: no end is later.
     """
     return now_ms if now_ms == FOREVER_MS else now_ms - ttl_ms

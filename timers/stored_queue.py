@@ -7,6 +7,7 @@ no objects. Every change is a row written at once; nothing is lost with the memo
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, takewhile
 from typing import Protocol
 
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
@@ -27,6 +28,9 @@ class TimerStore(Protocol):
     def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
         """Add and remove rows, all or none."""
 
+    def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+        """Remove all rows from the first to the last of each pair, both included, all or none."""
+
     def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
         """Rows from `start` on that begin with `prefix`, in order."""
 
@@ -45,14 +49,11 @@ class StoredTimerQueue:
 
     def add(self, timer: Timer) -> bool:
         """Add a timer; whether it is new."""
-        return self.add_many((timer,)) == 1
+        return self.add_rows((self._codec.encode(timer),)) == 1
 
-    def add_many(self, timers: Iterable[Timer]) -> int:
-        """Add timers, all or none; how many are new."""
-        return self._add([self._codec.encode(timer) for timer in timers])
-
-    def _add(self, rows: Sequence[bytes]) -> int:
-        distinct = list(dict.fromkeys(rows))
+    def add_rows(self, rows: Sequence[bytes]) -> int:
+        """Add the timers of these rows, all or none; how many are new."""
+        distinct = sorted(set(rows))
         there = self._store.has(distinct)
         fresh = [row for row, known in zip(distinct, there, strict=True) if not known]
         self._store.write(fresh, ())
@@ -61,6 +62,19 @@ class StoredTimerQueue:
             if row[2:10] <= self._horizon:
                 heapq.heappush(self._ahead, by_time(row))
         return len(fresh)
+
+    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+        """Take timers out that are not later than this, so many at most, by key group."""
+        end, found, ranges = time_bytes(until_ms), list[bytes](), []
+        for group in self._groups:
+            prefix, before = group.to_bytes(2, "big"), len(found)
+            due = takewhile(lambda row: row[2:10] <= end, self._store.scan(prefix, prefix))
+            found += islice(due, limit - len(found))
+            if len(found) > before:
+                ranges.append((found[before], found[-1]))
+        self._store.remove_ranges(ranges)
+        self._size -= len(found)
+        return found
 
     def remove(self, timer: Timer) -> bool:
         """Remove a timer; whether it was there."""
@@ -132,7 +146,3 @@ class StoredTimerQueue:
         for group in range(first_group, last_group + 1):
             prefix = group.to_bytes(2, "big")
             yield from self._store.scan(prefix, prefix)
-
-    def load(self, rows: Sequence[bytes]) -> None:
-        """Add the timers of these rows."""
-        self._add(rows)

@@ -169,6 +169,7 @@ class KeyedStateBackend(ABC):
         return TimerService(
             self._queue(f"_timer_state/processing_{name}"),
             self._queue(f"_timer_state/event_{name}"),
+            self._timer_layout,
             self._context,
             on_processing_time,
             on_event_time,

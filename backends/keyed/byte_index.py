@@ -11,6 +11,7 @@ A removed key keeps its number until `compact`, and gets it back when it is adde
 many go through the table in rounds of array steps; keys behind equal hashes are always compared.
 """
 
+import struct
 from typing import Final, TypeVar
 
 import numpy as np
@@ -29,6 +30,7 @@ _WORDS: Final = 16
 _FACTOR: Final = 0x9E3779B97F4A7C15
 _SPACE: Final = 0xC2B2AE3D27D4EB4F
 _ALL: Final = (1 << 64) - 1
+_PACKED: Final = [struct.Struct(f"<{count}Q") for count in range(_WORDS + 1)]
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 
 Hashes = npt.NDArray[np.uint64]
@@ -36,23 +38,24 @@ T = TypeVar("T", bound=np.generic)
 
 
 def hash_of(data: bytes, space: int) -> int:
-    """The hash of one byte string in a namespace."""
+    """The hash of one byte string in a namespace: a polynomial of its words, and a last mixing."""
     size = len(data)
     if size > 8 * _WORDS:
         return xxhash.xxh64_intdigest(data, space)
-    code = (size * _FACTOR ^ space * _SPACE) & _ALL
-    for at in range(0, size, 8):
-        code = (code ^ int.from_bytes(data[at : at + 8], "little")) * _FACTOR & _ALL
-        code ^= code >> 32
-    return code
+    code = (size ^ space * _SPACE) & _ALL
+    words = _PACKED[(size + 7) // 8]
+    for word in words.unpack(data + bytes(words.size - size)):
+        code = (code + word) * _FACTOR & _ALL
+    code = (code ^ code >> 32) * _FACTOR & _ALL
+    return code ^ code >> 29
 
 
 def hashes_of(array: pa.BinaryArray, space: int) -> Hashes:
     """`hash_of` each."""
     data, starts, sizes = layout_of(array)
     words = np.ndarray((max(len(data) - 7, 1),), dtype="<u8", buffer=data, strides=(1,))
-    factor, shift = np.uint64(_FACTOR), np.uint64(32)
-    codes = sizes.astype(np.uint64) * factor ^ np.uint64(space * _SPACE & _ALL)
+    factor = np.uint64(_FACTOR)
+    codes = sizes.astype(np.uint64) ^ np.uint64(space * _SPACE & _ALL)
     longest = min(int(sizes.max(initial=0)), 8 * _WORDS)
     even = longest == int(sizes.min(initial=longest))
     for at in range(0, longest, 8):
@@ -60,8 +63,9 @@ def hashes_of(array: pa.BinaryArray, space: int) -> Hashes:
         word = words[starts[rows] + at]
         if at + 8 > longest or not even:
             word = word & _MASKS[np.minimum(sizes[rows] - at, 8)]
-        mixed = (codes[rows] ^ word) * factor
-        codes[rows] = mixed ^ (mixed >> shift)
+        codes[rows] = (codes[rows] + word) * factor
+    codes = (codes ^ codes >> np.uint64(32)) * factor
+    codes ^= codes >> np.uint64(29)
     for row in np.flatnonzero(sizes > 8 * _WORDS).tolist():
         codes[row] = xxhash.xxh64_intdigest(array[row].as_py(), space)
     return codes
@@ -84,6 +88,17 @@ class ByteIndex:
         self._spaces = np.empty(0, dtype=np.int32)
         self._alive = np.empty(0, dtype=np.bool_)
         self._slots = np.zeros(16, dtype=np.int32)
+        self._look()
+
+    def _look(self) -> None:
+        """Views for single lookups: plain numbers come out of them faster than out of arrays."""
+        self._views = (
+            memoryview(self._slots),
+            memoryview(self._hashes),
+            memoryview(self._spaces),
+            memoryview(self._ends),
+            memoryview(self._arena),
+        )
 
     @property
     def nbytes(self) -> int:
@@ -123,15 +138,15 @@ class ByteIndex:
         return number if number >= 0 and self._alive[number] else ABSENT
 
     def _probe(self, data: bytes, space: int, code: int) -> int:
-        slots, hashes = self._slots, self._hashes
+        slots, hashes, spaces, ends, arena = self._views
         mask = len(slots) - 1
         at = code & mask
-        while (slot := int(slots[at])) != 0:
-            number = slot - 1
+        while number := slots[at]:
+            number -= 1
             if (
-                int(hashes[number]) == code
-                and self._spaces[number] == space
-                and self.key(number) == data
+                hashes[number] == code
+                and spaces[number] == space
+                and arena[ends[number] : ends[number + 1]] == data
             ):
                 return number
             at = at + 1 & mask
@@ -208,6 +223,7 @@ class ByteIndex:
             self._slots = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
             first = 0
         self._place(np.arange(first, count))
+        self._look()
         return count - len(keys)
 
     def _place(self, numbers: Positions) -> None:
@@ -238,6 +254,7 @@ class ByteIndex:
         self.count = self.live = len(kept)
         self._slots = np.zeros(max(1 << (2 * len(kept)).bit_length(), 16), dtype=np.int32)
         self._place(np.arange(len(kept)))
+        self._look()
         return kept
 
     def copy(self) -> "ByteIndex":

@@ -38,7 +38,7 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
     kind, dtype = codec.kind, dtype_of(codec.kind)
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
-    if dtype != object:
+    if not dtype.hasobject:
         if not isinstance(given, pa.Array) or given.type != kind:
             try:
                 given = given.cast(kind) if isinstance(given, pa.Array) else pa.array(given, kind)
@@ -96,7 +96,7 @@ class Cells:
             stamps = np.fromiter((0 if each is None else each[1] for each in stored), "i8", count)
             values = [None if each is None else each[0] for each in stored]
         has = np.fromiter((each is not None for each in values), np.bool_, count)
-        if dtype == object:
+        if dtype.hasobject:
             return cls(as_objects(values, count), has, there, stamps)
         filled = np.fromiter((0 if each is None else each for each in values), dtype, count)
         return cls(filled, has, there, stamps)
@@ -117,7 +117,7 @@ class Cells:
     def visible(self, kind: pa.DataType, hidden: Flags | None = None) -> pa.Array:
         """The values as an Arrow array, null where there is none or it is hidden."""
         has = self.has if hidden is None else self.has & ~hidden
-        if self.values.dtype != object:
+        if not self.values.dtype.hasobject:
             return pa.array(self.values, kind, mask=None if has.all() else ~has)
         return pa.array(self.objects(has), kind)
 

@@ -18,9 +18,9 @@ from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMo
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Row, Table
+from idlestate.backends.keyed.timer_columns import ColumnTimerQueue
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.timers.clock import Clock
-from idlestate.timers.heap_queue import HeapTimerQueue
 from idlestate.timers.timer import TimerQueue
 
 TABLES: dict[StateKind, type[HeapListTable | HeapMapTable]] = {
@@ -62,7 +62,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def _take(self, part: Part) -> None:
         rows = part.rows(self.groups)
         if part.meta is None:
-            self._queue(part.name).load([row.key for row in rows])
+            self._queue(part.name).add_rows([row.key for row in rows])
         else:
             self._restore_table(part.meta).load(rows)
 
@@ -110,7 +110,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
 
     def _make_queue(self, _name: str) -> TimerQueue:
-        return HeapTimerQueue(self._timer_layout)
+        return ColumnTimerQueue(self._timer_layout)
 
     def _drop_table(self, meta: StateMeta) -> None:
         """The table is no longer referred to."""

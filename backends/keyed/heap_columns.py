@@ -58,7 +58,7 @@ class HeapColumns:
 
     def _stored(self, number: int) -> Stored:
         value = self._values[number] if self._has[number] else None
-        if value is not None and self._dtype != object:
+        if value is not None and not self._dtype.hasobject:
             value = value.item()
         return (value, int(self._stamps[number])) if self._layout.stamped else value
 
@@ -135,7 +135,7 @@ class HeapColumns:
     def take_out(self, numbers: Positions) -> None:
         """Remove these keys, each given once; the others keep their numbers."""
         self.index.remove(numbers)
-        if self._dtype == object:
+        if self._dtype.hasobject:
             self._values[numbers] = None
 
     def compact_if_sparse(self) -> None:

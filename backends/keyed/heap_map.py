@@ -60,9 +60,7 @@ class HeapMapTable(DictTable, MapTable):
         """Whether nothing is stored, expired or not."""
         return not self._map(key, namespace)
 
-    def get_many(
-        self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]
-    ) -> list[Stored]:
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
         """`get` of many entries."""
         get = self._spaces.get(namespace, {}).get
         nothing: dict[Any, Stored] = {}

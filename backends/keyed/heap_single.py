@@ -276,4 +276,3 @@ class SingleWalk(Walk):
         names = columns.namespaces
         removed.namespaces.extend([names[each] for each in columns.index.spaces[numbers].tolist()])
         removed.stored.extend(columns.at(numbers).stored())
-

@@ -111,7 +111,7 @@ class ReducingState(State[SingleTable]):
 
     def add_many(self, keys: Many, values: Many) -> None:
         """`add` for each key in this order, all or none."""
-        add_many(self, keys, values, lambda there, value: self._merge(there, value), 0)
+        add_many(self, keys, values, self._merge, 0)
 
     def _merge(self, there: Stored, value: Stored) -> Stored:
         return value if there is None else self._reduce(there, value)
@@ -161,9 +161,7 @@ class TtlReducingState(ReducingState):
         """`add` for each key in this order, stamped with one time, all or none."""
         self._ttl.on_access()
         now = self._ttl.now_ms()
-        add_many(
-            self, keys, values, lambda there, value: self._merge(there, (value, now)), now
-        )
+        add_many(self, keys, values, lambda there, value: self._merge(there, (value, now)), now)
 
     def _merge(self, there: Stored, value: Stored) -> Stored:
         if there is None:

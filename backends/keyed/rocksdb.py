@@ -15,6 +15,7 @@ from idlestate.backends.keyed.errors import SnapshotError, StateMigrationError
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
 from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
+from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
 from idlestate.backends.keyed.rocksdb_snapshot import (
     checkpoint,
     clone,
@@ -22,7 +23,6 @@ from idlestate.backends.keyed.rocksdb_snapshot import (
     native_parts,
     sst_files,
 )
-from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, start_folder
@@ -108,7 +108,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._restore_table(part.meta).load(rows)
             return
         while some := [row.key for row in islice(rows, AT_ONCE)]:
-            self._queue(part.name).load(some)
+            self._queue(part.name).add_rows(some)
 
     def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
         """Incremental cleanup is left out, as in Flink: compactions do the work."""

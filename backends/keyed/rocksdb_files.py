@@ -139,6 +139,14 @@ class FamilyTimerStore:
             batch.delete(row)
         write(self._database, batch)
 
+    def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+        """Remove all rows from the first to the last of each pair, both included, all or none."""
+        batch = WriteBatch(raw_mode=True)
+        for first, last in ranges:
+            # Named here, since a batch's default family does not count for ranges.
+            batch.delete_range(first, last + b"\0", self._handle)
+        write(self._database, batch)
+
     def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
         """Rows from `start` on that begin with `prefix`, in order."""
         return (row for row, _ in scan(self.family, start, prefix))

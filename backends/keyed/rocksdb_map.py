@@ -61,9 +61,7 @@ class RocksDBMapTable(RocksDBTable, MapTable):
             for prefix, each in zip(prefixes.to_pylist(), user_keys, strict=True)
         ]
 
-    def get_many(
-        self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]
-    ) -> list[Stored]:
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
         """`get` of many entries."""
         rows = self._rows(keys, namespace, user_keys)
         distinct = sorted(set(rows))

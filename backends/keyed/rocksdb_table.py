@@ -89,6 +89,11 @@ class RocksDBTable(Table):
         batch.set_default_column_family(self._handle)
         return batch
 
+    def delete_range(self, batch: WriteBatch, first: bytes, last: bytes) -> None:
+        """Let a batch delete all rows from the first to the last, both included."""
+        # Named here, since a batch's default family does not count for ranges.
+        batch.delete_range(first, last + b"\0", self._handle)
+
     def write(self, batch: WriteBatch) -> None:
         """Write a batch, whole or not at all."""
         write(self._database, batch)
@@ -217,12 +222,12 @@ class RowWalk(Walk):
                 for key in keys[start:end]:
                     batch.delete(key)
             else:
-                batch.delete_range(keys[start], keys[end - 1] + b"\0")
+                self._table.delete_range(batch, keys[start], keys[end - 1])
         return batch
 
     def _keep(self, rows: list[Row], removed: Removed) -> None:
         layout, split = self._table.layout, self._table.key_layout.split
-        for row, value in rows:
+        for row, _ in rows:
             _, key, namespace, rest = split(row)
             removed.keys.append(key)
             removed.namespaces.append(namespace)

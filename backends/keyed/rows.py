@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -98,16 +99,23 @@ class KeyLayout:
         name = self.namespace.encode(namespace)
         return varint(len(name) + 1) + name
 
-    def prefixes(self, keys: KeyBatch, namespace: Any) -> pa.BinaryArray:
-        """`prefix` of each key."""
+    def prefixes(
+        self, keys: KeyBatch, namespace: Any, times: npt.NDArray[np.uint64] | None = None
+    ) -> pa.BinaryArray:
+        """`prefix` of each key; where times are given, they come behind the key groups."""
         groups = key_groups(java_hashes(keys), self.max_parallelism)
         sizes = pc.binary_length(keys.encoded).to_numpy(zero_copy_only=False)
-        if sizes.max(initial=0) > 127:
-            each = zip(keys.keys, groups.tolist(), strict=True)
-            return pa.array([self.prefix(key, namespace, group) for key, group in each])
-        heads = np.empty(len(keys), dtype=[("group", ">u2"), ("size", "u1")])
-        heads["group"], heads["size"] = groups, sizes
+        when = [] if times is None else [("time", ">u8")]
+        heads = np.empty(len(keys), dtype=[("group", ">u2"), *when, ("size", "u1")])
+        heads["group"] = groups
+        if times is not None:
+            heads["time"] = times
         tail = b"\0" if namespace is None else self._of_namespace(namespace)
+        if sizes.max(initial=0) > 127:
+            each = zip(fixed_width(heads).to_pylist(), keys.encoded.to_pylist(), strict=True)
+            rows = [b"".join((head[:-1], varint(len(key)), key, tail)) for head, key in each]
+            return pa.array(rows, pa.binary())
+        heads["size"] = sizes
         return pc.binary_join_element_wise(fixed_width(heads), keys.encoded, pa.scalar(tail), b"")
 
     def split(self, row: bytes) -> RowKey:
@@ -187,7 +195,7 @@ class ValueLayout:
 
     def encode_many(self, values: Column, has: Flags, stamp_ms: int) -> list[bytes]:
         """The row values of a batch, stamped with one time; anything where there is no value."""
-        if values.dtype != object:
+        if not values.dtype.hasobject:
             rows = np.empty(len(values), dtype=self._fixed(values.dtype))
             rows["flag"], rows["value"] = 1, values
             if self.stamped:
@@ -204,7 +212,7 @@ class ValueLayout:
         """What the row values of a batch hold; None is a row that is not there."""
         kind = self.value.kind
         dtype = dtype_of(kind)
-        if dtype != object:
+        if not dtype.hasobject:
             fixed = self._fixed(dtype)
             data = b"".join(rows if None not in rows else _filled(rows, bytes(fixed.itemsize)))
             # Rows without a value are shorter, none is longer.

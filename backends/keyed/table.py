@@ -208,9 +208,7 @@ class MapTable(Table):
         """Whether nothing is stored, expired or not."""
 
     @abstractmethod
-    def get_many(
-        self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]
-    ) -> list[Stored]:
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
         """`get` of many entries."""
 
     @abstractmethod
