@@ -7,7 +7,6 @@ no objects. Every change is a row written at once; nothing is lost with the memo
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, takewhile
 from typing import Protocol
 
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
@@ -28,6 +27,12 @@ class TimerStore(Protocol):
     def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
         """Add and remove rows, all or none."""
 
+    def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
+        """Rows from each start on, of its group, with times up to this: so many at most.
+
+        The rows of a group together; nothing for groups without.
+        """
+
     def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
         """Remove all rows from the first to the last of each pair, both included, all or none."""
 
@@ -44,6 +49,8 @@ class StoredTimerQueue:
         self._store = store
         self._groups = groups
         self._ahead: list[bytes] = []
+        # No row of a group is before its start: a search need not pass over what was removed there.
+        self._starts = {group: group.to_bytes(2, "big") for group in groups}
         self._horizon = NOTHING  # the time up to which all stored timers are in `_ahead`
         self._size = sum(1 for _ in self.rows(groups[0], groups[-1]))
 
@@ -59,20 +66,20 @@ class StoredTimerQueue:
         self._store.write(fresh, ())
         self._size += len(fresh)
         for row in fresh:
+            group = int.from_bytes(row[:2], "big")
+            self._starts[group] = min(self._starts[group], row)
             if row[2:10] <= self._horizon:
                 heapq.heappush(self._ahead, by_time(row))
         return len(fresh)
 
     def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
         """Take timers out that are not later than this, so many at most, by key group."""
-        end, found, ranges = time_bytes(until_ms), list[bytes](), []
-        for group in self._groups:
-            prefix, before = group.to_bytes(2, "big"), len(found)
-            due = takewhile(lambda row: row[2:10] <= end, self._store.scan(prefix, prefix))
-            found += islice(due, limit - len(found))
-            if len(found) > before:
-                ranges.append((found[before], found[-1]))
-        self._store.remove_ranges(ranges)
+        starts = [self._starts[group] for group in self._groups]
+        parts = self._store.due(starts, time_bytes(until_ms), limit)
+        self._store.remove_ranges([(rows[0], rows[-1]) for rows in parts])
+        for rows in parts:
+            self._starts[int.from_bytes(rows[0][:2], "big")] = rows[-1]
+        found = [row for rows in parts for row in rows]
         self._size -= len(found)
         return found
 

@@ -24,12 +24,12 @@ class TimerBatch(NamedTuple):
     Attributes:
         keys: whom they wake, in the form the codec has for many keys.
         namespaces: in which namespaces.
-        times_ms: when.
+        times_ms: when, as an array of 64-bit integers.
     """
 
     keys: Any
     namespaces: Sequence[Any]
-    times_ms: Sequence[int]
+    times_ms: Any
 
 
 class TimerCodec(Protocol):

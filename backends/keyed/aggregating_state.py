@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import AggregatingStateDescriptor
 from idlestate.backends.keyed.reducing_state import add_many, merge_single, refuse_null
-from idlestate.backends.keyed.rows import Stored
 from idlestate.backends.keyed.state import Many, State
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl

@@ -93,11 +93,11 @@ class ByteIndex:
     def _look(self) -> None:
         """Views for single lookups: plain numbers come out of them faster than out of arrays."""
         self._views = (
-            memoryview(self._slots),
-            memoryview(self._hashes),
-            memoryview(self._spaces),
-            memoryview(self._ends),
-            memoryview(self._arena),
+            self._slots.data,
+            self._hashes.data,
+            self._spaces.data,
+            self._ends.data,
+            self._arena.data,
         )
 
     @property

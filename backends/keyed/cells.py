@@ -20,7 +20,8 @@ Stored = Any
 def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
     """How numpy holds values of a type: as they are where their width is fixed, else as objects."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return np.dtype(kind.to_pandas_dtype())
+        found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return found
     return np.dtype(object)
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import dropwhile
 from typing import Final
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.descriptors import StateKind
-from idlestate.backends.keyed.rows import MERGED, NO_VALUE, Stored, ValueLayout
+from idlestate.backends.keyed.rows import MERGED, NO_VALUE, ValueLayout
 from idlestate.backends.keyed.table import Row, Table, Walk
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.retention.policy import FOREVER_MS

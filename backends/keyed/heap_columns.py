@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, grown
-from idlestate.backends.keyed.cells import Cells, Column, dtype_of
+from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
-from idlestate.backends.keyed.rows import Stored, ValueLayout
+from idlestate.backends.keyed.rows import ValueLayout
 
 SPARE = 1024
 """Removed keys that are not worth new columns."""

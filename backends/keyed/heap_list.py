@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.heap_table import DictTable, Space
 from idlestate.backends.keyed.key_batch import KeyBatch
-from idlestate.backends.keyed.rows import MERGED, Stored
+from idlestate.backends.keyed.rows import MERGED
 from idlestate.backends.keyed.table import ListTable, Removed, Row
 
 

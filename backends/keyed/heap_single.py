@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from idlestate.backends.keyed.cells import Cells, Column
+from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.heap_columns import HeapColumns
 from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, Stored, ValueLayout
+from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, SingleTable, Visit, Walk
 
 FRONT: Final = 1 << 14

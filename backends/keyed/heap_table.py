@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Self
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, Stored, ValueLayout
+from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
 
 Space = dict[Any, Any]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ListStateDescriptor
 from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.rows import Stored
 from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import ListTable
 from idlestate.backends.keyed.ttl import Ttl

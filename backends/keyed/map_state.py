@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import MapStateDescriptor
 from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
 from idlestate.backends.keyed.key_batch import KeyBatch
-from idlestate.backends.keyed.rows import Stored
 from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import MapTable
 from idlestate.backends.keyed.ttl import Ttl
@@ -243,7 +243,8 @@ class TtlMapState(MapState):
         self._ttl.on_access()
         table, namespace, now = self.table, self.namespace, self._ttl.now_ms()
         found, horizon = table.get_many(batch, namespace, entries), self._ttl.horizon_ms(now)
-        shown, old, live = [], {}, []
+        shown, live = [], list[int]()
+        old: dict[tuple[Any, Any], int] = {}
         for at, each in enumerate(found):
             if each is not None and each[1] <= horizon:
                 address = (batch.keys[at], entries[at])

@@ -5,12 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.cells import Cells
+from idlestate.backends.keyed.cells import Cells, Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ReducingStateDescriptor
 from idlestate.backends.keyed.errors import NullValueError
 from idlestate.backends.keyed.key_batch import KeyBatch
-from idlestate.backends.keyed.rows import Stored
 from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl

@@ -118,11 +118,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for name, table in self._tables.items():
             assert isinstance(table, RocksDBTable)
             ttl = self._ttls.get(name)
-            cleanup = ttl and ttl.config.compaction_in_force
+            cleanup = None if ttl is None else ttl.config.compaction_in_force
+            keep = None
+            if ttl is not None and cleanup is not None:
+                keep = CompactionFilter(table.layout, ttl, cleanup.query_time_after)
             if isinstance(table, RocksDBListTable):
-                each = cleanup and CompactionFilter(table.layout, ttl, cleanup.query_time_after)
-                self._merge_lists(table, each)
-            elif ttl is not None and cleanup:
+                self._merge_lists(table, keep)
+            elif ttl is not None and cleanup is not None:
                 self._drop_rows(table, ttl, cleanup.query_time_after)
         self.reclaim()
 

@@ -13,7 +13,7 @@ from idlestate.backends.keyed.meta import VERSIONS, StateMeta, check_versions
 from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
 from idlestate.backends.keyed.rocksdb_map import RocksDBMapTable
 from idlestate.backends.keyed.rocksdb_single import RocksDBSingleTable
-from idlestate.backends.keyed.rocksdb_table import RocksDBTable, scan, write
+from idlestate.backends.keyed.rocksdb_table import RocksDBTable, bounds_of, check, scan, write
 from idlestate.backends.keyed.rows import KeyLayout
 
 RECORD = b"idlestate"
@@ -138,6 +138,23 @@ class FamilyTimerStore:
         for row in removed:
             batch.delete(row)
         write(self._database, batch)
+
+    def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
+        """Rows from each start on, of its group, with times up to this: so many at most."""
+        found = []
+        for start in starts:
+            rows, last = [], start[:2] + end
+            bounds = bounds_of(last)
+            cursor = self.family.iter(bounds)
+            cursor.seek(start)
+            while limit > 0 and cursor.valid():
+                rows.append(cursor.key())
+                limit -= 1
+                cursor.next()
+            check(self._database, cursor)
+            if rows:
+                found.append(rows)
+        return found
 
     def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
         """Remove all rows from the first to the last of each pair, both included, all or none."""

@@ -6,11 +6,12 @@ from typing import Any
 
 from rocksdict import Rdict
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.cleanup import lists_in, merged_row
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
-from idlestate.backends.keyed.rows import MERGED, SEQUENCE, KeyLayout, Stored, ValueLayout
+from idlestate.backends.keyed.rows import MERGED, SEQUENCE, KeyLayout, ValueLayout
 from idlestate.backends.keyed.table import ListTable, Removed, Row, Visit, Walk
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
-from idlestate.backends.keyed.rows import Stored
 from idlestate.backends.keyed.table import MapTable
 
 

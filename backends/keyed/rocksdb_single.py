@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from idlestate.backends.keyed.cells import Cells, Column
+from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions, order_of
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
-from idlestate.backends.keyed.rows import Stored
 from idlestate.backends.keyed.table import SingleTable
 
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from rocksdict import Rdict, WriteBatch
+from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
 from idlestate.backends.keyed.errors import StorageError
 from idlestate.backends.keyed.key_batch import KeyBatch
@@ -45,24 +45,41 @@ def write(database: Rdict, batch: WriteBatch) -> None:
             raise refused(database, error) from error
 
 
+def bounds_of(prefix: bytes) -> ReadOptions:
+    """Options of a cursor that ends with the rows whose keys begin with `prefix`.
+
+    Without an end a cursor looks for a next row behind all that was deleted. RocksDB only points
+    to these options: they have to be kept for as long as the cursor is used.
+    """
+    bounds = ReadOptions()
+    if prefix:
+        above = int.from_bytes(prefix, "big") + 1
+        bounds.set_iterate_upper_bound(above.to_bytes(len(prefix), "big"))
+    return bounds
+
+
 def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Rows from `start` on whose keys begin with `prefix`.
+    """Rows from `start` on whose keys begin with `prefix`, which begins with a key group.
 
     Raises:
         StorageError: the disk is broken.
     """
-    cursor = family.iter()
+    bounds = bounds_of(prefix)
+    cursor = family.iter(bounds)
     cursor.seek(start)
     while cursor.valid():
-        key = cursor.key()
-        if not key.startswith(prefix):
-            return
-        yield key, cursor.value()
+        yield cursor.key(), cursor.value()
         cursor.next()
+    check(family, cursor)
+    del bounds
+
+
+def check(database: Rdict, cursor: RdictIter) -> None:
+    """Raise `StorageError` when a cursor could not read on: it looks like one at the end."""
     try:
-        cursor.status()  # a cursor that cannot read on looks like one at the end
+        cursor.status()
     except Exception as error:
-        raise refused(family, error) from error
+        raise refused(database, error) from error
 
 
 class RocksDBTable(Table):

@@ -214,7 +214,7 @@ class ValueLayout:
         dtype = dtype_of(kind)
         if not dtype.hasobject:
             fixed = self._fixed(dtype)
-            data = b"".join(rows if None not in rows else _filled(rows, bytes(fixed.itemsize)))
+            data = b"".join(_filled(rows, bytes(fixed.itemsize)))
             # Rows without a value are shorter, none is longer.
             if len(data) == len(rows) * fixed.itemsize:
                 found = np.frombuffer(data, dtype=fixed)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from idlestate.backends.keyed.cells import Cells, Column
+from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, Stored, ValueLayout
+from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
 from idlestate.retention.policy import FOREVER_MS
 
 

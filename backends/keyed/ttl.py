@@ -7,7 +7,7 @@ removed by the read that finds it, by cleanup, or by a compaction, whichever com
 from collections.abc import Callable
 from typing import Any
 
-from idlestate.backends.keyed.rows import Stored
+from idlestate.backends.keyed.cells import Stored
 from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 

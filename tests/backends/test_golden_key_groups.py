@@ -6,6 +6,8 @@ import pytest
 
 from idlestate.backends.keyed.codec import codec_for
 from idlestate.backends.keyed.errors import KeyGroupError
+from idlestate.backends.keyed.java_hashes import java_hash, java_hashes
+from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import (
     check_parallelism,
     default_max_parallelism,
@@ -15,8 +17,6 @@ from idlestate.backends.keyed.key_groups import (
     murmur,
     operator_index,
 )
-from idlestate.backends.keyed.java_hashes import java_hash, java_hashes
-from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.redistribution import (
     OperatorStateMode,
     StatePartitions,
