@@ -41,7 +41,9 @@ def test_numbers_are_those_of_a_dict(bits, monkeypatch):
     if bits < 64:
         monkeypatch.setattr(byte_index, "hash_of", lambda data, space: hash_of(data, space) & 3)
         weak = np.uint64(3)
-        monkeypatch.setattr(byte_index, "hashes_of", lambda each, space: hashes_of(each, space) & weak)
+        monkeypatch.setattr(
+            byte_index, "hashes_of", lambda each, space: hashes_of(each, space) & weak
+        )
     chance, index, model = random.Random(bits), ByteIndex(), {}
     for _ in range(400):
         space, keys = chance.randrange(2), strings(chance, chance.choice([0, 1, 2, 30]))
