@@ -97,7 +97,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             filters = {name: self._filter(name) for name in self._metas}
             return write_parts(self._info(folder, mode), parts, filters)
 
-        return HeldSnapshot(write, self._release)
+        return HeldSnapshot(folder, write, self._release)
 
     def _release(self) -> None:
         self._held -= 1

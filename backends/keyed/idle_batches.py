@@ -1,7 +1,7 @@
 """Idle retention for many keys at once: the rule of `idle.py` over arrays.
 
 A timer that was moved is not deleted but left to come up, where it is found to be stale: the key's
-cleanup time says otherwise. So a key has at most max / (max − min) timers more.
+cleanup time says otherwise. So a key has at most max / (max - min) timers more.
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
 from idlestate.backends.keyed.cleanup import CompactionFilter, merged_row
-from idlestate.backends.keyed.errors import SnapshotError, StateMigrationError
+from idlestate.backends.keyed.errors import SnapshotError, StateError, StateMigrationError
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
 from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
@@ -23,9 +23,9 @@ from idlestate.backends.keyed.rocksdb_snapshot import (
     native_parts,
     sst_files,
 )
-from idlestate.backends.keyed.rocksdb_table import RocksDBTable
+from idlestate.backends.keyed.rocksdb_table import RocksDBTable, let_go, plainly
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
-from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, start_folder
+from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, drop_draft, start_folder
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.ttl import Ttl
@@ -138,12 +138,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Give the disk back that removed rows take up. Other threads may read and write."""
         thorough = CompactOptions()
         thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-        for family in [
-            *(table.family for table in self._tables.values() if isinstance(table, RocksDBTable)),
-            *(store.family for store in self._stores),
-        ]:
-            family.flush()
-            family.compact_range(None, None, compact_opt=thorough)
+        tables = [each for each in self._tables.values() if isinstance(each, RocksDBTable)]
+        families = [*(each.family for each in tables), *(each.family for each in self._stores)]
+        with plainly(self._database.path):
+            for family in families:
+                family.flush()
+                family.compact_range(None, None, compact_opt=thorough)
 
     def _merge_lists(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
         lists = table.lists(self.groups)
@@ -165,7 +165,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Hold the state as it is now: a checkpoint of links, of which only new files are new."""
         draft = start_folder(folder)
         files = draft / DATABASE
-        checkpoint(self._database, files)
+        try:
+            checkpoint(self._database, files)
+        except StateError:
+            drop_draft(folder)
+            raise
         info = self._info(folder, mode)
 
         def write_native() -> SnapshotInfo:
@@ -189,10 +193,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         def release() -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
-        return HeldSnapshot(write_canonical if canonical else write_native, release)
+        return HeldSnapshot(folder, write_canonical if canonical else write_native, release)
 
     def _make_table(self, meta: StateMeta) -> Table:
-        self._database.make_family(meta.family).close()
+        let_go(self._database.make_family(meta.family))
         return self._database.table(meta, self._keys)
 
     def _make_queue(self, name: str) -> TimerQueue:

@@ -6,13 +6,14 @@ Batches are read and written in the order of their rows: neighbours lie in the s
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
-from idlestate.backends.keyed.errors import StorageError
+from idlestate.backends.keyed.errors import StateError, StorageError
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.rows import GROUP, KeyLayout, ValueLayout
@@ -24,12 +25,33 @@ RANGE = 256
 """Old rows in a row that are worth one range delete instead of a delete each."""
 
 
-def refused(database: Rdict, error: Exception) -> StorageError:
+def refused(place: Any, error: Exception) -> StorageError:
     """What RocksDB refused (a full disk, a broken file), plainly. It raises bare exceptions."""
+    folder = place.path() if isinstance(place, Rdict) else place
     return StorageError(
-        f"{database.path()}: RocksDB refused, nothing was written: {error}. Make room or mend the "
+        f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "
         "disk, then open the state again"
     )
+
+
+@contextmanager
+def plainly(place: Any) -> Iterator[None]:
+    """Raise `StorageError` for what RocksDB raises; `place` is the folder."""
+    try:
+        yield
+    except (StateError, OSError):
+        raise
+    except Exception as error:
+        raise refused(place, error) from error
+
+
+def let_go(database: Rdict) -> None:
+    """Close a database or column family.
+
+    Closing writes out what is in memory, which a full disk refuses; it is in the log as well.
+    """
+    with suppress(Exception):
+        database.close()
 
 
 def write(database: Rdict, batch: WriteBatch) -> None:
@@ -98,7 +120,7 @@ class RocksDBTable(Table):
     def close(self) -> None:
         """Let go of the database."""
         self._handle = None
-        self.family.close()
+        let_go(self.family)
 
     def batch(self) -> WriteBatch:
         """A batch of writes to this table."""

@@ -26,6 +26,7 @@ from idlestate.timers.clock import FakeClock
 from tests.backends.golden_state import descriptor_of, plain, raw_of, run_op
 
 MAX_PARALLELISM = 8
+STEPS_BETWEEN_RESTORES = 12
 
 KEYS = st.sampled_from(["", "a", "b", "\u043a\u043b\u044e\u0447", "\U0001d11e"])
 SPACES = st.sampled_from([None, "", "w"])
@@ -159,7 +160,7 @@ class KeyedState(RuleBasedStateMachine):
         self.kind, self.ttl = kind, ttl
         self.clock = FakeClock(1000)
         self.model = None if ttl.returns_expired else Model(kind, ttl)
-        self.opened, self.parallelism = 0, 1
+        self.opened, self.parallelism, self.steps = 0, 1, 0
         self.addresses = set()
         self.backends, self.states = {}, {}
         for name in ("heap", "rocksdb"):
@@ -313,6 +314,8 @@ class KeyedState(RuleBasedStateMachine):
         for backend in self.instances:
             backend.compact()
 
+    # Opening RocksDB takes longer than a hundred other steps.
+    @precondition(lambda self: self.steps >= STEPS_BETWEEN_RESTORES)
     @rule(
         mode=st.sampled_from(SnapshotMode),
         swapped=st.booleans(),
@@ -321,6 +324,7 @@ class KeyedState(RuleBasedStateMachine):
     )
     def restore(self, mode, swapped, ttl, parallelism):
         """Begin again from snapshots, perhaps on the other backend, with another ttl, in others."""
+        self.steps = 0
         folders = {}
         for name, instances in self.backends.items():
             folders[name] = []
@@ -342,6 +346,7 @@ class KeyedState(RuleBasedStateMachine):
     @precondition(lambda self: self.addresses)
     @invariant()
     def both_store_the_same(self):
+        self.steps += 1
         for address in self.addresses:
             at = self.index(address[0])
             left, right = (raw_of(states[at], *address) for states in self.states.values())
