@@ -23,6 +23,7 @@ from idlestate.backends.keyed.sweep import Sweep, SweepReport
 from idlestate.backends.keyed.table import Row, Table
 from idlestate.backends.keyed.timer_rows import TimerLayout
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
 from idlestate.timers.clock import Clock, SystemClock
 from idlestate.timers.service import OnTimer, TimerService
@@ -202,6 +203,10 @@ class KeyedStateBackend(ABC):
         if report.done:
             self._sweeps.clear()
         return report
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """How much room everything takes, and how much of it nothing lives in."""
 
     @abstractmethod
     def compact(self) -> None:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from idlestate.backends.keyed.key_batch import Flags, Positions, layout_of
+from idlestate.backends.keyed.usage import Usage
 
 ABSENT: Final = -1
 
@@ -103,10 +104,17 @@ class ByteIndex:
     @property
     def nbytes(self) -> int:
         """Memory besides the bytes of the keys."""
-        return sum(each.nbytes for each in self._columns()) + self._slots.nbytes
+        columns = (self._ends, self._hashes, self._spaces, self._alive, self._slots)
+        return sum([each.nbytes for each in columns])
 
-    def _columns(self) -> tuple[npt.NDArray[np.generic], ...]:
-        return self._ends, self._hashes, self._spaces, self._alive
+    def usage(self) -> Usage:
+        """How much room the index takes."""
+        total = self.nbytes + self._arena.nbytes
+        return Usage(total, self.dead_share(total))
+
+    def dead_share(self, size: int) -> int:
+        """How much of this is of numbers that are not there any more."""
+        return size * (self.count - self.live) // max(self.count, 1)
 
     @property
     def alive(self) -> Flags:

@@ -20,6 +20,7 @@ from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_par
 from idlestate.backends.keyed.table import Row, Table
 from idlestate.backends.keyed.timer_columns import ColumnTimerQueue
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.usage import Usage
 from idlestate.timers.clock import Clock
 from idlestate.timers.timer import TimerQueue
 
@@ -74,6 +75,17 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         ttl.on_access = step
         if cleanup.run_for_every_record:
             self._each_record.append(step)
+
+    def usage(self) -> Usage:
+        """How much room tables and timers take."""
+        found = Usage(0, 0)
+        for table in self._tables.values():
+            assert isinstance(table, HeapTable)
+            found += table.usage()
+        for queue in self._queues.values():
+            assert isinstance(queue, ColumnTimerQueue)
+            found += queue.usage()
+        return found
 
     def compact(self) -> None:
         """Give memory of removed keys back: a dict keeps its size until it is made anew."""

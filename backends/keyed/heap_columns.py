@@ -12,6 +12,7 @@ from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, grown
 from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.usage import Usage
 
 SPARE = 1024
 """Removed keys that are not worth new columns."""
@@ -37,10 +38,10 @@ class HeapColumns:
         self._numbered = 1
         self.made = 0
 
-    @property
-    def nbytes(self) -> int:
-        """Memory besides the bytes of keys, values and timestamps."""
-        return self.index.nbytes + self._has.nbytes
+    def usage(self) -> Usage:
+        """How much room the columns take."""
+        columns = self._values.nbytes + self._has.nbytes + self._stamps.nbytes
+        return self.index.usage() + Usage(columns, self.index.dead_share(columns))
 
     @property
     def namespaces(self) -> dict[int, Any]:

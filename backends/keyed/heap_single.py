@@ -18,6 +18,7 @@ from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, SingleTable, Visit, Walk
+from idlestate.backends.keyed.usage import Usage
 
 FRONT: Final = 1 << 14
 """Keys in dicts before they move into columns."""
@@ -169,6 +170,11 @@ class HeapSingleTable(HeapTable, SingleTable):
         """Make the columns anew, as long as there are keys."""
         self.settle()
         self.columns.compact()
+
+    def usage(self) -> Usage:
+        """How much room the columns take."""
+        self.settle()
+        return self.columns.usage()
 
     def frozen_copy(self) -> "HeapSingleTable":
         """The table as it is now: keys are shared, the rest is copied."""

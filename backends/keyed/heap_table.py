@@ -1,5 +1,6 @@
 """Lists and maps on heap, what they share: dicts, copied on write while a snapshot holds them."""
 
+import sys
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
@@ -10,8 +11,12 @@ from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
+from idlestate.backends.keyed.usage import Usage
 
 Space = dict[Any, Any]
+
+DICT_BYTES = 110
+"""A dict's bytes for each key, at most, while it only grows."""
 
 
 class HeapTable(Table):
@@ -28,6 +33,10 @@ class HeapTable(Table):
     @abstractmethod
     def shrink(self) -> None:
         """Give the memory of what was removed back."""
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """How much room the table takes."""
 
 
 class DictTable(HeapTable):
@@ -100,6 +109,12 @@ class DictTable(HeapTable):
         """Make the dicts anew, as large as what they hold."""
         self._spaces = {name: dict(space) for name, space in self._spaces.items()}
 
+    def usage(self) -> Usage:
+        """The dicts themselves; a dict that lost most of its keys is as large as before."""
+        sizes = [(sys.getsizeof(space), len(space)) for space in self._spaces.values()]
+        dead = sum([max(size - DICT_BYTES * (count + 8), 0) for size, count in sizes])
+        return Usage(sum([size for size, _ in sizes]), dead)
+
     def frozen_copy(self) -> Self:
         """The table as it is now, unchanged by what comes."""
         self._frozen, self._own = True, set()
@@ -152,6 +167,7 @@ class DictWalk(Walk):
         """A walk from the beginning."""
         self._table = table
         self._left = table.addresses()
+        self._removed = 0
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
         """Look at up to this many keys."""
@@ -164,5 +180,8 @@ class DictWalk(Walk):
                 stamps = [stamp for stamp in stamps if stamp > horizon_ms]
             if stamps:
                 visit.oldest_ms = min(visit.oldest_ms, *stamps)
+        self._removed += visit.removed
         visit.done = visit.seen < limit
+        if visit.done and self._removed > 3 * self._table.size():
+            self._table.shrink()
         return visit

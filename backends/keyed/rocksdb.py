@@ -23,12 +23,19 @@ from idlestate.backends.keyed.rocksdb_snapshot import (
     native_parts,
     sst_files,
 )
-from idlestate.backends.keyed.rocksdb_table import RocksDBTable, let_go, plainly
+from idlestate.backends.keyed.rocksdb_table import (
+    Family,
+    RocksDBTable,
+    let_go,
+    plainly,
+    usage_of,
+)
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, drop_draft, start_folder
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.usage import Usage
 from idlestate.timers.clock import Clock
 from idlestate.timers.stored_queue import StoredTimerQueue
 from idlestate.timers.timer import TimerQueue
@@ -134,16 +141,23 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         while not walk.visit(limit, ttl.horizon_ms(ttl.now_ms())).done:
             pass
 
+    def usage(self) -> Usage:
+        """How much room the files take, and what is not in files yet."""
+        return sum(map(usage_of, self._places()), Usage(0, 0))
+
+    def _places(self) -> list[Family]:
+        tables = [each for each in self._tables.values() if isinstance(each, RocksDBTable)]
+        return [*tables, *self._stores]
+
     def reclaim(self) -> None:
         """Give the disk back that removed rows take up. Other threads may read and write."""
         thorough = CompactOptions()
         thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-        tables = [each for each in self._tables.values() if isinstance(each, RocksDBTable)]
-        families = [*(each.family for each in tables), *(each.family for each in self._stores)]
         with plainly(self._database.path):
-            for family in families:
-                family.flush()
-                family.compact_range(None, None, compact_opt=thorough)
+            for place in self._places():
+                place.family.flush()
+                place.family.compact_range(None, None, compact_opt=thorough)
+                place.swept_bytes = 0
 
     def _merge_lists(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
         lists = table.lists(self.groups)

@@ -138,6 +138,7 @@ class FamilyTimerStore:
             self.family = database.family(TIMERS + name)
             self._handle = database.raw.get_column_family_handle(TIMERS + name)
         self._database = database.raw
+        self.swept_bytes = 0
 
     def has(self, rows: Sequence[bytes]) -> list[bool]:
         """Which rows are there."""

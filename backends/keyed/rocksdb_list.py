@@ -98,6 +98,7 @@ class ListWalk(Walk):
             visit.removed += len(items) - len(live)
             for row in rows:
                 batch.delete(row.key)
+                table.swept_bytes += len(row.key) + len(row.value)
             if live:
                 batch.put(*merged_row(rows, layout.encode_items(live)))
             if removed is not None:

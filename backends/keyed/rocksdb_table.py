@@ -8,7 +8,7 @@ Batches are read and written in the order of their rows: neighbours lie in the s
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
@@ -18,6 +18,7 @@ from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.rows import GROUP, KeyLayout, ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
+from idlestate.backends.keyed.usage import Usage
 
 LOAD_ROWS = 10_000
 
@@ -104,8 +105,36 @@ def check(database: Rdict, cursor: RdictIter) -> None:
         raise refused(database, error) from error
 
 
+class Family(Protocol):
+    """A column family in use.
+
+    Attributes:
+        family: rocksdict's handle.
+        swept_bytes: of rows that sweeps removed since the last compaction.
+    """
+
+    family: Rdict
+    swept_bytes: int
+
+
+def usage_of(place: Family) -> Usage:
+    """How much room a column family takes."""
+    sizes = {
+        name: place.family.property_int_value(f"rocksdb.{name}") or 0
+        for name in ("total-sst-files-size", "estimate-live-data-size", "cur-size-all-mem-tables")
+    }
+    files = sizes["total-sst-files-size"]
+    total = files + sizes["cur-size-all-mem-tables"]
+    overwritten = max(files - sizes["estimate-live-data-size"], 0)
+    return Usage(total, min(max(overwritten, place.swept_bytes), total))
+
+
 class RocksDBTable(Table):
-    """What the kinds share."""
+    """What the kinds share.
+
+    Attributes:
+        swept_bytes: of rows that sweeps removed since the last compaction.
+    """
 
     refuses_null = True
 
@@ -116,6 +145,7 @@ class RocksDBTable(Table):
         self.family = database.get_column_family(name)
         self._handle = database.get_column_family_handle(name)
         self._database = database
+        self.swept_bytes = 0
 
     def close(self) -> None:
         """Let go of the database."""
@@ -246,6 +276,7 @@ class RowWalk(Walk):
         is_old = flags & (stamps <= horizon_ms)
         table.write(self._deletes(keys, is_old))
         old = np.flatnonzero(is_old).tolist()
+        table.swept_bytes += sum([len(keys[at]) + len(values[at]) for at in old])
         if removed is not None:
             self._keep([Row(keys[at], values[at]) for at in old], removed)
         if keys:

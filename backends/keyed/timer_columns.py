@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, grown
 from idlestate.backends.keyed.key_batch import Positions, layout_of, order_of
+from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.heap_queue import HeapTimerQueue, rows_of
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time
@@ -168,6 +169,11 @@ class ColumnTimerQueue(HeapTimerQueue):
             self._window, self._window_at, self._is_read = self._window[:0], 0, False
 
     # -------------------------------------------------------------- all timers
+
+    def usage(self) -> Usage:
+        """How much room the arrays take."""
+        size = self._times.nbytes + self._window.nbytes
+        return self._index.usage() + Usage(size, self._index.dead_share(size))
 
     def __len__(self) -> int:
         return len(self._live) + self._index.live
