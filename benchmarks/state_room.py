@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle_batches import IdleBatches
@@ -77,33 +78,23 @@ def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
         return _rate(take)
 
 
-def _resident() -> int:
-    """Bytes of this process in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
-
-
 def bytes_a_key(batches: list[pa.Array]) -> float:
     """What a key costs on heap beside its bytes, its value and its timestamp."""
     count = sum(map(len, batches))
-    payload = sum(batch.nbytes - 4 * len(batch) for batch in batches) + 16 * count
     with open_backend("heap", clock=FakeClock(0)) as backend:
         state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
-        state.put_many(batches[0], numbers(batches[0]))
-        state.remove_many(batches[0])
-        backend.compact()
-        pa.default_memory_pool().release_unused()
-        before = _resident()
         for batch in batches:
             state.put_many(batch, numbers(batch))
-        pa.default_memory_pool().release_unused()
-        return (_resident() - before - payload) / count
+        return (backend.usage().total_bytes - payload_of(batches)) / count
+
+
+def payload_of(batches: list[pa.Array]) -> int:
+    """Bytes of the keys, and sixteen each for value and timestamp."""
+    return sum(pc.sum(pc.binary_length(batch)).as_py() + 16 * len(batch) for batch in batches)
 
 
 def disk_ratio(folder: Path, batches: list[pa.Array]) -> float:
     """Bytes of files after compaction, over bytes of keys, values and timestamps."""
-    count = sum(map(len, batches))
-    payload = sum(batch.nbytes - 4 * len(batch) for batch in batches) + 16 * count
     place = folder / "compacted"
     with open_backend("rocksdb", place, clock=FakeClock(0)) as backend:
         state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
@@ -113,4 +104,4 @@ def disk_ratio(folder: Path, batches: list[pa.Array]) -> float:
                 values = pa.array(chance.integers(-(2**63), 2**63 - 1, len(batch)), LONG)
                 state.put_many(batch, values)
         backend.compact()
-        return sum(path.stat().st_size for path in place.glob("*.sst")) / payload
+        return sum(path.stat().st_size for path in place.glob("*.sst")) / payload_of(batches)

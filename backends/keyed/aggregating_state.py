@@ -12,7 +12,7 @@ from idlestate.backends.keyed.reducing_state import add_many, merge_single, refu
 from idlestate.backends.keyed.state import Many, State
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
-from idlestate.backends.keyed.value_state import read_many
+from idlestate.backends.keyed.value_state import read_many, read_one
 
 
 class AggregatingState(State[SingleTable]):
@@ -81,13 +81,7 @@ class TtlAggregatingState(AggregatingState):
 
     def get(self) -> Any:
         """The result of what was added; None when nothing was or it has expired."""
-        self._ttl.on_access()
-        key, namespace = self._key, self.namespace
-        found = self._ttl.read(
-            self.table.get(key, namespace),
-            lambda: self.table.clear(key, namespace),
-            lambda renewed: self.table.put(key, namespace, renewed),
-        )
+        found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else self._function.get_result(found[0])
 
     def add(self, value: Any) -> None:

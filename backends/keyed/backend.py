@@ -73,7 +73,7 @@ class KeyedStateBackend(ABC):
         self._states: dict[str, Kinds] = {}
         self._ttls: dict[str, Ttl] = {}
         self._queues: dict[str, TimerQueue] = {}
-        self._each_record: list[Callable[[], None]] = []
+        self._each_record: list[Callable[[], object]] = []
         self._sweeps: dict[str, Sweep] = {}
 
     # -------------------------------------------------------------- keys and states

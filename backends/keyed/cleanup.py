@@ -9,7 +9,7 @@ Each way has its own idea of what to do with a list, and all are Flink's:
 """
 
 from collections.abc import Callable, Iterator
-from itertools import dropwhile
+from itertools import chain, dropwhile, repeat
 from typing import Final
 
 from idlestate.backends.keyed.cells import Stored
@@ -30,7 +30,10 @@ class IncrementalStep:
     """The cleanup that goes with accesses: each pays for a few keys to be looked at.
 
     What was paid for is looked at in portions, since looking at one key costs as much as looking
-    at a hundred together.
+    at a hundred together. Between portions a step is one turn of an iterator.
+
+    Attributes:
+        step: what an access calls.
     """
 
     PORTION: Final = 1024
@@ -39,18 +42,17 @@ class IncrementalStep:
         """Steps of this many keys."""
         self._table, self._ttl, self._size = table, ttl, size
         self._walk: Walk | None = None
-        self._paid = 0
+        self.step: Callable[[], object] = chain.from_iterable(self._portions()).__next__
         self._begun_ms = ttl.now_ms()
         self._oldest_ms = self._begun_ms if table.size() == 0 else NEVER_MS
 
-    def __call__(self) -> None:
-        """One step."""
-        self._paid += self._size
-        if self._paid < self.PORTION:
-            return
-        paid, self._paid = self._paid, 0
-        if not self._go(paid):
-            self._go(paid)
+    def _portions(self) -> Iterator[Iterator[None]]:
+        """Accesses that only pay, a portion's worth; before each portion, what was paid for."""
+        accesses = max(self.PORTION // self._size, 1)
+        while True:
+            if not self._go(accesses * self._size):
+                self._go(accesses * self._size)
+            yield repeat(None, accesses)
 
     def _go(self, limit: int) -> int:
         """Look at keys; how many.

@@ -71,7 +71,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         cleanup = ttl.config.incremental_in_force
         if cleanup is None:
             return
-        step = IncrementalStep(table, ttl, cleanup.size)
+        step = IncrementalStep(table, ttl, cleanup.size).step
         ttl.on_access = step
         if cleanup.run_for_every_record:
             self._each_record.append(step)

@@ -122,8 +122,11 @@ class TtlListState(ListState):
 
     def add(self, element: Any) -> None:
         """Put an element behind the others, stamped."""
-        self._ttl.on_access()
-        super().add(element)
+        ttl = self._ttl
+        ttl.on_access()
+        if element is None:
+            self._check(None)
+        self.table.append(self._key, self.namespace, [(element, ttl.now_ms())])
 
     def add_all(self, elements: Iterable[Any]) -> None:
         """Put elements behind the others, stamped with one time; none if one is None."""

@@ -203,17 +203,28 @@ class TtlMapState(MapState):
 
     def _read(self, user_key: Any) -> Stored:
         self._ttl.on_access()
-        key, namespace, table = self._key, self.namespace, self.table
-        return self._ttl.read(
-            table.get(key, namespace, user_key),
-            lambda: table.remove(key, namespace, user_key),
-            lambda renewed: table.put_all(key, namespace, {user_key: renewed}),
-        )
+        return self._judged(self._key, self.namespace, user_key, self.table.remove)
+
+    def _judged(
+        self, key: Any, namespace: Any, user_key: Any, remove: Callable[[Any, Any, Any], None]
+    ) -> Stored:
+        """What a read sees, None for nothing; what has expired goes, what lives is renewed."""
+        ttl, found = self._ttl, self.table.get(key, namespace, user_key)
+        if found is None:
+            return None
+        now = ttl.now_ms()
+        if ttl.lives(found, now):
+            if ttl.updates_on_read:
+                self.table.put_all(key, namespace, {user_key: (found[0], now)})
+            return found
+        remove(key, namespace, user_key)
+        return found if ttl.returns_expired else None
 
     def put(self, user_key: Any, value: Any) -> None:
         """Set an entry and stamp it."""
-        self._ttl.on_access()
-        super().put(user_key, self._ttl.stamp(value))
+        ttl = self._ttl
+        ttl.on_access()
+        self.table.put_all(self._key, self.namespace, {user_key: (value, ttl.now_ms())})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
         """Set entries, stamped with one time, all or none; None is nothing to do."""
@@ -273,12 +284,7 @@ class TtlMapState(MapState):
         return [(value, now) for value in values]
 
     def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
-        table = self.table
-        found = self._ttl.read(
-            table.get(key, namespace, user_key),
-            lambda: table.discard(key, namespace, user_key),
-            lambda renewed: table.put_all(key, namespace, {user_key: renewed}),
-        )
+        found = self._judged(key, namespace, user_key, self.table.discard)
         return None if found is None else MapEntry(user_key, found[0], _keep)
 
 

@@ -13,7 +13,7 @@ from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
-from idlestate.backends.keyed.value_state import read_many
+from idlestate.backends.keyed.value_state import read_many, read_one
 
 
 def merge_single(
@@ -136,13 +136,7 @@ class TtlReducingState(ReducingState):
 
     def get(self) -> Any:
         """What was added, reduced; None when nothing was or it has expired."""
-        self._ttl.on_access()
-        key, namespace = self._key, self.namespace
-        found = self._ttl.read(
-            self.table.get(key, namespace),
-            lambda: self.table.clear(key, namespace),
-            lambda renewed: self.table.put(key, namespace, renewed),
-        )
+        found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else found[0]
 
     def add(self, value: Any) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from idlestate.backends.keyed.cells import Stored
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 
@@ -25,7 +26,7 @@ class Ttl:
         """The rule by this clock; `on_access` does nothing yet."""
         self.config = config
         self.now_ms = now_ms
-        self.on_access: Callable[[], None] = _nothing
+        self.on_access: Callable[[], object] = _nothing
         self.updates_on_read = config.updates_on_read
         self.returns_expired = config.returns_expired
         self._ttl_ms = config.ttl_ms
@@ -50,25 +51,9 @@ class Ttl:
             and (self.returns_expired or not self.expired(stored, now_ms))
         )
 
-    def read(
-        self, stored: Stored, remove: Callable[[], None], renew: Callable[[Stored], None]
-    ) -> Stored:
-        """A single read: what it sees, None for nothing.
-
-        Args:
-            stored: what the table has.
-            remove: takes an expired value out of the table.
-            renew: puts a live value back with the new timestamp.
-        """
-        if stored is None:
-            return None
-        now = self.now_ms()
-        if self.expired(stored, now):
-            remove()
-            return stored if self.returns_expired else None
-        if self.updates_on_read:
-            renew((stored[0], now))
-        return stored
+    def lives(self, stored: Stored, now_ms: int) -> bool:
+        """Whether a value that is stored has not expired: `horizon_ms` on the way of every call."""
+        return bool(stored[1] > now_ms - self._ttl_ms and now_ms != FOREVER_MS)
 
 
 def _nothing() -> None:

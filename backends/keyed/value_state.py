@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.cells import Cells, as_column
+from idlestate.backends.keyed.cells import Cells, Stored, as_column
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.key_batch import Flags
@@ -71,22 +71,17 @@ class TtlValueState(ValueState):
 
     def value(self) -> Any:
         """The current key's value, None when there is none or it has expired."""
-        self._ttl.on_access()
-        key, namespace = self._key, self.namespace
-        found = self._ttl.read(
-            self.table.get(key, namespace),
-            lambda: self.table.clear(key, namespace),
-            lambda renewed: self.table.put(key, namespace, renewed),
-        )
+        found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else found[0]
 
     def update(self, value: Any) -> None:
         """Set the value and stamp it; None clears."""
-        self._ttl.on_access()
+        ttl = self._ttl
+        ttl.on_access()
         if value is None:
             self.table.clear(self._key, self.namespace)
         else:
-            self.table.put(self._key, self.namespace, self._ttl.stamp(value))
+            self.table.put(self._key, self.namespace, (value, ttl.now_ms()))
 
     def clear(self) -> None:
         """Remove the current key's value."""
@@ -102,6 +97,21 @@ class TtlValueState(ValueState):
         """`update` for each key, stamped with one time, all or none."""
         self._ttl.on_access()
         self._put(keys, values, self._ttl.now_ms())
+
+
+def read_one(table: SingleTable, key: Any, namespace: Any, ttl: Ttl) -> Stored:
+    """What a single read sees, None for nothing; what has expired goes, what lives is renewed."""
+    ttl.on_access()
+    found = table.get(key, namespace)
+    if found is None:
+        return None
+    now = ttl.now_ms()
+    if ttl.lives(found, now):
+        if ttl.updates_on_read:
+            table.put(key, namespace, (found[0], now))
+        return found
+    table.clear(key, namespace)
+    return found if ttl.returns_expired else None
 
 
 def read_many(table: SingleTable, keys: Many, namespace: Any, ttl: Ttl) -> tuple[Cells, Flags]:
