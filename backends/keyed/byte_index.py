@@ -193,25 +193,31 @@ class ByteIndex:
             found[row] = self._probe(array[row].as_py(), space, int(codes[row]))
         return found
 
-    def add(self, array: pa.BinaryArray, space: int) -> tuple[Positions, Flags]:
-        """The number of each key, given to it now where it has none, and which were not there."""
+    def add(self, array: pa.BinaryArray, space: int) -> tuple[Positions, Positions]:
+        """The number of each key, given to it now where it has none.
+
+        Returns:
+            The numbers, and once each those of keys that were not there.
+        """
         codes = hashes_of(array, space)
         found = self._find(array, space, codes)
-        new = found == ABSENT
+        new, first = found == ABSENT, self.count
+        back = found[~new]
+        back = np.unique(back[~self._alive[back]])
         if new.any():
             distinct = array.filter(pa.array(new)).dictionary_encode()
             each = distinct.indices.to_numpy(zero_copy_only=False)
             hashes = np.empty(len(distinct.dictionary), dtype=np.uint64)
             hashes[each] = codes[new]
-            found[new] = self._append(distinct.dictionary, space, hashes) + each
-        fresh = ~self._alive[found]
-        self._alive[found] = True
-        if fresh.any():
-            self.live += len(np.unique(found[fresh]))
+            self._append(distinct.dictionary, space, hashes)
+            found[new] = first + each
+        fresh = np.concatenate((np.arange(first, self.count), back))
+        self._alive[fresh] = True
+        self.live += len(fresh)
         return found, fresh
 
-    def _append(self, keys: pa.BinaryArray, space: int, hashes: Hashes) -> int:
-        """Number keys that have none; the first number."""
+    def _append(self, keys: pa.BinaryArray, space: int, hashes: Hashes) -> None:
+        """Number keys that have none."""
         first, count = self.count, self.count + len(keys)
         data, starts, sizes = layout_of(keys)
         filled = int(self._ends[first])
@@ -232,7 +238,6 @@ class ByteIndex:
             first = 0
         self._place(np.arange(first, count))
         self._look()
-        return count - len(keys)
 
     def _place(self, numbers: Positions) -> None:
         """Put numbers into slots, those that find theirs taken into the next."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.keyed.errors import StateError
-from idlestate.backends.keyed.key_batch import KeyBatch
+from idlestate.backends.keyed.key_batch import KeyBatch, layout_of
 from idlestate.backends.keyed.rows import KeyLayout
 from idlestate.timers.timer import Timer, TimerBatch, time_bytes, time_of
 
@@ -47,11 +48,14 @@ class TimerLayout:
 
     def decode_many(self, rows: Sequence[bytes]) -> TimerBatch:
         """The timers of rows; their keys as a `KeyBatch`."""
-        data = b"".join([row[2:10] for row in rows])
-        times = (np.frombuffer(data, dtype=">u8").astype(np.uint64) ^ _FLIP).view(np.int64)
-        if all(row[-1] == 0 and row[10] == len(row) - 12 for row in rows):  # in no namespace
-            batch = KeyBatch(self.keys.key, pa.array([row[11:-1] for row in rows], pa.binary()))
-            return TimerBatch(batch, [None] * len(rows), times)
+        array = pa.array(rows, pa.binary())
+        data, starts, sizes = layout_of(array)
+        words = np.ndarray((len(data) - 7,), dtype=">u8", buffer=data, strides=(1,))
+        times = (words[starts + 2].astype(np.uint64) ^ _FLIP).view(np.int64)
+        bare = (data[starts + 10] == sizes - 12) & (data[starts + sizes - 1] == 0)
+        if bare.all():  # in no namespace
+            keys = pc.binary_slice(array, 11, -1)
+            return TimerBatch(KeyBatch(self.keys.key, keys), [None] * len(rows), times)
         timers = list(map(self.decode, rows))
         batch = KeyBatch.of(self.keys.key, [timer.key for timer in timers])
         return TimerBatch(batch, [timer.namespace for timer in timers], times)
