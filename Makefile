@@ -7,13 +7,16 @@ BIN := .venv/bin
 CLICKS := build/clicks
 PICTURE := build/state.svg
 
+# Tests run in so many processes at once, each with a JVM of its own.
+TESTERS := 2
+
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
 .PHONY: help setup run test check unit bench oracle fuzz mutants crash crash-backend schema lock clean
 
 help: ## list these verbs
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## make .venv with the locked dependencies, and find or install Java
 	@scripts/setup.sh
@@ -23,7 +26,7 @@ run: setup ## run the main job on a generated click stream, afresh (ARGS="--sour
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
 test: check ## lint, types and all tests (ARGS="-k name")
-	@$(WITH_JAVA) $(BIN)/pytest $(ARGS)
+	@$(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile $(ARGS)
 
 check: setup ## lint, format and types only
 	$(BIN)/ruff check

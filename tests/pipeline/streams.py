@@ -40,21 +40,23 @@ class Feed:
         """One batch more, its rows dealt out over its files."""
         table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, self.schema)
         n = self.files_per_batch
-        dealt = [table.take(pa.array(range(at, len(table), n), pa.int64())) for at in range(n)]
-        return [self._add_file(part) for part in dealt]
-
-    def _add_file(self, table: pa.Table) -> Path:
-        path = self.folder / f"{len(self.files):04}.parquet"
-        pq.write_table(table, path)
-        # Spark takes files in order of these times.
-        modified = _FIRST_MODIFIED_S + len(self.files)
-        os.utime(path, (modified, modified))
-        self.files.append(path)
-        return path
+        # A running query sees all files of a batch or none.
+        unseen = self.folder.with_name(f"{self.folder.name}.unseen")
+        unseen.mkdir()
+        for at in range(n):
+            path = unseen / f"{at:04}.parquet"
+            pq.write_table(table.take(pa.array(range(at, len(table), n), pa.int64())), path)
+            # Spark takes files in order of these times.
+            modified = _FIRST_MODIFIED_S + len(self.files) + at
+            os.utime(path, (modified, modified))
+        seen = unseen.rename(self.folder / f"{len(self.files):04}")
+        added = sorted(seen.iterdir())
+        self.files += added
+        return added
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The input as a stream, a batch of files at a time."""
-        reader = spark.readStream.schema(self.spark_schema)
+        reader = spark.readStream.schema(self.spark_schema).option("recursiveFileLookup", True)
         return reader.option("maxFilesPerTrigger", self.files_per_batch).parquet(str(self.folder))
 
     def table(self, spark: SparkSession) -> DataFrame:

@@ -87,7 +87,7 @@ def test_what_is_served_is_what_is_kept(here: CommandLine, spark):
     live = read_state(spark, checkpoint, "clicks").count()
     assert live > 0
     assert served[names.LIVE_KEYS.name] == live
-    assert served[names.STATE_BYTES.name] == sum(one.run.bytes for one in shards if one.run)
+    assert served[names.STATE_BYTES.name] == sum(one.current.bytes for one in shards)
     assert served[names.KEYS_CREATED.name] == sum(one.tally.created for one in shards) > 0
     assert served[names.COMEBACKS.name] == sum(one.tally.comebacks for one in shards) > 0
     assert served[names.INPUT_ROWS.name] == sum(one.rows.input for one in shards) == 10
