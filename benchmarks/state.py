@@ -30,7 +30,7 @@ from state_room import bytes_a_key, disk_ratio, sweep_rates
 BATCH = 50_000
 ROUNDS = 3
 CALLS = 50_000
-"""Keys of calls one by one; for Redis a fifth."""
+"""Keys of calls one by one; for Redis a fifth, and a tenth of the keys in batches."""
 
 OPERATIONS = {
     "value update": "update",
@@ -190,7 +190,7 @@ def main() -> None:
             if redis is None:
                 print("Redis is left out: there is no redis-server on this machine.")
             else:
-                peers["redis"] = rates_of(redis, keys, calls // 5)
+                peers["redis"] = rates_of(redis, Keys(count // 10), calls // 5)
         for kind in ("heap", "rocksdb"):
             for on, ttl in (("plain", TTL_DISABLED), ("ttl", StateTtlConfig(ttl_ms=HOUR_MS))):
                 place = None if kind == "heap" else folder / on
