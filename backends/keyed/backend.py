@@ -66,6 +66,7 @@ class KeyedStateBackend(ABC):
         self.watermark = WatermarkClock()
         self._clock: Clock = clock or SystemClock()
         self._keys = KeyLayout.of(key_type, namespace_type, max_parallelism)
+        self._keys_are_nested = pa.types.is_nested(key_type)
         self._timer_layout = TimerLayout(self._keys)
         self._context = KeyContext()
         self._metas: dict[str, StateMeta] = {}
@@ -87,6 +88,8 @@ class KeyedStateBackend(ABC):
         """Choose the key that states belong to from now on."""
         for step in self._each_record:
             step()
+        if self._keys_are_nested:
+            self._keys.key.encode(key)  # refuses what is no key
         self._context.key = self._keys.key.normal(key)
 
     def key_group(self, key: Any) -> int:

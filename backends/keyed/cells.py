@@ -25,6 +25,14 @@ def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
     return np.dtype(object)
 
 
+_PLAIN: dict[str, set[type]] = {
+    "i": {int, type(None)},
+    "f": {float, int, type(None)},
+    "b": {bool, type(None)},
+}
+"""Types of values that Arrow reads as we do; it cuts fractions off to make an integer."""
+
+
 def as_objects(values: Iterable[Any], count: int) -> Column:
     """Values as a column of objects; lists among them stay lists."""
     return np.fromiter(values, dtype=object, count=count)
@@ -41,6 +49,10 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
         given = given.combine_chunks()
     if not dtype.hasobject:
         if not isinstance(given, pa.Array) or given.type != kind:
+            if not isinstance(given, pa.Array | np.ndarray):
+                given = list(given)
+                if not set(map(type, given)) <= _PLAIN[dtype.kind]:
+                    return _one_by_one(codec, given)
             try:
                 given = given.cast(kind) if isinstance(given, pa.Array) else pa.array(given, kind)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -53,6 +65,8 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
     if pa.types.is_struct(kind):
         values = [tuple(each.values()) if isinstance(each, dict) else each for each in values]
     has = np.fromiter((each is not None for each in values), dtype=np.bool_, count=len(values))
+    if not pa.types.is_nested(kind):
+        values = [each if each is None else codec.normal(each) for each in values]
     return as_objects(values, len(values)), has
 
 
@@ -69,6 +83,16 @@ def _one_by_one(codec: Codec, given: Iterable[Any]) -> tuple[Column, Flags]:
     for at in np.flatnonzero(has).tolist():
         column[at] = codec.decode(codec.encode(given[at]))
     return column, has
+
+
+def as_values(codec: Codec, given: Any) -> list[Any]:
+    """Values of a batch as Python has them, None where there is none.
+
+    Raises:
+        StateMigrationError: one is of another type.
+    """
+    column, has = as_column(codec, given)
+    return Cells(column, has, has, None).objects()
 
 
 @dataclass(frozen=True, slots=True)

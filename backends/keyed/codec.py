@@ -135,9 +135,13 @@ def _present(value: Any, kind: pa.DataType) -> Any:
 def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
     pack, unpack = layout.pack, layout.unpack
 
+    of_truth = pa.types.is_boolean(kind)
+
     def encode(value: Any) -> bytes:
         if value is None:
             _present(value, kind)
+        if of_truth and value not in (True, False):
+            raise StateMigrationError(f"{value!r} is no {kind}")
         try:
             return pack(value)
         except struct.error as error:
@@ -155,6 +159,13 @@ def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
             return decode(encode(value))
 
         return Codec(kind, encode, decode, normal)
+    if plain := {pa.float64(): float, pa.bool_(): bool}.get(kind):
+        return Codec(
+            kind,
+            encode,
+            decode,
+            lambda value: value if type(value) is plain else decode(encode(value)),
+        )
     return Codec(kind, encode, decode, lambda value: decode(encode(value)))
 
 

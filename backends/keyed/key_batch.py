@@ -90,6 +90,9 @@ def _as_tuple(value: dict[str, Any]) -> tuple[Any, ...]:
 def _typed(codec: Codec, given: Iterable[Any]) -> pa.Array | list[Any]:
     """An Arrow array where the values make one of the type."""
     values = given if isinstance(given, np.ndarray) else list(given)
+    whole = not pa.types.is_integer(codec.kind) or isinstance(values, np.ndarray)
+    if not whole and not set(map(type, values)) <= {int, type(None)}:
+        return list(values)  # Arrow cuts fractions off to make an integer
     try:
         return pa.array(values, codec.kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

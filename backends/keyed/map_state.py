@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.keyed.cells import Stored
+from idlestate.backends.keyed.cells import Stored, as_values
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import MapStateDescriptor
 from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
@@ -14,6 +14,7 @@ from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import MapTable
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.policy import FOREVER_MS
 
 
 class MapEntry:
@@ -47,6 +48,7 @@ class MapState(State[MapTable]):
         """The state over its table."""
         super().__init__(descriptor.name, table, context)
         self._type = descriptor.value_type
+        self._normal = table.layout.value.normal
 
     def get(self, user_key: Any) -> Any:
         """The entry's value, None when there is none."""
@@ -54,6 +56,8 @@ class MapState(State[MapTable]):
 
     def put(self, user_key: Any, value: Any) -> None:
         """Set an entry."""
+        if value is not None:
+            value = self._normal(value)
         self.table.put_all(self._key, self.namespace, {user_key: value})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
@@ -62,7 +66,11 @@ class MapState(State[MapTable]):
             if not self.table.refuses_null:
                 raise NullValueError(f"map state {self.name}: put_all was given None, not a map")
             return
-        self.table.put_all(self._key, self.namespace, dict(entries))
+        self.table.put_all(self._key, self.namespace, self._all_normal(entries))
+
+    def _all_normal(self, entries: Mapping[Any, Any]) -> dict[Any, Any]:
+        normal = self._normal
+        return {key: None if value is None else normal(value) for key, value in entries.items()}
 
     def contains(self, user_key: Any) -> bool:
         """Whether there is an entry, also one whose value is None."""
@@ -101,7 +109,7 @@ class MapState(State[MapTable]):
     def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
         """`put` of one entry for each key, all or none."""
         batch, entries = self._addressed(keys, user_keys)
-        given = to_list(values)
+        given = as_values(self.table.layout.value, values)
         check_pairs(batch, given)
         self.table.put_many(batch, self.namespace, entries, self._stored(given))
 
@@ -213,7 +221,7 @@ class TtlMapState(MapState):
         if found is None:
             return None
         now = ttl.now_ms()
-        if ttl.lives(found, now):
+        if found[1] > now - ttl.ttl_ms and now != FOREVER_MS:  # `horizon_ms`, without a call
             if ttl.updates_on_read:
                 self.table.put_all(key, namespace, {user_key: (found[0], now)})
             return found
@@ -224,14 +232,17 @@ class TtlMapState(MapState):
         """Set an entry and stamp it."""
         ttl = self._ttl
         ttl.on_access()
+        if value is not None:
+            value = self._normal(value)
         self.table.put_all(self._key, self.namespace, {user_key: (value, ttl.now_ms())})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
         """Set entries, stamped with one time, all or none; None is nothing to do."""
         self._ttl.on_access()
         if entries is not None:
-            now = self._ttl.now_ms()
-            super().put_all({key: (value, now) for key, value in entries.items()})
+            now, given = self._ttl.now_ms(), self._all_normal(entries)
+            stamped = {key: (value, now) for key, value in given.items()}
+            self.table.put_all(self._key, self.namespace, stamped)
 
     def remove(self, user_key: Any) -> None:
         """Remove an entry."""

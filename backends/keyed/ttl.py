@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from idlestate.backends.keyed.cells import Stored
-from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 
@@ -19,6 +18,7 @@ class Ttl:
     Attributes:
         config: the rule.
         now_ms: the clock.
+        ttl_ms: how long a value lives.
         on_access: runs before an operation; one step of incremental cleanup, or nothing.
     """
 
@@ -29,7 +29,7 @@ class Ttl:
         self.on_access: Callable[[], object] = _nothing
         self.updates_on_read = config.updates_on_read
         self.returns_expired = config.returns_expired
-        self._ttl_ms = config.ttl_ms
+        self.ttl_ms = config.ttl_ms
 
     def expired(self, stored: Stored, now_ms: int) -> bool:
         """Whether a stored value has expired; one that is missing never has."""
@@ -37,7 +37,7 @@ class Ttl:
 
     def horizon_ms(self, now_ms: int) -> int:
         """The youngest timestamp whose values have expired at this time."""
-        return horizon_ms(self._ttl_ms, now_ms)
+        return horizon_ms(self.ttl_ms, now_ms)
 
     def stamp(self, value: Any) -> Stored:
         """The value with the time it is now."""
@@ -50,10 +50,6 @@ class Ttl:
             and stored[0] is not None
             and (self.returns_expired or not self.expired(stored, now_ms))
         )
-
-    def lives(self, stored: Stored, now_ms: int) -> bool:
-        """Whether a value that is stored has not expired: `horizon_ms` on the way of every call."""
-        return bool(stored[1] > now_ms - self._ttl_ms and now_ms != FOREVER_MS)
 
 
 def _nothing() -> None:

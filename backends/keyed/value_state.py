@@ -11,6 +11,7 @@ from idlestate.backends.keyed.key_batch import Flags
 from idlestate.backends.keyed.state import Many, State, check_pairs
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.policy import FOREVER_MS
 
 
 class ValueState(State[SingleTable]):
@@ -106,7 +107,7 @@ def read_one(table: SingleTable, key: Any, namespace: Any, ttl: Ttl) -> Stored:
     if found is None:
         return None
     now = ttl.now_ms()
-    if ttl.lives(found, now):
+    if found[1] > now - ttl.ttl_ms and now != FOREVER_MS:  # `horizon_ms`, without a call
         if ttl.updates_on_read:
             table.put(key, namespace, (found[0], now))
         return found
