@@ -16,16 +16,29 @@ Row value:
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from idlestate.backends.keyed.codec import Codec, codec_for, join_items, read_varint, split_items
+from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
+from idlestate.backends.keyed.codec import (
+    Codec,
+    codec_for,
+    join_items,
+    read_varint,
+    split_items,
+    varint,
+)
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.key_groups import java_hash, key_group
+from idlestate.backends.keyed.java_hashes import java_hash, java_hashes
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions, fixed_width
+from idlestate.backends.keyed.key_groups import key_group, key_groups
 
 ROW_VERSION = 1
 
@@ -35,9 +48,6 @@ SEQUENCE = struct.Struct(">Q")
 MERGED = SEQUENCE.pack(0)
 
 NO_VALUE, VALUE, STAMP_ONLY = b"\0", b"\1", b"\2"
-
-Stored = Any
-"""What a table keeps: the value alone, or `(value, timestamp)` in a state with timestamps."""
 
 
 class RowKey(NamedTuple):
@@ -57,11 +67,13 @@ class KeyLayout:
         key: codec of keys.
         namespace: codec of namespaces.
         group_of: the key group of a key.
+        max_parallelism: how many key groups there are.
     """
 
     key: Codec
     namespace: Codec
     group_of: Callable[[Any], int]
+    max_parallelism: int
 
     @classmethod
     def of(
@@ -73,16 +85,38 @@ class KeyLayout:
             codec_for(key_type),
             codec_for(namespace_type),
             lambda key: key_group(hash_of(key), max_parallelism),
+            max_parallelism,
         )
 
     def prefix(self, key: Any, namespace: Any, group: int | None = None) -> bytes:
         """What all rows of a key and namespace begin with."""
         data = self.key.encode(key)
         head = GROUP.pack(self.group_of(key) if group is None else group)
-        if namespace is None:
-            return b"".join((head, _length(len(data)), data, b"\0"))
+        tail = b"\0" if namespace is None else self._of_namespace(namespace)
+        return b"".join((head, varint(len(data)), data, tail))
+
+    def _of_namespace(self, namespace: Any) -> bytes:
         name = self.namespace.encode(namespace)
-        return b"".join((head, _length(len(data)), data, _length(len(name) + 1), name))
+        return varint(len(name) + 1) + name
+
+    def prefixes(
+        self, keys: KeyBatch, namespace: Any, times: npt.NDArray[np.uint64] | None = None
+    ) -> pa.BinaryArray:
+        """`prefix` of each key; where times are given, they come behind the key groups."""
+        groups = key_groups(java_hashes(keys), self.max_parallelism)
+        sizes = pc.binary_length(keys.encoded).to_numpy(zero_copy_only=False)
+        when = [] if times is None else [("time", ">u8")]
+        heads = np.empty(len(keys), dtype=[("group", ">u2"), *when, ("size", "u1")])
+        heads["group"] = groups
+        if times is not None:
+            heads["time"] = times
+        tail = b"\0" if namespace is None else self._of_namespace(namespace)
+        if sizes.max(initial=0) > 127:
+            each = zip(fixed_width(heads).to_pylist(), keys.encoded.to_pylist(), strict=True)
+            rows = [b"".join((head[:-1], varint(len(key)), key, tail)) for head, key in each]
+            return pa.array(rows, pa.binary())
+        heads["size"] = sizes
+        return pc.binary_join_element_wise(fixed_width(heads), keys.encoded, pa.scalar(tail), b"")
 
     def split(self, row: bytes) -> RowKey:
         """Take a row key apart."""
@@ -101,20 +135,6 @@ class KeyLayout:
         length, at = read_varint(row, 2)
         length, at = read_varint(row, at + length)
         return at + max(length - 1, 0)
-
-
-_LENGTHS = [bytes((number,)) for number in range(128)]
-
-
-def _length(number: int) -> bytes:
-    if number < 128:
-        return _LENGTHS[number]
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +193,50 @@ class ValueLayout:
         (stamp,) = STAMP.unpack_from(row, 1)
         return (None if flag == STAMP_ONLY else self.value.decode(row[9:]), stamp)
 
+    def encode_many(self, values: Column, has: Flags, stamp_ms: int) -> list[bytes]:
+        """The row values of a batch, stamped with one time; anything where there is no value."""
+        if not values.dtype.hasobject:
+            rows = np.empty(len(values), dtype=self._fixed(values.dtype))
+            rows["flag"], rows["value"] = 1, values
+            if self.stamped:
+                rows["stamp"] = stamp_ms
+            return _listed(fixed_width(rows))
+        head = VALUE + STAMP.pack(stamp_ms) if self.stamped else VALUE
+        encode = self.value.encode
+        if has.all():
+            return [head + encode(value) for value in values.tolist()]
+        each = zip(values.tolist(), has.tolist(), strict=True)
+        return [head + encode(value) if there else b"" for value, there in each]
+
+    def decode_many(self, rows: Sequence[bytes | None]) -> Cells:
+        """What the row values of a batch hold; None is a row that is not there."""
+        kind = self.value.kind
+        dtype = dtype_of(kind)
+        if not dtype.hasobject:
+            fixed = self._fixed(dtype)
+            data = b"".join(_filled(rows, bytes(fixed.itemsize)))
+            # Rows without a value are shorter, none is longer.
+            if len(data) == len(rows) * fixed.itemsize:
+                found = np.frombuffer(data, dtype=fixed)
+                there = found["flag"] != 0
+                stamps = found["stamp"].astype(np.int64) if self.stamped else None
+                return Cells(found["value"].astype(dtype), there, there, stamps)
+        stored = [None if row is None else self.decode(row) for row in rows]
+        return Cells.of(stored, kind, stamped=self.stamped)
+
+    def _fixed(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """A row value of one width."""
+        stamp = [("stamp", ">i8")] if self.stamped else []
+        return np.dtype([("flag", "u1"), *stamp, ("value", dtype.newbyteorder(">"))])
+
+    def heads(self, rows: Sequence[bytes]) -> tuple[Flags, Positions]:
+        """Which row values have a timestamp, and the timestamps, in a state with them."""
+        data = b"".join([row[:9] for row in rows])
+        if len(data) < 9 * len(rows):  # some are null markers
+            data = b"".join([row[:9] if len(row) > 1 else bytes(9) for row in rows])
+        found = np.frombuffer(data, dtype=[("flag", "u1"), ("stamp", ">i8")])
+        return found["flag"] != 0, found["stamp"].astype(np.int64)
+
     def encode_items(self, items: list[Stored]) -> bytes:
         """The row value of list elements."""
         if not self.stamped:
@@ -198,3 +262,12 @@ class ValueLayout:
         """The key of a map entry."""
         assert self.user_key is not None
         return None if rest[:1] == b"\0" else self.user_key.decode(rest[1:])
+
+
+def _listed(array: pa.BinaryArray) -> list[bytes]:
+    found: list[bytes] = array.to_pylist()
+    return found
+
+
+def _filled(rows: Iterable[bytes | None], filler: bytes) -> list[bytes]:
+    return [filler if row is None else row for row in rows]

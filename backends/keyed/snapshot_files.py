@@ -161,10 +161,19 @@ def start_folder(folder: Path) -> Path:
     """
     if folder.exists():
         raise SnapshotError(f"{folder} is there already: give each snapshot a name of its own")
-    draft = folder.with_name(folder.name + ".draft")
-    shutil.rmtree(draft, ignore_errors=True)
+    drop_draft(folder)
+    draft = _draft(folder)
     draft.mkdir(parents=True)
     return draft
+
+
+def drop_draft(folder: Path) -> None:
+    """Remove what was written of a snapshot that did not come to its end."""
+    shutil.rmtree(_draft(folder), ignore_errors=True)
+
+
+def _draft(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".draft")
 
 
 def finish_folder(draft: Path, folder: Path) -> None:
