@@ -203,13 +203,13 @@ class ByteIndex:
         found = self._find(array, space, codes)
         new, first = found == ABSENT, self.count
         back = found[~new]
-        back = np.unique(back[~self._alive[back]])
+        back = distinct(back[~self._alive[back]])
         if new.any():
-            distinct = array.filter(pa.array(new)).dictionary_encode()
-            each = distinct.indices.to_numpy(zero_copy_only=False)
-            hashes = np.empty(len(distinct.dictionary), dtype=np.uint64)
+            added = array.filter(pa.array(new)).dictionary_encode()
+            each = added.indices.to_numpy(zero_copy_only=False)
+            hashes = np.empty(len(added.dictionary), dtype=np.uint64)
             hashes[each] = codes[new]
-            self._append(distinct.dictionary, space, hashes)
+            self._append(added.dictionary, space, hashes)
             found[new] = first + each
         fresh = np.concatenate((np.arange(first, self.count), back))
         self._alive[fresh] = True
@@ -282,6 +282,14 @@ class ByteIndex:
         other._spaces, other._slots = self._spaces, self._slots
         other._alive = self.alive.copy()
         return other
+
+
+def distinct(numbers: Positions) -> Positions:
+    """Each number once, in order; several times as fast as numpy's own way, a hash table."""
+    ordered = np.sort(numbers)
+    if len(ordered) < 2:
+        return ordered
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
 def grown(column: npt.NDArray[T], size: int) -> npt.NDArray[T]:

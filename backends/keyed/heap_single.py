@@ -224,7 +224,6 @@ class SingleWalk(Walk):
         """A walk from the beginning."""
         self._table = table
         self._front = iter([(name, key) for name, each in table.front.items() for key in each])
-        self._columns = table.columns
         self._at = 0
         self._made = table.columns.made
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, grown
+from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.key_batch import Positions, layout_of, order_of
 from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.rules import NEVER_MS
@@ -117,7 +117,7 @@ class ColumnTimerQueue(HeapTimerQueue):
         if len(near):
             # A timer that was removed and is back may be in the window already.
             both = np.concatenate((self._window[self._window_at :], near))
-            self._window = self._sorted(np.unique(both))
+            self._window = self._sorted(distinct(both))
             self._window_at = 0
         self._next = None
         return len(new)
