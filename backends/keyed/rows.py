@@ -237,6 +237,20 @@ class ValueLayout:
         found = np.frombuffer(data, dtype=[("flag", "u1"), ("stamp", ">i8")])
         return found["flag"] != 0, found["stamp"].astype(np.int64)
 
+    def encode_each_item(self, values: Column, stamp_ms: int) -> list[bytes]:
+        """The row values of many lists of one element, stamped with one time."""
+        dtype = values.dtype
+        if not dtype.hasobject:
+            stamp = [("stamp", ">i8")] if self.stamped else []
+            item = np.dtype([*stamp, ("value", dtype.newbyteorder(">"))])
+            rows = np.empty(len(values), dtype=[("flag", "u1"), ("size", "u1"), *item.descr])
+            rows["flag"], rows["size"], rows["value"] = 1, item.itemsize, values
+            if self.stamped:
+                rows["stamp"] = stamp_ms
+            return _listed(fixed_width(rows))
+        stamped = self.stamped
+        return [self.encode_items([(each, stamp_ms) if stamped else each]) for each in values]
+
     def encode_items(self, items: list[Stored]) -> bytes:
         """The row value of list elements."""
         if not self.stamped:

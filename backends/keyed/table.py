@@ -172,8 +172,8 @@ class ListTable(Table):
         """Put at least one item behind the others."""
 
     @abstractmethod
-    def append_many(self, keys: KeyBatch, namespace: Any, items: Sequence[Stored]) -> None:
-        """`append` of one item for each key, all or none."""
+    def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
+        """`append` of one item for each key, all or none, with one timestamp where there are."""
 
 
 class MapTable(Table):

@@ -114,7 +114,10 @@ class ColumnTimerQueue(HeapTimerQueue):
         self._times = grown(self._times, self._index.count)
         self._times[numbers] = times
         near = new[self._times[new] <= self._horizon] if self._is_read else new[:0]
-        if len(near):
+        waiting = len(self._window) - self._window_at + len(near)
+        if waiting > max(self._index.live // 4, 2 * CHUNK):
+            self._forget_window()  # too much to keep sorted: the next look takes a part anew
+        elif len(near):
             # A timer that was removed and is back may be in the window already.
             both = np.concatenate((self._window[self._window_at :], near))
             self._window = self._sorted(distinct(both))
@@ -170,7 +173,10 @@ class ColumnTimerQueue(HeapTimerQueue):
         self._next = None
         if self._index.count > 2 * self._index.live + SPARE:
             self._times = self._times[self._index.compact()]
-            self._window, self._window_at, self._is_read = self._window[:0], 0, False
+            self._forget_window()
+
+    def _forget_window(self) -> None:
+        self._window, self._window_at, self._is_read = self._window[:0], 0, False
 
     # -------------------------------------------------------------- all timers
 
