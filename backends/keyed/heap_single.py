@@ -26,6 +26,9 @@ FRONT: Final = 1 << 14
 SMALL: Final = 16
 """Batches of fewer keys are not worth array steps."""
 
+AT_ONCE: Final = 1 << 18
+"""Keys whose rows are made at once: Arrow's arrays end at two gigabytes."""
+
 _ABSENT: Final = object()
 _GONE: Final = object()  # in the front: the columns have the key, but it was removed
 
@@ -159,8 +162,11 @@ class HeapSingleTable(HeapTable, SingleTable):
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys that have something in the namespace."""
         self.settle()
-        numbers = self.columns.in_namespace(namespace)
-        return iter(KeyBatch(self.key_layout.key, self.columns.keys(numbers)).keys)
+        there, codec = self.columns.in_namespace(namespace), self.key_layout.key
+        found: list[Any] = []  # now: who asks may remove them while he goes through them
+        for at in range(0, len(there), AT_ONCE):
+            found += KeyBatch(codec, self.columns.keys(there[at : at + AT_ONCE])).keys
+        return iter(found)
 
     def walk(self) -> Walk:
         """A walk from the beginning."""
@@ -192,10 +198,12 @@ class HeapSingleTable(HeapTable, SingleTable):
         names, encode = self.columns.namespaces, self.layout.encode
         found: list[tuple[bytes, int]] = []
         for space in np.unique(self.columns.index.spaces[self.columns.index.alive]).tolist():
-            numbers = self.columns.in_namespace(names[space])
-            batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
-            prefixes = self.key_layout.prefixes(batch, names[space]).to_pylist()
-            found += zip(prefixes, numbers.tolist(), strict=True)
+            there = self.columns.in_namespace(names[space])
+            for at in range(0, len(there), AT_ONCE):
+                numbers = there[at : at + AT_ONCE]
+                batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
+                prefixes = self.key_layout.prefixes(batch, names[space]).to_pylist()
+                found += zip(prefixes, numbers.tolist(), strict=True)
         first, last = groups.first.to_bytes(2, "big"), groups.last.to_bytes(2, "big")
         found = [each for each in found if first <= each[0][:2] <= last]
         found.sort()
