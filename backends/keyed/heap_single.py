@@ -16,7 +16,8 @@ from idlestate.backends.keyed.heap_columns import HeapColumns
 from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, SingleTable, Visit, Walk
 from idlestate.backends.keyed.usage import Usage
 

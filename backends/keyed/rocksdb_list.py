@@ -13,7 +13,8 @@ from idlestate.backends.keyed.cleanup import lists_in, merged_row
 from idlestate.backends.keyed.key_batch import KeyBatch, fixed_width, order_of
 from idlestate.backends.keyed.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
-from idlestate.backends.keyed.rows import MERGED, SEQUENCE, KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import MERGED, SEQUENCE, ValueLayout
 from idlestate.backends.keyed.table import ListTable, Removed, Row, Visit, Walk
 
 

@@ -16,7 +16,8 @@ from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 from idlestate.backends.keyed.errors import StateError, StorageError
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import GROUP, KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import GROUP, KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
 from idlestate.backends.keyed.usage import Usage
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.retention.policy import FOREVER_MS
 
 
