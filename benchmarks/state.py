@@ -177,7 +177,7 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="20,000 keys")
     given = options.parse_args()
     count = 20_000 if given.quick else given.keys
-    calls = 2_000 if given.quick else CALLS
+    calls = min(2_000 if given.quick else CALLS, count)
     keys, peers = Keys(count), {"dict": rates_of(PlainDict(), Keys(count), calls)}
     found: dict[tuple[str, str], Rates] = {}
     print(__doc__)

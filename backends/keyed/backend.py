@@ -16,7 +16,7 @@ from idlestate.backends.keyed.errors import KeyGroupError, StateError, StateMigr
 from idlestate.backends.keyed.key_groups import KeyGroupRange, check_parallelism
 from idlestate.backends.keyed.kinds import Kinds, state_over
 from idlestate.backends.keyed.meta import StateMeta
-from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.sweep import Sweep, SweepReport

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, grown
+from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
@@ -117,7 +117,7 @@ class HeapColumns:
         """Store a value for each key, or remove the key where there is none."""
         numbers = self.store(keys, namespace, values, has, stamps)
         if not has.all():
-            self.remove(np.unique(numbers[~self._has[numbers]]))
+            self.remove(distinct(numbers[~self._has[numbers]]))
 
     def restamp(self, keys: KeyBatch, namespace: Any, stamp_ms: int) -> None:
         """Give keys, all of which are there, a new timestamp."""
@@ -146,8 +146,8 @@ class HeapColumns:
 
     def clear(self, keys: KeyBatch, namespace: Any) -> None:
         """Remove keys, there or not."""
-        numbers = np.unique(self.find(keys, namespace))
-        self.remove(numbers[numbers != ABSENT])
+        numbers = self.find(keys, namespace)
+        self.remove(distinct(numbers[numbers != ABSENT]))
 
     def compact(self) -> None:
         """Make the columns anew, as long as there are keys, and forget unused namespaces."""

@@ -1,9 +1,9 @@
 """A list per key on heap."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from idlestate.backends.keyed.cells import Stored
+from idlestate.backends.keyed.cells import Column, Stored
 from idlestate.backends.keyed.heap_table import DictTable, Space
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.rows import MERGED
@@ -37,8 +37,11 @@ class HeapListTable(DictTable, ListTable):
         else:
             found.extend(items)
 
-    def append_many(self, keys: KeyBatch, namespace: Any, items: Sequence[Stored]) -> None:
+    def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
         """`append` of one item for each key."""
+        items: list[Stored] = values.tolist()
+        if self.layout.stamped:
+            items = [(value, stamp_ms) for value in items]
         space = self.space(namespace)
         if self._frozen:
             for key, item in zip(keys.keys, items, strict=True):

@@ -14,10 +14,12 @@ import numpy as np
 from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.heap_columns import HeapColumns
 from idlestate.backends.keyed.heap_table import HeapTable
-from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
+from idlestate.backends.keyed.heap_walk import SingleWalk
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
-from idlestate.backends.keyed.table import Removed, Row, SingleTable, Visit, Walk
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.table import Row, SingleTable, Walk
 from idlestate.backends.keyed.usage import Usage
 
 FRONT: Final = 1 << 14
@@ -25,6 +27,9 @@ FRONT: Final = 1 << 14
 
 SMALL: Final = 16
 """Batches of fewer keys are not worth array steps."""
+
+AT_ONCE: Final = 1 << 18
+"""Keys whose rows are made at once: Arrow's arrays end at two gigabytes."""
 
 _ABSENT: Final = object()
 _GONE: Final = object()  # in the front: the columns have the key, but it was removed
@@ -159,8 +164,11 @@ class HeapSingleTable(HeapTable, SingleTable):
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys that have something in the namespace."""
         self.settle()
-        numbers = self.columns.in_namespace(namespace)
-        return iter(KeyBatch(self.key_layout.key, self.columns.keys(numbers)).keys)
+        there, codec = self.columns.in_namespace(namespace), self.key_layout.key
+        found: list[Any] = []  # now: who asks may remove them while he goes through them
+        for at in range(0, len(there), AT_ONCE):
+            found += KeyBatch(codec, self.columns.keys(there[at : at + AT_ONCE])).keys
+        return iter(found)
 
     def walk(self) -> Walk:
         """A walk from the beginning."""
@@ -192,10 +200,12 @@ class HeapSingleTable(HeapTable, SingleTable):
         names, encode = self.columns.namespaces, self.layout.encode
         found: list[tuple[bytes, int]] = []
         for space in np.unique(self.columns.index.spaces[self.columns.index.alive]).tolist():
-            numbers = self.columns.in_namespace(names[space])
-            batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
-            prefixes = self.key_layout.prefixes(batch, names[space]).to_pylist()
-            found += zip(prefixes, numbers.tolist(), strict=True)
+            there = self.columns.in_namespace(names[space])
+            for at in range(0, len(there), AT_ONCE):
+                numbers = there[at : at + AT_ONCE]
+                batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
+                prefixes = self.key_layout.prefixes(batch, names[space]).to_pylist()
+                found += zip(prefixes, numbers.tolist(), strict=True)
         first, last = groups.first.to_bytes(2, "big"), groups.last.to_bytes(2, "big")
         found = [each for each in found if first <= each[0][:2] <= last]
         found.sort()
@@ -215,70 +225,3 @@ class HeapSingleTable(HeapTable, SingleTable):
                 stored.append(decode(row.value))
             for namespace, (keys, stored) in spaces.items():
                 self._store(self.batch_of(keys), namespace, stored)
-
-
-class SingleWalk(Walk):
-    """First what is in dicts, then the columns."""
-
-    def __init__(self, table: HeapSingleTable) -> None:
-        """A walk from the beginning."""
-        self._table = table
-        self._front = iter([(name, key) for name, each in table.front.items() for key in each])
-        self._columns = table.columns
-        self._at = 0
-        self._made = table.columns.made
-
-    def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many keys."""
-        visit = Visit()
-        if removed is not None:
-            self._table.settle()
-        else:
-            self._visit_front(limit, horizon_ms, visit)
-        if visit.seen < limit:
-            self._visit_columns(limit - visit.seen, horizon_ms, visit, removed)
-        return visit
-
-    def _visit_front(self, limit: int, horizon_ms: int, visit: Visit) -> None:
-        table = self._table
-        for namespace, key in islice(self._front, limit):
-            stored = table.front.get(namespace, {}).get(key)
-            visit.seen += 1
-            if not isinstance(stored, tuple):
-                continue  # removed since, or without a timestamp
-            if stored[1] <= horizon_ms:
-                table.clear(key, namespace)
-                visit.removed += 1
-            else:
-                visit.oldest_ms = min(visit.oldest_ms, stored[1])
-
-    def _visit_columns(
-        self, limit: int, horizon_ms: int, visit: Visit, removed: Removed | None
-    ) -> None:
-        columns = self._table.columns
-        if self._made != columns.made:  # numbered anew since
-            self._at, self._made = 0, columns.made
-        while limit > 0 and self._at < columns.index.count:
-            end = min(self._at + limit, columns.index.count)
-            numbers = self._at + np.flatnonzero(columns.index.alive[self._at : end])
-            stamps = columns.stamps[numbers]
-            is_old = stamps <= horizon_ms
-            old = numbers[is_old]
-            visit.oldest_ms = int(stamps[~is_old].min(initial=visit.oldest_ms))
-            if removed is not None:
-                self._keep(old, removed)
-            columns.take_out(old)
-            visit.seen += len(numbers)
-            visit.removed += len(old)
-            limit -= len(numbers)
-            self._at = end
-        visit.done = self._at >= columns.index.count
-        if visit.done:
-            columns.compact_if_sparse()
-
-    def _keep(self, numbers: Positions, removed: Removed) -> None:
-        columns = self._table.columns
-        removed.keys.extend(KeyBatch(self._table.key_layout.key, columns.keys(numbers)).keys)
-        names = columns.namespaces
-        removed.namespaces.extend([names[each] for each in columns.index.spaces[numbers].tolist()])
-        removed.stored.extend(columns.at(numbers).stored())

@@ -9,7 +9,8 @@ from typing import Any, Self
 from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
 from idlestate.backends.keyed.usage import Usage
 

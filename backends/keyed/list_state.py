@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.cells import Stored, as_values
+from idlestate.backends.keyed.cells import Stored, as_column
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ListStateDescriptor
 from idlestate.backends.keyed.errors import NullValueError
@@ -77,11 +77,15 @@ class ListState(State[ListTable]):
 
     def add_many(self, keys: Many, elements: Many) -> None:
         """`add` for each key in this order, all or none."""
-        batch, given = self.table.batch_of(keys), as_values(self.table.layout.value, elements)
+        self._append_many(keys, elements, 0)
+
+    def _append_many(self, keys: Many, elements: Many, stamp_ms: int) -> None:
+        batch = self.table.batch_of(keys)
+        given, has = as_column(self.table.layout.value, elements)
         check_pairs(batch, given)
-        if None in given:
+        if not has.all():
             self._check(None)
-        self.table.append_many(batch, self.namespace, self._stored(given))
+        self.table.append_many(batch, self.namespace, given, stamp_ms)
 
     _all_or_none = False
 
@@ -153,7 +157,7 @@ class TtlListState(ListState):
     def add_many(self, keys: Many, elements: Many) -> None:
         """`add` for each key, all or none, stamped with one time."""
         self._ttl.on_access()
-        super().add_many(keys, elements)
+        self._append_many(keys, elements, self._ttl.now_ms())
 
     def _stored(self, elements: list[Any]) -> list[Stored]:
         now = self._ttl.now_ms()

@@ -23,7 +23,7 @@ from idlestate.backends.keyed.rocksdb_table import (
     scan,
     write,
 )
-from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
 
 RECORD = b"idlestate"
 TIMERS = "timers "

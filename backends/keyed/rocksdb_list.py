@@ -1,17 +1,20 @@
 """A list per key in RocksDB: one merged row, and a row for each append since."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
 from rocksdict import Rdict
 
-from idlestate.backends.keyed.cells import Stored
+from idlestate.backends.keyed.cells import Column, Stored
 from idlestate.backends.keyed.cleanup import lists_in, merged_row
-from idlestate.backends.keyed.key_batch import KeyBatch
+from idlestate.backends.keyed.key_batch import KeyBatch, fixed_width, order_of
 from idlestate.backends.keyed.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
-from idlestate.backends.keyed.rows import MERGED, SEQUENCE, KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import MERGED, SEQUENCE, ValueLayout
 from idlestate.backends.keyed.table import ListTable, Removed, Row, Visit, Walk
 
 
@@ -62,14 +65,19 @@ class RocksDBListTable(RocksDBTable, ListTable):
         self.put_row(prefix + SEQUENCE.pack(self._next), self.layout.encode_items(items))
         self._next += 1
 
-    def append_many(self, keys: KeyBatch, namespace: Any, items: Sequence[Stored]) -> None:
+    def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
         """`append` of one item for each key, all or none."""
-        batch, encode = self.batch(), self.layout.encode_items
-        prefixes = self.key_layout.prefixes(keys, namespace).to_pylist()
-        for number, (prefix, item) in enumerate(zip(prefixes, items, strict=True), self._next):
-            batch.put(prefix + SEQUENCE.pack(number), encode([item]))
+        count = len(keys)
+        numbers = fixed_width(np.arange(self._next, self._next + count, dtype=">u8"))
+        prefixes = self.key_layout.prefixes(keys, namespace)
+        rows = pc.binary_join_element_wise(prefixes, numbers, b"")
+        order = order_of(rows)
+        data = self.layout.encode_each_item(values[order.to_numpy()], stamp_ms)
+        batch = self.batch()
+        for row, value in zip(rows.take(order).to_pylist(), data, strict=True):
+            batch.put(row, value)
         self.write(batch)
-        self._next += len(prefixes)
+        self._next += count
 
     def walk(self) -> Walk:
         """A walk from the beginning."""

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from idlestate.backends.keyed.cells import Stored
-from idlestate.backends.keyed.key_batch import KeyBatch
+from idlestate.backends.keyed.key_batch import KeyBatch, Positions, order_of
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
 from idlestate.backends.keyed.table import MapTable
 
@@ -54,20 +58,23 @@ class RocksDBMapTable(RocksDBTable, MapTable):
         """Whether nothing is stored, expired or not."""
         return next(self.scan(self.key_layout.prefix(key, namespace)), None) is None
 
-    def _rows(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[bytes]:
-        prefixes, encode = self.key_layout.prefixes(keys, namespace), self.layout.encode_user_key
-        return [
-            prefix + encode(each)
-            for prefix, each in zip(prefixes.to_pylist(), user_keys, strict=True)
-        ]
+    def _rows(
+        self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]
+    ) -> tuple[list[bytes], Positions]:
+        """The rows of a batch in their order, and which entry each is of."""
+        entries = pa.array(map(self.layout.encode_user_key, user_keys), pa.binary())
+        prefixes = self.key_layout.prefixes(keys, namespace)
+        rows = pc.binary_join_element_wise(prefixes, entries, b"")
+        order = order_of(rows)
+        return rows.take(order).to_pylist(), order.to_numpy().astype(np.int64)
 
     def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
         """`get` of many entries."""
-        rows = self._rows(keys, namespace, user_keys)
-        distinct = sorted(set(rows))
-        stored = self.layout.decode_many(self.read(distinct) if distinct else []).stored()
-        found = dict(zip(distinct, stored, strict=True))
-        return [found[row] for row in rows]
+        rows, order = self._rows(keys, namespace, user_keys)
+        found = self.layout.decode_many(self.read(rows) if rows else [])
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return found.take(back).stored()
 
     def put_many(
         self,
@@ -77,15 +84,15 @@ class RocksDBMapTable(RocksDBTable, MapTable):
         stored: Sequence[Stored],
     ) -> None:
         """Set one entry for each of many keys, all or none."""
+        rows, order = self._rows(keys, namespace, user_keys)
         batch, encode = self.batch(), self._encode
-        entries = dict(zip(self._rows(keys, namespace, user_keys), stored, strict=True))
-        for row in sorted(entries):
-            batch.put(row, encode(entries[row]))
+        for row, at in zip(rows, order.tolist(), strict=True):
+            batch.put(row, encode(stored[at]))
         self.write(batch)
 
     def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> None:
         """`remove` of one entry for each of many keys, all or none."""
         batch = self.batch()
-        for row in self._rows(keys, namespace, user_keys):
+        for row in self._rows(keys, namespace, user_keys)[0]:
             batch.delete(row)
         self.write(batch)

@@ -13,7 +13,7 @@ from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.rocksdb_files import TIMERS, Database
 from idlestate.backends.keyed.rocksdb_table import plainly, scan
-from idlestate.backends.keyed.rows import GROUP, KeyLayout
+from idlestate.backends.keyed.row_keys import GROUP, KeyLayout
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, finish_folder
 from idlestate.backends.keyed.snapshot_rows import Part
 from idlestate.backends.keyed.table import Row

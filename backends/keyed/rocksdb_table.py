@@ -5,25 +5,23 @@ numbered upwards, until a compaction merges them. All that one call writes is on
 Batches are read and written in the order of their rows: neighbours lie in the same blocks.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol
 
-import numpy as np
 from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
 from idlestate.backends.keyed.errors import StateError, StorageError
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import GROUP, KeyLayout, ValueLayout
-from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
+from idlestate.backends.keyed.rocksdb_walk import RowWalk
+from idlestate.backends.keyed.row_keys import GROUP, KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.table import Row, Table, Walk
 from idlestate.backends.keyed.usage import Usage
 
 LOAD_ROWS = 10_000
-
-RANGE = 256
-"""Old rows in a row that are worth one range delete instead of a delete each."""
 
 
 def refused(place: Any, error: Exception) -> StorageError:
@@ -196,6 +194,10 @@ class RocksDBTable(Table):
         """Rows whose keys begin with these bytes."""
         return scan(self.family, prefix, prefix)
 
+    def scan_from(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All rows from this one on."""
+        return scan(self.family, start, b"")
+
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
         return self.stored_rows(groups)
@@ -256,51 +258,3 @@ class RocksDBTable(Table):
     def walk(self) -> Walk:
         """A walk from the beginning."""
         return RowWalk(self)
-
-
-class RowWalk(Walk):
-    """Over rows that each have one timestamp."""
-
-    def __init__(self, table: RocksDBTable) -> None:
-        """A walk from the beginning."""
-        self._table = table
-        self._next = b""
-
-    def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many rows."""
-        table, keys, values = self._table, [], []
-        for key, value in islice(scan(table.family, self._next, b""), limit):
-            keys.append(key)
-            values.append(value)
-        flags, stamps = table.layout.heads(values)
-        is_old = flags & (stamps <= horizon_ms)
-        table.write(self._deletes(keys, is_old))
-        old = np.flatnonzero(is_old).tolist()
-        table.swept_bytes += sum([len(keys[at]) + len(values[at]) for at in old])
-        if removed is not None:
-            self._keep([Row(keys[at], values[at]) for at in old], removed)
-        if keys:
-            self._next = keys[-1] + b"\0"
-        return Visit(len(keys), len(old), done=len(keys) < limit)
-
-    def _deletes(self, keys: Sequence[bytes], is_old: np.ndarray[Any, Any]) -> WriteBatch:
-        """Long runs of old rows go by their range, the others one by one."""
-        batch = self._table.batch()
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], is_old, [False])))).tolist()
-        for start, end in zip(edges[::2], edges[1::2], strict=True):
-            if end - start < RANGE:
-                for key in keys[start:end]:
-                    batch.delete(key)
-            else:
-                self._table.delete_range(batch, keys[start], keys[end - 1])
-        return batch
-
-    def _keep(self, rows: list[Row], removed: Removed) -> None:
-        layout, split = self._table.layout, self._table.key_layout.split
-        for row, _ in rows:
-            _, key, namespace, rest = split(row)
-            removed.keys.append(key)
-            removed.namespaces.append(namespace)
-            if layout.user_key is not None:
-                removed.user_keys.append(layout.decode_user_key(rest))
-        removed.stored.extend(layout.decode_many([value for _, value in rows]).stored())

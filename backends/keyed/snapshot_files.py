@@ -26,7 +26,7 @@ import xxhash
 from idlestate.backends.keyed.errors import SnapshotError
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import VERSIONS, check_versions, type_from_text, type_to_text
-from idlestate.backends.keyed.rows import GROUP
+from idlestate.backends.keyed.row_keys import GROUP
 from idlestate.backends.keyed.table import Row
 
 RECORD = "snapshot.json"

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import KeyLayout, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.retention.policy import FOREVER_MS
 
 
@@ -172,8 +173,8 @@ class ListTable(Table):
         """Put at least one item behind the others."""
 
     @abstractmethod
-    def append_many(self, keys: KeyBatch, namespace: Any, items: Sequence[Stored]) -> None:
-        """`append` of one item for each key, all or none."""
+    def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
+        """`append` of one item for each key, all or none, with one timestamp where there are."""
 
 
 class MapTable(Table):

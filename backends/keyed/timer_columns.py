@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, grown
+from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.key_batch import Positions, layout_of, order_of
 from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.rules import NEVER_MS
@@ -114,10 +114,13 @@ class ColumnTimerQueue(HeapTimerQueue):
         self._times = grown(self._times, self._index.count)
         self._times[numbers] = times
         near = new[self._times[new] <= self._horizon] if self._is_read else new[:0]
-        if len(near):
+        waiting = len(self._window) - self._window_at + len(near)
+        if waiting > max(self._index.live // 4, 2 * CHUNK):
+            self._forget_window()  # too much to keep sorted: the next look takes a part anew
+        elif len(near):
             # A timer that was removed and is back may be in the window already.
             both = np.concatenate((self._window[self._window_at :], near))
-            self._window = self._sorted(np.unique(both))
+            self._window = self._sorted(distinct(both))
             self._window_at = 0
         self._next = None
         return len(new)
@@ -170,7 +173,10 @@ class ColumnTimerQueue(HeapTimerQueue):
         self._next = None
         if self._index.count > 2 * self._index.live + SPARE:
             self._times = self._times[self._index.compact()]
-            self._window, self._window_at, self._is_read = self._window[:0], 0, False
+            self._forget_window()
+
+    def _forget_window(self) -> None:
+        self._window, self._window_at, self._is_read = self._window[:0], 0, False
 
     # -------------------------------------------------------------- all timers
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.keyed.errors import StateError
 from idlestate.backends.keyed.key_batch import KeyBatch, layout_of
-from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.timers.timer import Timer, TimerBatch, time_bytes, time_of
 
 _FLIP = np.uint64(1 << 63)

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.keyed import byte_index
-from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, hash_of, hashes_of
+from idlestate.backends.keyed.byte_hashes import hash_of, hashes_of
+from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex
 
 LENGTHS = [0, 1, 2, 7, 8, 9, 20, 127, 128, 129, 500]
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.golden
 TTLS = [1, 2, 7, 100, 10_000, FOREVER_MS - 5, FOREVER_MS]
 # At the very last millisecond the recorded backends differ (an entry without a value, an error).
 SHIFTS = [0, 0, 0, -(10**6), FOREVER_MS - 2000, -FOREVER_MS]
-EACH = 3
+EACH = 2
 """Variations of each trace."""
 
 

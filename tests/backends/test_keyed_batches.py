@@ -175,3 +175,17 @@ def test_a_changed_struct_is_applied_or_refused(tmp_path):
         narrow = pa.struct([("n", pa.int32()), ("where", pa.string())])
         with pytest.raises(StateMigrationError, match="field n: stored as int64"):
             backend.get_state(ValueStateDescriptor(name="s", value_type=narrow))
+
+
+def test_keys_may_be_removed_while_they_are_gone_through(backend):
+    state = number_state(backend, BRIEF)
+    keys = [f"key {number}" for number in range(5000)]
+    state.put_many(keys, range(5000))
+    seen = []
+    for key in backend.keys("n"):
+        seen.append(key)
+        backend.set_current_key(key)
+        state.clear()
+    assert sorted(seen) == sorted(keys)
+    assert backend.size("n") == 0
+    assert state.get_many(keys).null_count == 5000

@@ -10,7 +10,7 @@ from tests.backends.idle_machine import IdleLives
 from tests.backends.state_machine import KeyedState
 
 STEPS_EACH = 50
-STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "750"))
+STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "500"))
 
 
 @pytest.mark.parametrize("machine", [KeyedState, IdleLives])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from idlestate.backends.keyed import rocksdb_table
+from idlestate.backends.keyed import rocksdb_walk
 from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import StateTtlConfig
@@ -34,7 +34,7 @@ def states(backend):
     """The value, the list, and the short-lived value that a run writes."""
     long = pa.int64()
     brief = StateTtlConfig(ttl_ms=TTL_ROUNDS)
-    rocksdb_table.RANGE = 4  # so that sweeps delete ranges too
+    rocksdb_walk.RANGE = 4  # so that sweeps delete ranges too
     return (
         backend.get_state(ValueStateDescriptor(name="value", value_type=long)),
         backend.get_state(ListStateDescriptor(name="list", value_type=long)),
