@@ -15,7 +15,7 @@ from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.heap_columns import HeapColumns
 from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.heap_walk import SingleWalk
-from idlestate.backends.keyed.key_batch import Flags, KeyBatch
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.rows import ValueLayout
@@ -150,6 +150,17 @@ class HeapSingleTable(HeapTable, SingleTable):
                 keys = self.batch_of([key for key, _ in kept])
                 self._store(keys, namespace, [stored for _, stored in kept])
         self.front, self._in_front = {None: {}}, 0
+
+    def in_front(self, numbers: Positions) -> int:
+        """How many of these rows of the columns say nothing, since dicts have something newer."""
+        if not self._in_front or not len(numbers):
+            return 0
+        columns, nothing = self.columns, dict[Any, Any]()
+        keys = KeyBatch(self.key_layout.key, columns.keys(numbers)).keys
+        spaces = [columns.namespaces[each] for each in columns.index.spaces[numbers].tolist()]
+        return sum(
+            key in self.front.get(space, nothing) for key, space in zip(keys, spaces, strict=True)
+        )
 
     def _store(self, keys: KeyBatch, namespace: Any, stored: list[Stored]) -> None:
         kind, stamped = self.layout.value.kind, self.layout.stamped

@@ -61,9 +61,9 @@ class SingleWalk(Walk):
             visit.oldest_ms = int(stamps[~is_old].min(initial=visit.oldest_ms))
             if removed is not None:
                 self._keep(old, removed)
-            columns.take_out(old)
             visit.seen += len(numbers)
-            visit.removed += len(old)
+            visit.removed += len(old) - self._table.in_front(old)
+            columns.take_out(old)
             limit -= len(numbers)
             self._at = end
         visit.done = self._at >= columns.index.count
