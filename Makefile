@@ -13,7 +13,7 @@ TESTERS := 2
 # Java is looked for when it is needed, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup run test check unit bench bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend schema lock clean
+.PHONY: help setup run test check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema lock clean
 
 help: ## list these verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,8 +36,11 @@ check: setup ## lint, format and types only
 unit: setup ## tests that need no JVM (ARGS="-k name")
 	@$(BIN)/pytest -m "not spark" $(ARGS)
 
-bench: setup ## measure against Spark's own operators in one go (minutes)
+bench: bench-state ## measure keyed state, then the pipeline against Spark's own operators (ARGS)
 	@$(WITH_JAVA) $(BIN)/python benchmarks/main.py $(ARGS)
+
+bench-state: setup ## measure keyed state alone beside dict, rocksdict and Redis (STATE="--quick")
+	@$(BIN)/python benchmarks/state.py $(STATE)
 
 oracle: setup ## whole real data sets through the stack against the oracle (IDLESTATE_DATA_DIR)
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
@@ -56,6 +59,9 @@ crash-sidecar: setup ## kill a sidecar N times in exchanges and writes, no JVM (
 
 bench-sidecar: setup ## measure a sidecar by itself: writes, look-ups, sweeps, starts
 	@$(BIN)/python benchmarks/sidecar.py $(ARGS)
+
+soak: setup ## an hour of a real query on a compressed clock: nothing may grow (MINUTES=60)
+	@$(WITH_JAVA) $(BIN)/python tests/soak/main.py $(or $(MINUTES),60) $(ARGS)
 
 crash-backend: setup ## kill a process that writes keyed state N times and look at what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from idlestate.backends.fences import fences_of, first_at_least
+from idlestate.backends.reading import Reading, Touch
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 
@@ -19,10 +21,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class DueIndex:
-    """Rows in order of their code."""
+    """Rows in order of their code, and the codes' fences (`idlestate.backends.fences`)."""
 
     rows: npt.NDArray[np.uint32]
     codes: npt.NDArray[np.uint16]
+    fences: npt.NDArray[np.uint16]
     base_ms: int
     shift: int
 
@@ -30,7 +33,8 @@ class DueIndex:
     def of(cls, deadlines_ms: Ints, rows: Ints | None = None) -> "DueIndex":
         """The index of rows with these deadlines; None: of rows 0, 1 and so on."""
         if not len(deadlines_ms):
-            return cls(np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.uint16), 0, 0)
+            none = np.zeros(0, dtype=np.uint16)
+            return cls(none.astype(np.uint32), none, none, 0, 0)
         low, high = int(deadlines_ms.min()), int(deadlines_ms.max())
         shift = max(0, (high - low).bit_length() - _CODE_BITS)
         # Modulo 2**64, so that a span beyond int64 comes out right too.
@@ -38,34 +42,36 @@ class DueIndex:
         codes = (above >> np.uint64(shift)).astype(np.uint16)
         order = np.argsort(codes, kind="stable")
         found = order if rows is None else rows[order]
-        return cls(found.astype(np.uint32), codes[order], low, shift)
+        codes = codes[order]
+        return cls(found.astype(np.uint32), codes, fences_of(codes), low, shift)
 
-    def between(self, after_ms: int, upto_ms: int) -> Ints:
+    def between(self, after_ms: int, upto_ms: int) -> Reading[Ints]:
         """Rows that may have a deadline in (after_ms, upto_ms], every one that has."""
-        begin = self._place(self._code(after_ms), "left")
-        stop = self._place(self._code(upto_ms), "right")
+        begin, stop = yield from self._places(self._code(after_ms), self._code(upto_ms) + 1)
+        yield [Touch.span(self.rows, begin, stop)]
         return self.rows[begin:stop].astype(np.int64)
 
-    def following(self, after_ms: int) -> tuple[Ints, int]:
+    def following(self, after_ms: int) -> Reading[tuple[Ints, int]]:
         """What comes after `after_ms`: the rows of its own code, any of which may, and a time
         before which no other row does (`FOREVER_MS` when there is none).
         """
         code = self._code(after_ms)
-        begin, stop = self._place(code, "left"), self._place(code, "right")
+        begin, stop = yield from self._places(code, code + 1)
+        after = min(stop + 1, len(self.codes))
+        yield [Touch.span(self.rows, begin, stop), Touch.span(self.codes, stop, after)]
         next_ms = FOREVER_MS
         if stop < len(self.codes):
             next_ms = self.base_ms + (int(self.codes[stop]) << self.shift)
         return self.rows[begin:stop].astype(np.int64), next_ms
 
     def _code(self, t_ms: int) -> int:
-        return (
-            -1 if t_ms < self.base_ms or t_ms == NEVER_MS else (t_ms - self.base_ms) >> self.shift
-        )
+        """The code of a time; those of times before and after all of them are one beyond."""
+        if t_ms < self.base_ms or t_ms == NEVER_MS:
+            return -1
+        return min((t_ms - self.base_ms) >> self.shift, 1 << _CODE_BITS)
 
-    def _place(self, code: int, side: str) -> int:
-        if code < 0:
-            return 0
-        if code >= 1 << _CODE_BITS:
-            return len(self.codes)
-        wanted = np.uint16(code)
-        return int(np.searchsorted(self.codes, wanted, side="left" if side == "left" else "right"))
+    def _places(self, *codes: int) -> Reading[list[int]]:
+        """For each code the first place with it or a higher one."""
+        places = yield from first_at_least(self.codes, self.fences, np.array(codes))
+        found: list[int] = places.tolist()
+        return found

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from idlestate.backends.reading import Reading, Touch
+
 BITS_PER_KEY = 10
 _HALF = np.uint64(32)
 _PAIR_BITS, _PAIR_MASK = np.uint64(12), np.uint64(4095)
@@ -40,12 +42,12 @@ class Filter:
         blocks[at[begins]] = np.bitwise_or.reduceat(_bits(hashes), begins)
         return cls(blocks, low, high)
 
-    def may_hold(self, hashes: Ints) -> npt.NDArray[np.bool_]:
+    def may_hold(self, hashes: Ints) -> Reading[npt.NDArray[np.bool_]]:
         """False where the hash, which must lie between lowest and highest, is not held for sure."""
         bits = _bits(hashes)
-        found: npt.NDArray[np.bool_] = (
-            self.blocks[_block(hashes, self.low, self.high, len(self.blocks))] & bits
-        ) == bits
+        at = _block(hashes, self.low, self.high, len(self.blocks))
+        yield Touch.rows([self.blocks], at)
+        found: npt.NDArray[np.bool_] = (self.blocks[at] & bits) == bits
         return found
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.extremes import order_codes
 from idlestate.backends.fields import is_valid
+from idlestate.backends.reading import Reading, Touch
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -83,25 +84,30 @@ def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
     return Distinct(by_key[begins], key)
 
 
-def look_up(hashes: Ints, keys: Keys, sorted_hashes: Ints, stored_keys: Keys) -> Ints:
+def look_up(
+    hashes: Ints, keys: Keys, stored_hashes: Ints, stored_keys: Keys, at: Ints
+) -> Reading[Ints]:
     """Where each key stands among stored keys sorted by hash; -1 where it does not.
 
     Args:
         hashes, keys: the keys looked for.
-        sorted_hashes, stored_keys: the keys looked in; equal hashes are neighbours. Without key
+        stored_hashes, stored_keys: the keys looked in; equal hashes are neighbours. Without key
             columns the hash alone is the key.
+        at: for each key the first place with its hash or a higher one.
     """
-    at = np.searchsorted(sorted_hashes, hashes)
+    at = at.copy()
     found = np.full(len(hashes), -1)
     pending = np.arange(len(hashes))
     while len(pending):
-        pending = pending[at[pending] < len(sorted_hashes)]
-        pending = pending[sorted_hashes[at[pending]] == hashes[pending]]
+        pending = pending[at[pending] < len(stored_hashes)]
+        yield Touch.rows([stored_hashes], at[pending])
+        pending = pending[stored_hashes[at[pending]] == hashes[pending]]
         if not len(pending):
             break
         if not stored_keys:
             found[pending] = at[pending]
             break
+        yield Touch.rows(stored_keys, at[pending])
         candidates = take_keys(stored_keys, at[pending])
         wanted = keys if len(pending) == len(hashes) else take_keys(keys, pending)
         same = are_equal(wanted, candidates)

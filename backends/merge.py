@@ -4,8 +4,9 @@
 the chosen runs are written once, together. Runs are taken from the newest on while the next is at
 most `ratio` times what is taken already: sizes then grow geometrically from run to run, so runs
 are few and a row is rewritten a logarithm of times. When rows named outgrow open lives by `space`
-everything is merged, which is what gives memory and disk back. `stagger` makes shards that grow
-alike do so in different batches.
+everything is merged, which is what gives memory and disk back. The merge of a large table takes as
+long as many batches that touch little, so no two should fall into one batch: every table has a turn
+of its own, one batch in `turns`, and merges in it what would be too large before the next.
 
 **How**: range of hashes by range of hashes, so that memory does not grow with the table. Shadowed
 rows (a newer run has the key) and closed ones are left out; tombstones go when the oldest run takes
@@ -41,10 +42,10 @@ class MergePolicy:
         floor_rows: below so many rows space is of no concern.
         most_runs: no table has more runs.
         segment_rows: rows of a segment, about.
-        reindex_batches: within so many batches of a change of policy every table is written anew,
-            so that its due index goes by the new one.
-        stagger: 0 to 1, another one per shard: raises `ratio` by up to one, and lowers by up to a
-            half what `space` allows beyond the open lives.
+        turns: one batch in so many is a table's turn. In it the table is also written anew when
+            its due index goes by an older policy.
+        stagger: 0 to 1, another one per shard: decides which batches are its turn, and raises
+            `ratio` by up to one.
     """
 
     ratio: float = 1.1
@@ -53,24 +54,29 @@ class MergePolicy:
     floor_rows: int = 1024
     most_runs: int = 6
     segment_rows: int = 262_144
-    reindex_batches: int = 16
+    turns: int = 16
     stagger: float = 0.0
 
-    def reindexes(self, batch_id: int) -> bool:
-        """Whether this is a batch in which the table is written anew if its index is stale."""
-        return batch_id % self.reindex_batches == int(self.stagger * self.reindex_batches)
+    def is_turn(self, batch_id: int) -> bool:
+        """Whether a batch is the table's turn."""
+        return batch_id % self.turns == int(self.stagger * self.turns)
 
-    def runs_taken(self, fresh: int, runs: Sequence[int], live: int) -> int:
+    def runs_taken(
+        self, fresh: int, runs: Sequence[int], live: int, *, is_turn: bool = False
+    ) -> int:
         """How many of the newest runs are written anew together with a batch's rows.
 
         Args:
             fresh: rows of the batch.
             runs: rows per run, oldest first.
             live: open lives after the batch.
+            is_turn: whether the batch is the table's turn.
         """
-        ratio = self.ratio + self.stagger
-        allowed = (1 + (self.space - 1) * (1 - self.stagger / 2)) * live
-        is_large = fresh + sum(runs) > max(allowed, self.floor_rows)
+        ratio, rows = self.ratio + self.stagger, fresh + sum(runs)
+        spare = (self.space - 1) * live
+        if is_turn and rows > live + spare / 2:
+            rows += fresh * self.turns  # as it would be at the next turn
+        is_large = rows > max(live + spare, self.floor_rows)
         if is_large or fresh >= self.dense * live:
             return len(runs)
         if not fresh:
@@ -103,6 +109,8 @@ def merged(
         segment_rows: equal hashes stay together, however many there are.
         keep_tombstones: False when nothing older remains.
     """
+    for run in runs:
+        run.need_all()
     parts, keeps = [], []
     for run, keep in zip(runs, _kept(runs, sweeps, closed, fresh), strict=True):
         for segment, start in zip(run.segments, run.starts.tolist(), strict=False):

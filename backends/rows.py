@@ -53,6 +53,12 @@ class Rows:
         """The same rows, for whoever knows their keys."""
         return Rows(self.hashes, [], self.lives, self.fields)
 
+    @property
+    def columns(self) -> list[Field]:
+        """Every column."""
+        fields = [field for fields in self.fields for field in fields]
+        return [self.hashes, *self.keys, *self.lives.columns, *fields]
+
     def take(self, rows: npt.NDArray[Any]) -> "Rows":
         """The rows at these positions, or under this mask."""
         if rows.dtype == bool:

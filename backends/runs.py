@@ -120,8 +120,10 @@ class Runs:
             batch_id: its number, higher than that of any run.
             merge: when runs are merged.
         """
-        taken = merge.runs_taken(len(fresh), [len(run) for run in self.runs], live)
-        if self._is_stale(policy) and merge.reindexes(batch_id):
+        is_turn = merge.is_turn(batch_id)
+        rows = [len(run) for run in self.runs]
+        taken = merge.runs_taken(len(fresh), rows, live, is_turn=is_turn)
+        if is_turn and self._is_stale(policy):
             taken = len(self.runs)
         return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
 

@@ -1,11 +1,12 @@
 """A segment: up to some 260,000 rows of a run with their filter and due index, as one Arrow batch.
 
-Layout, run format version 2: a record batch of one row whose columns are lists, so that columns
+Layout, run format version 3: a record batch of one row whose columns are lists, so that columns
 may differ in length and each stays a slice of the mapped file. `hash` int64, ascending; the key
 columns `k0` ...; `created`, `written`, `read`, `armed` int64 milliseconds (empty where they say
 nothing: `created` equal to `written` throughout, never read, never armed); `a<i>_<j>` field j of
-aggregate i; `due` uint32 and `code` uint16, the due index, with `scale` its base and shift (int64);
-`filter` uint64. The last four are empty where the segment has no index or no filter.
+aggregate i; `due` uint32 and `code` uint16, the due index; `filter` uint64. The last three are
+empty where the segment has no index or no filter. What is needed to find one's way in a segment
+without reading it stands apart, in the run's own index (`SegmentIndex`).
 """
 
 from dataclasses import dataclass
@@ -16,27 +17,51 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.due_index import DueIndex
+from idlestate.backends.fences import fences_of, first_at_least
 from idlestate.backends.fields import from_arrow, to_arrow
 from idlestate.backends.filter import Filter
 from idlestate.backends.keys import Keys, look_up, take_keys
+from idlestate.backends.reading import Reading, Touch
 from idlestate.backends.rows import Rows
 from idlestate.backends.steps import TableSpec
+from idlestate.backends.sweeps import Sweeps, are_swept
 from idlestate.retention.lives import Lives
-from idlestate.retention.policy import Policy
-from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, is_due
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentIndex:
+    """A few numbers about a segment, kept in memory."""
+
+    fences: Ints
+    """Of its hashes (`idlestate.backends.fences`), at least one."""
+    last: int
+    """The highest hash."""
+    codes: npt.NDArray[np.uint16]
+    """Fences of the due index."""
+    base_ms: int | None
+    """Base and shift of the due index; None where there is none."""
+    shift: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows in order of hash, at least one; equal hashes never lie in two segments of a run."""
+    """Rows in order of hash, at least one; equal hashes never lie in two segments of a run.
+
+    The rows of a run's segment may be read as `idlestate.backends.reading` says.
+    """
 
     rows: Rows
     due: DueIndex | None
     """None where the policy ends nothing."""
     filter: Filter | None
     """None in the oldest run: nearly every key that is looked for there is there."""
+    fences: Ints
+    last: int
+    """Of its hashes, as in `SegmentIndex`."""
 
     @classmethod
     def of(cls, rows: Rows, policy: Policy, *, with_filter: bool) -> "Segment":
@@ -49,22 +74,86 @@ class Segment:
                 due = DueIndex.of(rows.lives.take(real).ends(policy).deadline_ms, real)
             else:
                 due = DueIndex.of(rows.lives.ends(policy).deadline_ms)
-        return cls(rows, due, Filter.of(rows.hashes) if with_filter else None)
+        held = Filter.of(rows.hashes) if with_filter else None
+        return cls(rows, due, held, fences_of(rows.hashes), int(rows.hashes[-1]))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def look_up(self, hashes: Ints, keys: Keys) -> Ints:
+    @property
+    def first(self) -> int:
+        """The lowest hash."""
+        return int(self.fences[0])
+
+    @property
+    def index(self) -> SegmentIndex:
+        """The numbers about it."""
+        due = self.due
+        if due is None:
+            none = np.zeros(0, dtype=np.uint16)
+            return SegmentIndex(self.fences, self.last, none, None, None)
+        return SegmentIndex(self.fences, self.last, due.fences, due.base_ms, due.shift)
+
+    def look_up(self, hashes: Ints, keys: Keys) -> Reading[Ints]:
         """The row of each key, -1 where there is none; hashes within the segment's."""
-        if self.filter is None:
-            return look_up(hashes, keys, self.rows.hashes, self.rows.keys)
+        stored, stored_keys = self.rows.hashes, self.rows.keys
         found = np.full(len(hashes), -1)
-        wanted = np.flatnonzero(self.filter.may_hold(hashes))
+        wanted = np.arange(len(hashes))
+        if self.filter is not None:
+            wanted = np.flatnonzero((yield from self.filter.may_hold(hashes)))
+            hashes, keys = hashes[wanted], take_keys(keys, wanted)
         if len(wanted):
-            found[wanted] = look_up(
-                hashes[wanted], take_keys(keys, wanted), self.rows.hashes, self.rows.keys
-            )
+            at = yield from first_at_least(stored, self.fences, hashes)
+            found[wanted] = yield from look_up(hashes, keys, stored, stored_keys, at)
         return found
+
+    def take(self, rows: Ints, *, keys: bool) -> Reading[Rows]:
+        """The rows at these positions, with or without keys."""
+        held = self.rows if keys else self.rows.without_keys
+        yield Touch.rows(held.columns, rows)
+        return held.take(rows)
+
+    def due_rows(
+        self, policy: Policy, after_ms: int | None, upto_ms: int, sweeps: Sweeps
+    ) -> Reading[Ints]:
+        """Rows whose lives end at or before `upto_ms` and that no earlier sweep closed.
+
+        Args:
+            policy: the policy in force.
+            after_ms: nothing ends up to then; None: the index is of another policy.
+            upto_ms: how far this sweep goes.
+            sweeps: the sweeps since the run was written.
+        """
+        if self.due is None or after_ms is None:
+            rows = yield from self._real_rows()
+        else:
+            rows = np.sort((yield from self.due.between(after_ms, upto_ms)))
+        yield Touch.rows(self.rows.lives.columns, rows)
+        lives = self.rows.lives.take(rows)
+        is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)
+        rows, lives = rows[is_over], lives.take(is_over)
+        found: Ints = rows[~are_swept(sweeps, lives)]
+        return found
+
+    def next_end_ms(self, policy: Policy, after_ms: int | None, sweeps: Sweeps) -> Reading[int]:
+        """The first deadline after `after_ms`, found by index; None: by looking at all rows."""
+        if self.due is None or after_ms is None:
+            rows = yield from self._real_rows()
+            yield Touch.rows(self.rows.lives.columns, rows)
+            lives = self.rows.lives.take(rows)
+            open_ms = lives.ends(policy).deadline_ms[~are_swept(sweeps, lives)]
+            return int(open_ms.min(initial=FOREVER_MS))
+        rows, next_ms = yield from self.due.following(after_ms)
+        if len(rows):
+            yield Touch.rows(self.rows.lives.columns, rows)
+            deadlines_ms = self.rows.lives.take(rows).ends(policy).deadline_ms
+            next_ms = int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
+        return next_ms
+
+    def _real_rows(self) -> Reading[Ints]:
+        """The rows that are no tombstones."""
+        yield [Touch.span(self.rows.lives.written_at_ms, 0, len(self))]
+        return np.flatnonzero(~self.rows.are_tombstones)
 
     def encode(self) -> pa.RecordBatch:
         """The segment as its record batch."""
@@ -81,18 +170,18 @@ class Segment:
             columns |= {f"a{i}_{j}": field for j, field in enumerate(fields)}
         columns["due"] = due.rows if due else none.astype(np.uint32)
         columns["code"] = due.codes if due else none.astype(np.uint16)
-        columns["scale"] = np.array([due.base_ms, due.shift]) if due else none
         columns["filter"] = self.filter.blocks if self.filter else none.astype(np.uint64)
         return pa.RecordBatch.from_pydict(
             {name: _listed(to_arrow(column)) for name, column in columns.items()}
         )
 
     @classmethod
-    def decode(cls, batch: pa.RecordBatch, spec: TableSpec) -> "Segment":
-        """Read it back; columns stay mapped."""
+    def decode(cls, batch: pa.RecordBatch, spec: TableSpec, index: SegmentIndex) -> "Segment":
+        """Read it back; columns stay mapped, and nothing of them is read."""
 
         def column(name: str) -> pa.Array:
-            return batch.column(name).flatten()
+            # Of the list's offsets nothing is asked: its one row is all of its values.
+            return batch.column(name).values
 
         def numbers(name: str) -> Any:
             return column(name).to_numpy()
@@ -115,14 +204,12 @@ class Segment:
             for i, aggregate in enumerate(spec.aggregates)
         ]
         rows = Rows(hashes, [column(f"k{at}") for at in range(len(spec.keys))], lives, fields)
-        scale, blocks = numbers("scale"), numbers("filter")
-        due = (
-            DueIndex(numbers("due"), numbers("code"), int(scale[0]), int(scale[1]))
-            if len(scale)
-            else None
-        )
-        held = Filter(blocks, int(hashes[0]), int(hashes[-1])) if len(blocks) else None
-        return cls(rows, due, held)
+        due = None
+        if index.base_ms is not None and index.shift is not None:
+            due = DueIndex(numbers("due"), numbers("code"), index.codes, index.base_ms, index.shift)
+        blocks = numbers("filter")
+        held = Filter(blocks, int(index.fences[0]), index.last) if len(blocks) else None
+        return cls(rows, due, held, index.fences, index.last)
 
 
 def _listed(values: pa.Array) -> pa.Array:

@@ -7,6 +7,16 @@ from jobs import CHURN, NOTHING_DUE, Job
 
 FORGET_MS = 1000
 """Forgetting half a million keys, their expire rows included."""
+SPARSE_GROWTH = 1.5
+"""Time and bytes of a sparse batch on the largest state, times those on the smallest."""
+SPACE = 1.5
+"""Rows named by the newest version, per open life."""
+EXECUTOR_PROCESSOR = 1.18
+"""Processor time per row on two executors, times that on one."""
+EXECUTOR_SHARE = 0.1
+"""How far rows and bytes of one executor may be from those of the other."""
+DENSE = 1.1
+"""Time of a dense batch, times that with one run per shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,9 @@ AIMS = {
     ("zipf", CHURN): Aim(GROUP_BY, 1.0),
     ("small-uniform", NOTHING_DUE): Aim(TTL, 25.0),
     ("small-zipf", NOTHING_DUE): Aim(TTL, 12.0),
+    ("batch-25000", NOTHING_DUE): Aim(GROUP_BY, 1.0),
+    ("batch-1000", NOTHING_DUE): Aim(GROUP_BY, 0.5),
+    ("sparse-middle", NOTHING_DUE): Aim(TTL, 5.0),
 }
 
 SIDECAR_AIMS = {

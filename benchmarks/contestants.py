@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -13,6 +15,7 @@ from idlestate.retention.policy import TimeDomain
 from recipes import Windows
 
 UID = "bench"
+SHARDS = 8
 COUNTED = StructType([StructField("key", StringType()), StructField("n", LongType())])
 Build = Callable[[DataFrame, Windows], DataFrame]
 
@@ -59,6 +62,40 @@ def retain_processing(events: DataFrame, windows: Windows) -> DataFrame:
         idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, time=TimeDomain.PROCESSING
     )
     return retain(events, key="key", aggregates={"n": "count"}, uid=UID, policy=policy)
+
+
+class Nothing(StatefulProcessor):
+    """A shard's state, read and written back, and nothing made of it."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._value = handle.getValueState("shard", StructType([StructField("value", LongType())]))
+
+    def handleInputRows(  # type: ignore[override]  # noqa: N802 - Spark's name; pandas frames
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: ARG002, N803
+    ) -> Iterator[Any]:
+        seen = self._value.get()
+        self._value.update((len(list(rows)) + (seen[0] if seen else 0),))
+        yield pd.DataFrame({"key": [str(key[0])], "n": [0]})
+
+    def close(self) -> None:
+        pass
+
+
+def packed_nothing(events: DataFrame, windows: Windows) -> DataFrame:
+    """The way of retain's data, with nothing done on it: what no such operator can be below."""
+    del windows
+
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = sum(len(batch) for batch in batches)
+        yield pa.RecordBatch.from_pydict(
+            {"shard": pa.array(range(SHARDS), pa.int32()), "rows": [rows] * SHARDS}
+        )
+
+    packed = events.select("key").mapInArrow(pack, "shard int, rows long")
+    return packed.groupBy("shard").transformWithStateInPandas(Nothing(), COUNTED, "Append", "None")
 
 
 def retain_in_sidecar(backend: str) -> Build:
@@ -116,6 +153,7 @@ def state_with_ttl(events: DataFrame, windows: Windows) -> DataFrame:
 _ENDS = (("spark.sql.streaming.noDataMicroBatches.enabled", "false"),)
 
 GROUP_BY = Contestant("groupBy", "groupBy().count(), RocksDB store", group_by, "update")
+NOTHING = Contestant("nothing", "packed, no work", packed_nothing, "append")
 BARE = Contestant("bare", "shuffle + identity mapInArrow", bare, "append")
 RETAIN_EVENT = Contestant("retain-event", "retain, event time", retain_event, "append")
 RETAIN_PROCESSING = Contestant(
@@ -132,7 +170,7 @@ TTL = Contestant("ttl", "transformWithState (Row), TTL", state_with_ttl, "update
 CONTESTANTS = {
     each.name: each
     for each in (
-        *(GROUP_BY, BARE, RETAIN_EVENT, RETAIN_PROCESSING),
+        *(GROUP_BY, BARE, NOTHING, RETAIN_EVENT, RETAIN_PROCESSING),
         *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL),
     )
 }

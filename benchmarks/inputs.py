@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recipes import WINDOW_MS, Draw, Recipe, Windows
+from recipes import LOAD_ROWS, WINDOW_MS, Draw, Recipe, Windows
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,7 +37,7 @@ def make_input(recipe: Recipe, below: Path) -> Path:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "events").mkdir(parents=True)
-    draw = forgetting if recipe.draw is Draw.FORGET else steady
+    draw = {Draw.FORGET: forgetting, Draw.SPARSE: sparse}.get(recipe.draw, steady)
     ids, times = [], []
     names = key_names(recipe)
     for at, (batch_ids, batch_times) in enumerate(draw(recipe)):
@@ -81,6 +82,17 @@ def forgetting(recipe: Recipe) -> Iterator[tuple[Ints, Ints]]:
         yield tick_id, np.array([begin_ms + FORGET_CYCLE_MS // 2])
         if cycle < recipe.batches - 1:
             yield tick_id, np.array([begin_ms + FORGET_CYCLE_MS // 2 + 1000])
+
+
+def sparse(recipe: Recipe) -> Iterator[tuple[Ints, Ints]]:
+    """Every key once, in batches of `LOAD_ROWS`; then batches of `rows` different keys of all."""
+    rng = np.random.default_rng(recipe.seed)
+    ids = np.arange(recipe.ids)
+    loads = [ids[at : at + LOAD_ROWS] for at in range(0, recipe.ids, LOAD_ROWS)]
+    few = (rng.choice(recipe.ids, recipe.rows, replace=False) for _ in range(recipe.batches))
+    for at, batch in enumerate(chain(loads, few)):
+        within = np.sort(rng.integers(0, WINDOW_MS, len(batch)))
+        yield batch, START_MS + at * WINDOW_MS + within
 
 
 def key_names(recipe: Recipe) -> pa.Array:

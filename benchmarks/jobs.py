@@ -1,10 +1,11 @@
 """Jobs: which contestant runs on which input under which windows, and in which order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contestants import (
     BARE,
     GROUP_BY,
+    NOTHING,
     RETAIN_EVENT,
     RETAIN_HEAP,
     RETAIN_PROCESSING,
@@ -14,8 +15,13 @@ from contestants import (
 )
 from inputs import FORGET_CYCLE_MS
 from recipes import Draw, Recipe, Windows, churn, nothing_due
+from session import LOCAL
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
+BRIEF_SUITES = ("batch-25000", "batch-1000")
+SPARSE, EXECUTORS = "sparse", "executors"
+SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
+CLUSTERS = {f"{count} of one core": f"local-cluster[{count},1,2048]" for count in (1, 2)}
 PROCESSING_CHURN_BATCHES = 3.5
 """The max of processing-time churn, in batches: twenty span more than four of it."""
 
@@ -33,11 +39,12 @@ class Job:
     warm_up: int
     """Batches at the start that do not count."""
     rounds: int
+    master: str = LOCAL
 
     @property
     def name(self) -> str:
         """How it is named on the command line and in reports."""
-        return f"{self.suite}/{self.contestant.name}/{self.case}"
+        return f"{self.suite}/{self.contestant.name}/{self.case}".replace(" ", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +60,13 @@ class Scale:
     forget_cycles: int
     warm_up: int
     small_warm_up: int
+    brief_rows: tuple[int, int]
+    brief_batches: int
+    brief_warm_up: int
+    sparse_ids: tuple[int, int, int]
+    sparse_rows: int
+    sparse_batches: int
+    sparse_warm_up: int
     rounds: int
 
 
@@ -66,6 +80,13 @@ FULL = Scale(
     forget_cycles=6,
     warm_up=8,
     small_warm_up=4,
+    brief_rows=(25_000, 1_000),
+    brief_batches=50,
+    brief_warm_up=20,
+    sparse_ids=(100_000, 1_000_000, 10_000_000),
+    sparse_rows=10_000,
+    sparse_batches=110,
+    sparse_warm_up=10,
     rounds=2,
 )
 QUICK = Scale(
@@ -78,6 +99,13 @@ QUICK = Scale(
     forget_cycles=2,
     warm_up=1,
     small_warm_up=1,
+    brief_rows=(500, 100),
+    brief_batches=3,
+    brief_warm_up=1,
+    sparse_ids=(2_000, 8_000, 20_000),
+    sparse_rows=500,
+    sparse_batches=4,
+    sparse_warm_up=1,
     rounds=1,
 )
 QUICK_NAMES = (
@@ -86,6 +114,8 @@ QUICK_NAMES = (
     "uniform/retain",
     "small-uniform/ttl",
     "forget/retain-event",
+    "sparse",
+    "executors",
 )
 """What the quick form runs: every kind of query and every line of the report once."""
 
@@ -115,7 +145,14 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (RETAIN_EVENT, TTL, RETAIN_PROCESSING)
         ]
         jobs += _jobs(f"small-{draw}", plan, recipe, scale.small_warm_up, 1)
-    return jobs + _forget_jobs(scale)
+    for name, rows in zip(BRIEF_SUITES, scale.brief_rows, strict=True):
+        recipe = Recipe(draw=Draw.UNIFORM, rows=rows, batches=scale.brief_batches, ids=scale.ids)
+        plan = [
+            (contestant, NOTHING_DUE, nothing_due(recipe))
+            for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
+        ]
+        jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
+    return [*jobs, *_sparse_jobs(scale), *_executor_jobs(scale), *_forget_jobs(scale)]
 
 
 def _jobs(
@@ -136,6 +173,33 @@ def _jobs(
             rounds=rounds,
         )
         for contestant, case, windows in plan
+    ]
+
+
+def _sparse_jobs(scale: Scale) -> list[Job]:
+    jobs: list[Job] = []
+    for suite, ids in zip(SPARSE_SUITES, scale.sparse_ids, strict=True):
+        recipe = Recipe(
+            draw=Draw.SPARSE, rows=scale.sparse_rows, batches=scale.sparse_batches, ids=ids
+        )
+        windows = Windows(min_ms=recipe.span_ms, max_ms=2 * recipe.span_ms)
+        peers = [TTL] if suite == SPARSE_SUITES[1] else []
+        plan = [(contestant, NOTHING_DUE, windows) for contestant in (RETAIN_EVENT, *peers)]
+        jobs += _jobs(suite, plan, recipe, recipe.loads + scale.sparse_warm_up, 1)
+    return jobs
+
+
+def _executor_jobs(scale: Scale) -> list[Job]:
+    recipe = Recipe(draw=Draw.UNIFORM, rows=scale.rows, batches=scale.batches, ids=scale.ids)
+    return [
+        replace(job, master=CLUSTERS[job.case])
+        for job in _jobs(
+            EXECUTORS,
+            [(RETAIN_EVENT, case, churn(recipe)) for case in CLUSTERS],
+            recipe,
+            scale.warm_up,
+            scale.rounds,
+        )
     ]
 
 

@@ -16,6 +16,7 @@ import os
 import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -35,13 +36,21 @@ from jobs import (
     Job,
     all_jobs,
 )
-from process import RunFailedError, run_process
+from process import HERE, RunFailedError, run_process
 from recipes import Windows
 from report import write_report
 from results import later_batches, result_of
 from session import CORES, HEAP
 
 ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = {
+    "table/sparse": (
+        "sparse.py",
+        *("--keys", "2000", "20000", "--distinct", "500", "--batches", "4"),
+    ),
+    "table/dense": ("dense.py", "--quick"),
+}
+"""What measures without Spark, and its options in the quick form."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,14 +59,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     scale = QUICK if asked.quick else FULL
     names = asked.only or (QUICK_NAMES if asked.quick else ("",))
     jobs = [job for job in all_jobs(scale) if job.name.startswith(tuple(names))]
-    if asked.list or not jobs:
-        print("\n".join(job.name for job in all_jobs(scale)))
+    programs = [name for name in PROGRAMS if name.startswith(tuple(names))]
+    if asked.list or not jobs + programs:
+        print("\n".join([*(job.name for job in all_jobs(scale)), *PROGRAMS]))
         return 0 if asked.list else 2
     if asked.rounds:
         jobs = [replace(job, rounds=asked.rounds) for job in jobs]
     out = Path(asked.out).resolve()
     try:
         done = _run_all(jobs, out)
+        alone = [_run_program(name, quick=asked.quick) for name in programs]
     except RunFailedError as error:
         print(error, file=sys.stderr)
         return 1
@@ -67,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if job.case == CHURN and job.contestant.name == "retain-event" and job.windows
     }
     results = [result_of(job, runs) for job, runs in done]
-    text = write_report(results, drawn, _machine())
+    text = "\n".join([write_report(results, drawn, _machine()), *alone])
     (out / "report.md").write_text(text)
     facts = [{"job": _facts(job), "runs": runs} for job, runs in done]
     (out / "results.json").write_text(json.dumps(facts, indent=1))
@@ -125,6 +136,7 @@ def _run(job: Job, at: int, out: Path) -> dict[str, Any]:
         "input": str(folder),
         "scratch": str(scratch),
         "windows": asdict(job.windows),
+        "master": job.master,
     }
     began = time.monotonic()
     try:
@@ -139,6 +151,19 @@ def _run(job: Job, at: int, out: Path) -> dict[str, Any]:
         flush=True,
     )
     return run
+
+
+def _run_program(name: str, *, quick: bool) -> str:
+    """A program that measures without Spark: what it printed, as a section of the report."""
+    file, *options = PROGRAMS[name]
+    command = [sys.executable, str(HERE / file), *(options if quick else ())]
+    done = subprocess.run(  # noqa: S603 - our own program
+        command, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RunFailedError(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
+    print(f"{name}\n{done.stdout}", flush=True)
+    return f"## {name}\n\n```text\n{done.stdout}```\n"
 
 
 def _facts(job: Job) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Player:
     def _advance(
         self, state: ShardState, packets: Sequence[bytes], times: BatchTimes
     ) -> ShardState:
-        files = RunFiles(self._files, self._spec.uid, state.shard, "one run")
+        files = RunFiles(self._files, state.shard, "one run")
         advanced = advance(
             self._spec.table, state, files, packets, RowCounts(), times, self._in_force
         )
@@ -116,6 +116,7 @@ def operator(policy: Policy) -> OperatorSpec:
         rejects=False,
         has_time=True,
         shards=SHARDS,
+        runs=None,
         token="micro",  # noqa: S106 - names an operator
     )
 

@@ -8,6 +8,8 @@ from enum import StrEnum
 WINDOW_MS = 600_000
 """Event time that one batch of a steady input spans."""
 
+LOAD_ROWS = 500_000
+
 
 class Draw(StrEnum):
     """How keys are drawn."""
@@ -17,6 +19,8 @@ class Draw(StrEnum):
     """Bounded Zipf with exponent 1.1."""
     FORGET = "forget"
     """Every key once, then batches of one row: see `inputs.forgetting`."""
+    SPARSE = "sparse"
+    """Every key once, then batches of few keys drawn from all: see `inputs.sparse`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +34,14 @@ class Recipe:
     seed: int = 20_250_303
 
     @property
+    def loads(self) -> int:
+        """Batches at the begin of a sparse input that write every key once."""
+        return -(-self.ids // LOAD_ROWS) if self.draw is Draw.SPARSE else 0
+
+    @property
     def span_ms(self) -> int:
-        """Event time from the first to the last batch of a steady input."""
-        return self.batches * WINDOW_MS
+        """Event time from the first to the last batch of a steady or sparse input."""
+        return (self.loads + self.batches) * WINDOW_MS
 
     @property
     def folder(self) -> str:

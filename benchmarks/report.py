@@ -5,8 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 from aims import FORGET_MS, aim_of
-from jobs import CHURN, FORGET, Job
+from jobs import CHURN, EXECUTORS, FORGET, SPARSE_SUITES, Job
 from results import Result
+from scaling import executors_section, sparse_section
+from tables import mib, table, verdict
 
 _COLUMNS = (
     "contestant",
@@ -43,16 +45,24 @@ def write_report(
         machine: what it was measured on.
     """
     parts = [f"# idlestate benchmarks\n\n{machine}\n\n{_NOTES}\n"]
+    sparse = [result for result in results if result.job.suite in SPARSE_SUITES]
     for suite in dict.fromkeys(result.job.suite for result in results):
         mine = [result for result in results if result.job.suite == suite]
+        if suite in SPARSE_SUITES:
+            continue
+        if suite == EXECUTORS:
+            parts += executors_section(mine)
+            continue
         if suite == FORGET:
             parts += _forgetting(mine)
             continue
         recipe = mine[0].job.recipe
         heading = f"## {suite}: {recipe.rows:,} rows a batch over {recipe.ids:,} ids"
-        parts += [heading, "", *_table(_COLUMNS, [_row(each, mine) for each in mine]), ""]
+        parts += [heading, "", *table(_COLUMNS, [_row(each, mine) for each in mine]), ""]
         parts += [_churn(each, churned.get(suite)) for each in mine if each.job.case == CHURN]
         parts += [""]
+    if sparse:
+        parts += sparse_section(sparse)
     return "\n".join(parts)
 
 
@@ -67,7 +77,7 @@ def _row(result: Result, peers: Sequence[Result]) -> list[str]:
     job = result.job
     times = ratio(result, peers)
     aim = aim_of(job) if _is_ours(job) else None
-    reached = "" if aim is None or times is None else _verdict(times >= aim.times)
+    reached = "" if aim is None or times is None else verdict(times >= aim.times)
     return [
         f"{job.contestant.text}{', churn' if job.case == CHURN else ''}",
         f"{result.median:,.0f}",
@@ -78,10 +88,10 @@ def _row(result: Result, peers: Sequence[Result]) -> list[str]:
         reached,
         f"{result.processor_ms / 1000:.2f} s",
         f"{result.first_ms / 1000:.1f} s",
-        _mib(result.peak["total"]),
-        _mib(result.peak["python"]),
+        mib(result.peak["total"]),
+        mib(result.peak["python"]),
         f"{result.bytes_per_key:.0f}" if result.bytes_per_key else "",
-        _mib(result.written),
+        mib(result.written),
     ]
 
 
@@ -125,14 +135,14 @@ def _forgetting(results: Sequence[Result]) -> list[str]:
                     f"{max(b['commit_ms'] for b in batches):,} ms",
                     f"{min(b['expire_rows'] for b in batches):,}",
                     f"< {FORGET_MS:,} ms" if _is_ours(result.job) else "",
-                    _verdict(worst < FORGET_MS) if _is_ours(result.job) else "",
+                    verdict(worst < FORGET_MS) if _is_ours(result.job) else "",
                 ]
             )
     columns = (
         *("batch that forgets", "times", "median", "min", "max"),
         *("most in handlers, all tasks", "most in commits", "expire rows", "aim", ""),
     )
-    return [*lines, *_table(columns, rows), ""]
+    return [*lines, *table(columns, rows), ""]
 
 
 def _sweeps(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -152,25 +162,3 @@ def _sweeps(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
 
 def _is_ours(job: Job) -> bool:
     return job.contestant.name.startswith("retain")
-
-
-def _verdict(reached: bool) -> str:
-    return "reached" if reached else "missed"
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**20:,.1f} MiB" if size else ""
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[at]) for row in (columns, *rows)) for at in range(len(columns))]
-
-    def line(cells: Sequence[str]) -> str:
-        first, *rest = cells
-        padded = [first.ljust(widths[0])]
-        padded += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        return f"| {' | '.join(padded)} |"
-
-    rule = ["-" * width for width in widths]
-    rule[1:] = [f"{'-' * (width - 1)}:" for width in widths[1:]]
-    return [line(columns), line(rule), *(line(row) for row in rows)]

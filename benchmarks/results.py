@@ -36,6 +36,18 @@ class Result:
     """Batch times from first to last, in maxima of the windows."""
     batch_ms: list[int]
     """Duration of each later batch."""
+    written_mean: float
+    """Bytes written to the checkpoint per later batch on average: merges are few and large."""
+    rows_per_life: float
+    """Rows in the files that the newest version names, per open life."""
+    named_bytes: int
+    """Bytes of these files."""
+    disk_bytes: int
+    """Bytes of all files of runs, those that only older versions name included."""
+    digest: int | None
+    """Equal for equal final states of retain."""
+    executors: list[dict[str, int]]
+    """On a cluster: rows and bytes of state per executor."""
     batches: list[dict[str, Any]]
     """Every batch of the last run."""
 
@@ -66,6 +78,13 @@ def result_of(job: Job, runs: Sequence[dict[str, Any]]) -> Result:
         late=sum(s["late"] for s in shards),
         spans_max=_span_ms(last) / job.windows.max_ms if job.windows else 0,
         batch_ms=[batch["ms"] for batch in later],
+        written_mean=statistics.mean(batch["written_bytes"] for batch in later),
+        rows_per_life=sum(s["stored_rows"] for s in shards)
+        / max(1, sum(s["live_keys"] for s in shards)),
+        named_bytes=sum(s["state_bytes"] + s["remembered_bytes"] for s in shards),
+        disk_bytes=last.get("runs_on_disk", 0),
+        digest=last.get("state_digest"),
+        executors=last.get("executors", []),
         batches=last["batches"],
     )
 

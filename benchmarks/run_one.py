@@ -11,11 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from contestants import CONTESTANTS, UID
+from executors import held_by_executor
+from idlestate import read_state
 from recipes import Windows
-from session import read_events, start_session
+from session import LOCAL, read_events, start_session
 from written import written_per_batch
 
 
@@ -26,7 +29,7 @@ def main(job_file: str, result_file: str) -> None:
     job = json.loads(Path(job_file).read_text())
     contestant = CONTESTANTS[job["contestant"]]
     scratch = Path(job["scratch"])
-    spark = start_session(scratch)
+    spark = start_session(scratch, job["master"])
     for name, value in contestant.settings:
         spark.conf.set(name, value)
     rows = contestant.build(read_events(spark, Path(job["input"])), Windows(**job["windows"]))
@@ -53,8 +56,22 @@ def main(job_file: str, result_file: str) -> None:
         "state": progress[-1]["stateOperators"],
         "shards": _shards(progress),
     }
-    Path(result_file).write_text(json.dumps(result))
+    if any(checkpoint.glob("idlestate/*")):
+        result["state_digest"] = _digest(spark, checkpoint)
+        result["runs_on_disk"] = sum(
+            path.stat().st_size for path in checkpoint.glob("idlestate/*/runs/*/*.arrow")
+        )
     spark.stop()
+    if job["master"] != LOCAL:
+        result["executors"] = held_by_executor(scratch / "log", result["shards"])
+    Path(result_file).write_text(json.dumps(result))
+
+
+def _digest(spark: SparkSession, checkpoint: Path) -> int:
+    """A number that two final states share when they are equal."""
+    state = read_state(spark, str(checkpoint))
+    row = state.select(F.bit_xor(F.xxhash64(*state.columns)).alias("digest")).first()
+    return int(row.digest) if row else 0
 
 
 def _batch(progress: dict[str, Any], written: dict[int, int]) -> dict[str, Any]:

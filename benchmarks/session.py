@@ -1,5 +1,6 @@
 """The Spark session that every contestant gets, and nothing in it that favours one."""
 
+import os
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -8,13 +9,15 @@ from idlestate import configure
 from inputs import FILES_PER_BATCH
 
 CORES = 2
+LOCAL = f"local[{CORES}]"
 HEAP = "4g"
 
 
-def start_session(scratch: Path) -> SparkSession:
+def start_session(scratch: Path, master: str) -> SparkSession:
     """A new session with the settings that idlestate recommends for all."""
+    (scratch / "log").mkdir(parents=True)
     spark = (
-        SparkSession.builder.master(f"local[{CORES}]")
+        SparkSession.builder.master(master)
         .appName("idlestate-bench")
         .config("spark.driver.memory", HEAP)
         .config("spark.sql.shuffle.partitions", str(CORES))
@@ -23,6 +26,13 @@ def start_session(scratch: Path) -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
         .config("spark.ui.enabled", "false")
+        .config("spark.executorEnv.PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        .config("spark.executor.memory", "2g")
+        # Says which executor had which partition of the state.
+        .config("spark.eventLog.enabled", str(master != LOCAL).lower())
+        .config("spark.eventLog.dir", (scratch / "log").as_uri())
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.rolling.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )

@@ -1,20 +1,26 @@
 """Sparse batches on large state, without Spark: what a batch costs when it touches few keys.
 
-    sparse.py [--keys 100000 1000000 10000000] [--distinct 10000] [--batches 100]
+    sparse.py [--keys 100000 1000000 10000000] [--distinct 10000 ...] [--batches 100] [--runs URL]
 
 A table of so many keys is loaded, then every batch writes a few keys drawn from all of them. The
 shards' runs are files, as under a checkpoint. Printed per size: median and longest time of a batch,
 bytes written per batch (merges included), rows named per open life, the runs of a shard. Then the
 page cache of the files is dropped, and the first batch after a start of the query is timed, which
-opens and checks every file anew, with the bytes it read from disk (none where files are memory).
+trusts nothing it has not checked, with the bytes it read from disk (none where files are memory).
+
+With `--runs` the files are in a store far away, such as an S3 server that `python -m moto.server`
+starts (`s3://bucket/folder?endpoint_override=127.0.0.1:5000&scheme=http`); then the local cache is
+dropped too, and what is printed is what was fetched.
 """
 
 import argparse
 import os
+import shutil
 import statistics
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -27,8 +33,11 @@ from idlestate.backends.packet import encode_packet
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.pipeline import run_files
 from idlestate.pipeline.batch_log import BatchTimes
+from idlestate.pipeline.checked_file import Span
+from idlestate.pipeline.far_bytes import FarBytes
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyVersion
+from idlestate.pipeline.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.pipeline.shard import advance
 from idlestate.pipeline.shard_state import RowCounts, RunRefs, ShardState
 from idlestate.retention.policy import Policy
@@ -43,8 +52,9 @@ IN_FORCE = PolicyVersion(1, 0, Policy(idle_min_ms=DAY_MS, idle_max_ms=2 * DAY_MS
 class Shards:
     """The shards of a table and the files they wrote."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Folder(str(folder))
+    def __init__(self, folder: Folder, cache: Path) -> None:
+        self.folder = folder
+        self.cache = cache
         self.states = [ShardState("sparse", shard) for shard in range(SHARDS)]
         self.batch_id = 0
         self.written = 0
@@ -56,7 +66,7 @@ class Shards:
         times = BatchTimes(self.batch_id, t_ms - DAY_MS, t_ms)
         began = time.perf_counter()
         for at, packet in enumerate(packets):
-            files = run_files.RunFiles(self.folder, "sparse", at, f"start {self.starts}")
+            files = run_files.RunFiles(self.folder, at, f"start {self.starts}")
             before = self.states[at]
             advanced = advance(SPEC, before, files, [packet], RowCounts(), times, IN_FORCE)
             new = set(advanced.state.files) - set(before.files)
@@ -72,14 +82,19 @@ class Shards:
         self.starts += 1
         for at in range(SHARDS):
             # Lets go of what is mapped, which the kernel would not forget.
-            run_files.RunFiles(self.folder, "sparse", at, "nothing").read("run", RunRefs(), SPEC)
-        for state in self.states:
+            run_files.RunFiles(self.folder, at, "nothing").read("run", RunRefs(), SPEC)
+        shutil.rmtree(self.cache, ignore_errors=True)
+        for state in self.states if self.folder.is_local else ():
             for ref in state.files:
-                path = self.folder.path(f"idlestate/sparse/runs/{state.shard}/{ref.name}")
+                path = self.folder.path(f"{state.shard}/{ref.name}")
                 handle = os.open(path, os.O_RDONLY)
                 os.fsync(handle)
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
                 os.close(handle)
+
+    def bytes_read(self) -> int:
+        """From this machine's disks so far, or from the store."""
+        return _bytes_read() if self.folder.is_local else sum(fetched)
 
 
 def _packets(ids: np.ndarray, t_ms: int) -> Iterator[bytes]:
@@ -92,6 +107,16 @@ def _packets(ids: np.ndarray, t_ms: int) -> Iterator[bytes]:
         yield encode_packet(steps.slice(first, stop))
 
 
+fetched: list[int] = []
+_really_fetch = FarBytes.fetch
+
+
+def _count(far: FarBytes, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
+    for begin, piece in _really_fetch(far, spans):
+        fetched.append(len(piece))
+        yield begin, piece
+
+
 def _bytes_read() -> int:
     for line in Path("/proc/self/io").read_text().splitlines():
         if line.startswith("read_bytes"):
@@ -99,11 +124,17 @@ def _bytes_read() -> int:
     raise OSError("/proc/self/io says nothing of bytes read")
 
 
-def measure(keys: int, distinct: int, batches: int) -> str:
+def measure(keys: int, distinct: int, batches: int, runs: str | None) -> str:
     """One line for a table of so many keys."""
     chance = np.random.default_rng(7)
     with tempfile.TemporaryDirectory() as folder:
-        shards = Shards(Path(folder))
+        cache = Path(folder, "cache")
+        place = Folder(folder)
+        if runs is not None:
+            os.environ[PLACE_VARIABLE] = str(cache)
+            local_cache.cache_clear()
+            place = Folder(runs).below(uuid.uuid4().hex)
+        shards = Shards(place, cache)
         for first in range(0, keys, LOADED_AT_ONCE):
             shards.take(np.arange(first, min(first + LOADED_AT_ONCE, keys)), 10 * DAY_MS)
         shards.written = 0
@@ -119,11 +150,13 @@ def measure(keys: int, distinct: int, batches: int) -> str:
         size = sum(state.current.bytes for state in shards.states)
         runs = max(len(state.current.files) for state in shards.states)
         shards.start_cold()
-        before = _bytes_read()
+        before = shards.bytes_read()
         cold = batch(batches)
-        read = _bytes_read() - before
+        read = shards.bytes_read() - before
+        if runs is not None:
+            place.remove_all()
     return (
-        f"{keys:>11,} {statistics.median(times):9.1f} {statistics.mean(times):9.1f} "
+        f"{keys:>11,} {distinct:>9,} {statistics.median(times):9.1f} {statistics.mean(times):9.1f} "
         f"{max(times):9.1f} {written / 1e6:10.2f} {size / 1e6:9.1f} {rows / live:9.2f} {runs:5d} "
         f"{cold:9.1f} {read / 1e6:9.1f}"
     )
@@ -135,16 +168,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--keys", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
-    parser.add_argument("--distinct", type=int, default=10_000)
+    parser.add_argument("--distinct", type=int, nargs="+", default=[10_000])
     parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--runs", help="URL of a store for the files; default this disk")
     asked = parser.parse_args(argv)
-    print(f"{asked.distinct:,} keys a batch, {asked.batches} batches; the last columns: one cold")
+    FarBytes.fetch = _count  # type: ignore[method-assign]
+    print(f"{asked.batches} batches; the last columns: one cold")
     print(
-        "       keys    median   mean ms   longest MB written  MB state rows/life  runs"
+        "       keys   touched    median   mean ms   longest MB written  MB state rows/life  runs"
         "        ms   MB read"
     )
     for keys in asked.keys:
-        print(measure(keys, asked.distinct, asked.batches), flush=True)
+        for distinct in asked.distinct:
+            print(measure(keys, distinct, asked.batches, asked.runs), flush=True)
     return 0
 
 

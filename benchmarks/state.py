@@ -1,176 +1,174 @@
-"""Keyed state alone: operations a second, and the ratio to a plain dict and to raw rocksdict.
+"""Keyed state alone: operations a second beside a plain dict, raw rocksdict and Redis.
 
     state.py [--keys N] [--quick]
 
-Every figure is the median of three rounds over the same keys in another order; peers are measured
-in the same run. Batches are of 50,000 keys, given and taken as Arrow arrays.
+Every figure is the median of three rounds, operations a second of processor time of all that work
+for the contestant (Redis: client and server). So it is what one core does, however busy the machine
+is. Batches are of 50,000 keys, given and taken as Arrow arrays. Redis has expiry on everything.
 """
 
 import argparse
+import gc
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from rocksdict import Options, Rdict, WriteBatch
 
-from idlestate.backends.keyed.backend import KeyedStateBackend
-from idlestate.backends.keyed.descriptors import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ValueStateDescriptor,
-)
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.timers.clock import FakeClock
+from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
+from state_room import bytes_a_key, disk_ratio, sweep_rates
 
 BATCH = 50_000
-LONG = pa.int64()
-HOUR_MS = 3_600_000
+ROUNDS = 3
+CALLS = 50_000
+"""Keys of calls one by one; for Redis a fifth, and a tenth of the keys in batches."""
 
+OPERATIONS = {
+    "value update": "update",
+    "value get": "value",
+    "map put": "map_put",
+    "map get": "map_get",
+    "list append": "append",
+    "timer register": "register",
+    "timer fire": "fire",
+    "batch value update": "put_many",
+    "batch value get": "get_many",
+    "batch map put": "map_put_many",
+    "batch map get": "map_get_many",
+    "batch list append": "append_many",
+    "batch timer register": "register_many",
+    "batch timer take": "take",
+}
 
-def rate(work: Callable[[], int], rounds: int = 3) -> float:
-    """Operations a second: the median of some rounds."""
-    found = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        done = work()
-        found.append(done / (time.perf_counter() - start))
-    return statistics.median(found)
+Rates = dict[str, float]
 
 
 class Keys:
-    """Keys in random order, one by one or as Arrow batches."""
+    """The first keys in random order, one by one or as Arrow batches, and a time for each."""
 
     def __init__(self, count: int) -> None:
         self._all = [f"customer-{number:011d}" for number in range(count)]
         self._chance = random.Random(7)
+        self._times = np.random.default_rng(7)
 
-    def __iter__(self) -> Iterator[str]:
-        self._chance.shuffle(self._all)
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
+    def some(self, count: int) -> list[str]:
+        return self._chance.sample(self._all[:count], min(count, len(self._all)))
 
     def batches(self) -> list[pa.Array]:
-        ordered = list(self)
+        ordered = self.some(len(self._all))
         return [pa.array(ordered[at : at + BATCH]) for at in range(0, len(ordered), BATCH)]
 
-
-def per_call(keys: Keys, one: Callable[[str], Any]) -> float:
-    """The rate of single calls."""
-
-    def work() -> int:
-        for key in keys:
-            one(key)
-        return len(keys)
-
-    return rate(work)
+    def times(self, count: int) -> Any:
+        return self._times.integers(0, SOON, count)
 
 
-def in_batches(keys: Keys, many: Callable[[pa.Array], Any]) -> float:
-    """The rate of keys in batches, which are made beforehand."""
-    batches = keys.batches()
-
-    def work() -> int:
-        for batch in batches:
-            many(batch)
-        return len(keys)
-
-    return rate(work)
-
-
-def numbers(batch: pa.Array) -> pa.Array:
-    return pa.array(range(len(batch)), LONG)
+def rate(contestant: Contestant, prepare: Callable[[], Callable[[], int]]) -> float:
+    """Operations a second of processor time: the median of some rounds."""
+    found = []
+    for _ in range(ROUNDS):
+        work = prepare()
+        gc.collect()
+        start = time.process_time() + contestant.processor_s()
+        done = work()
+        spent = time.process_time() + contestant.processor_s() - start
+        found.append(done / max(spent, 1e-9))
+    return statistics.median(found)
 
 
-def of_backend(backend: KeyedStateBackend, keys: Keys, ttl: StateTtlConfig) -> dict[str, float]:
-    """Rates of the operations on one backend."""
-    on = "ttl" if ttl.enabled else "plain"
-    value = backend.get_state(ValueStateDescriptor(name=f"v {on}", value_type=LONG, ttl=ttl))
-    entries = backend.get_state(
-        MapStateDescriptor(name=f"m {on}", key_type=pa.string(), value_type=LONG, ttl=ttl)
-    )
-    items = backend.get_state(ListStateDescriptor(name=f"l {on}", value_type=LONG, ttl=ttl))
-    timers = backend.timer_service(f"t {on}", lambda _: None, lambda _: None)
+def rates_of(contestant: Contestant, keys: Keys, calls: int) -> Rates:
+    """The rates of all the contestant can do."""
 
-    def keyed(act: Callable[[], Any]) -> Callable[[str], Any]:
-        def one(key: str) -> None:
-            backend.set_current_key(key)
-            act()
+    def one_by_one(call: Callable[..., Any], *, timed: bool) -> Callable[[], Callable[[], int]]:
+        def prepare() -> Callable[[], int]:
+            some = keys.some(calls)
+            when = keys.times(len(some)).tolist()
+            return lambda: _all(some, call) if not timed else _all_timed(some, when, call)
 
-        return one
+        return prepare
 
-    due = iter(range(10**9))
+    def in_batches(call: Callable[..., Any], *, timed: bool) -> Callable[[], Callable[[], int]]:
+        def prepare() -> Callable[[], int]:
+            batches = keys.batches()
+            when = [keys.times(len(batch)) for batch in batches]
+            return lambda: _batches(batches, when if timed else None, call)
 
-    def fire() -> int:
-        return timers.advance_watermark(10**9)
+        return prepare
 
-    found = {
-        "value update": per_call(keys, keyed(lambda: value.update(7))),
-        "value get": per_call(keys, keyed(value.value)),
-        "map put": per_call(keys, keyed(lambda: entries.put("x", 7))),
-        "map get": per_call(keys, keyed(lambda: entries.get("x"))),
-        "list append": per_call(keys, keyed(lambda: items.add(7))),
-        "timer register": per_call(
-            keys, keyed(lambda: timers.register_event_time_timer(None, next(due)))
-        ),
-        "timer fire": rate(fire, rounds=1),
-        "batch put": in_batches(keys, lambda batch: value.put_many(batch, numbers(batch))),
-        "batch get": in_batches(keys, value.get_many),
-    }
-    if ttl.enabled:
-        now = HOUR_MS * 2
-        found["sweep, all expired"] = rate(lambda: backend.sweep(now, 10**9).seen, rounds=1)
+    def draining(call: Callable[[], int], fill: Callable[[], Callable[[], int]]) -> Any:
+        def prepare() -> Callable[[], int]:
+            fill()()
+            return call
+
+        return prepare
+
+    found = {}
+    for name, attribute in OPERATIONS.items():
+        call = getattr(contestant, attribute)
+        if call is None:
+            continue
+        if attribute == "fire":
+            prepare = draining(call, one_by_one(contestant.register, timed=True))  # type: ignore[arg-type]
+        elif attribute == "take":
+            prepare = draining(call, in_batches(contestant.register_many, timed=True))  # type: ignore[arg-type]
+        else:
+            way = in_batches if name.startswith("batch") else one_by_one
+            prepare = way(call, timed="register" in attribute)
+        found[name] = rate(contestant, prepare)
     return found
 
 
-def of_dict(keys: Keys) -> dict[str, float]:
-    """A plain dict doing the same."""
-    held: dict[str, int] = {}
-
-    def put(batch: pa.Array) -> None:
-        held.update(zip(batch.to_pylist(), range(len(batch)), strict=True))
-
-    def get(batch: pa.Array) -> pa.Array:
-        return pa.array([held.get(key) for key in batch.to_pylist()], LONG)
-
-    return {
-        "value update": per_call(keys, lambda key: held.__setitem__(key, 7)),
-        "value get": per_call(keys, held.get),
-        "batch put": in_batches(keys, put),
-        "batch get": in_batches(keys, get),
-    }
+def _all(keys: Iterable[str], call: Callable[[str], Any]) -> int:
+    count = 0
+    for key in keys:
+        call(key)
+        count += 1
+    return count
 
 
-def of_rocksdict(keys: Keys, folder: Path) -> dict[str, float]:
-    """Raw rocksdict doing the same reads and writes, eight bytes a value."""
-    raw = Rdict(str(folder), Options(raw_mode=True))
+def _all_timed(keys: list[str], times: list[int], call: Callable[[str, int], Any]) -> int:
+    for key, at_ms in zip(keys, times, strict=True):
+        call(key, at_ms)
+    return len(keys)
 
-    def put(batch: pa.Array) -> None:
-        writes = WriteBatch(raw_mode=True)
-        for key, number in zip(batch.to_pylist(), range(len(batch)), strict=True):
-            writes.put(key.encode(), number.to_bytes(8, "big"))
-        raw.write(writes)
 
-    def get(batch: pa.Array) -> pa.Array:
-        rows = raw.get([key.encode() for key in batch.to_pylist()])
-        return pa.array([int.from_bytes(row, "big") for row in rows], LONG)
+def _batches(batches: list[pa.Array], times: list[Any] | None, call: Callable[..., Any]) -> int:
+    for at, batch in enumerate(batches):
+        call(batch, *([] if times is None else [times[at]]))
+    return sum(map(len, batches))
 
-    found = {
-        "value update": per_call(keys, lambda key: raw.put(key.encode(), b"12345678")),
-        "value get": per_call(keys, lambda key: raw.get(key.encode())),
-        "batch put": in_batches(keys, put),
-        "batch get": in_batches(keys, get),
-    }
-    raw.close()
-    return found
+
+def mark(*, met: bool) -> str:
+    return "met" if met else "MISSED"
+
+
+def show(found: dict[tuple[str, str], Rates], peers: dict[str, Rates]) -> None:
+    """A line for each operation: rate, ratios to the peers, cost of a time to live, aims."""
+    head = f"{'':8} {'':5} {'':22} {'ops/s':>12}  " + "".join(f"{each:>10}" for each in peers)
+    print(f"{head}   ttl costs   aims")
+    for (kind, on), rates in found.items():
+        for name, each in rates.items():
+            ratios = [each / peer[name] if name in peer else None for peer in peers.values()]
+            cells = "".join(f"{'-' if r is None else f'{r:.2f}':>10}" for r in ratios)
+            cost = 1 - each / found[kind, "plain"][name] if on == "ttl" else None
+            aims = []
+            if cost is not None:
+                aims.append(f"at most 30 %: {mark(met=cost <= 0.3)}")
+            if kind == "heap" and name.startswith("batch"):
+                aims.append(f"2 M/s: {mark(met=each >= 2e6)}")
+            raw = peers["rocksdict"].get(name)
+            if kind == "rocksdb" and name.startswith("batch") and raw:
+                aims.append(f"0.8 of rocksdict: {mark(met=each >= 0.8 * raw)}")
+            told = f"{cost:10.0%}" if cost is not None else " " * 10
+            print(f"{kind:8} {on:5} {name:22} {each:12,.0f}  {cells}  {told}   {'; '.join(aims)}")
 
 
 def main() -> None:
@@ -178,25 +176,40 @@ def main() -> None:
     options.add_argument("--keys", type=int, default=500_000)
     options.add_argument("--quick", action="store_true", help="20,000 keys")
     given = options.parse_args()
-    keys = Keys(20_000 if given.quick else given.keys)
-    peers = {"dict": of_dict(keys)}
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="idlestate-bench-") as folder:
-        peers["rocksdict"] = of_rocksdict(keys, Path(folder) / "raw")
-        for kind, place in (("heap", None), ("rocksdb", Path(folder) / "state")):
-            with open_backend(kind, place, clock=FakeClock(0)) as backend:  # type: ignore[arg-type]
-                for ttl in (TTL_DISABLED, StateTtlConfig(ttl_ms=HOUR_MS)):
-                    on = "ttl" if ttl.enabled else "plain"
-                    found[kind, on] = of_backend(backend, keys, ttl)
-    sys.stdout.write(f"{len(keys)} keys, operations a second (ratio to dict / to raw rocksdict)\n")
-    for (kind, on), rates in found.items():
-        for name, each in rates.items():
-            ratios = [
-                f"{each / peer[name]:.2f}" if name in peer else "-" for peer in peers.values()
-            ]
-            line = f"{kind:8} {on:6} {name:20} {each:12,.0f}  ({' / '.join(ratios)})\n"
-            sys.stdout.write(line)
+    count = 20_000 if given.quick else given.keys
+    calls = min(2_000 if given.quick else CALLS, count)
+    keys, peers = Keys(count), {"dict": rates_of(PlainDict(), Keys(count), calls)}
+    found: dict[tuple[str, str], Rates] = {}
+    print(__doc__)
+    with tempfile.TemporaryDirectory(prefix="idlestate-bench-") as scratch:
+        folder = Path(scratch)
+        raw = RawRocksDB(folder / "raw")
+        peers["rocksdict"] = rates_of(raw, keys, calls)
+        raw.close()
+        with redis_server(folder / "redis") as redis:
+            if redis is None:
+                print("Redis is left out: there is no redis-server on this machine.")
+            else:
+                peers["redis"] = rates_of(redis, Keys(count // 10), calls // 5)
+        for kind in ("heap", "rocksdb"):
+            for on, ttl in (("plain", TTL_DISABLED), ("ttl", StateTtlConfig(ttl_ms=HOUR_MS))):
+                place = None if kind == "heap" else folder / on
+                with open_backend(kind, place, clock=FakeClock(0)) as backend:  # type: ignore[arg-type]
+                    found[kind, on] = rates_of(Keyed(backend, ttl), keys, calls)
+        print(f"{count:,} keys in batches, {calls:,} one by one. Ratios are to the peer named.\n")
+        show(found, peers)
+        print()
+        for kind in ("heap", "rocksdb"):
+            for name, each, aim in sweep_rates(kind, folder, keys.batches()):
+                told = "" if aim is None else f"   {aim:,}/s: {mark(met=each >= aim)}"
+                print(f"{kind:8} {name:44} {each:12,.0f} keys/s{told}")
+        room = bytes_a_key(keys.batches())
+        print(f"heap     a key beside its bytes and columns {room:20.1f} bytes   64: ", end="")
+        print(mark(met=room <= 64))
+        ratio = disk_ratio(folder, keys.batches())
+        print(f"rocksdb  files after compaction, of payload {ratio:20.2f}         1.3: ", end="")
+        print(mark(met=ratio <= 1.3))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

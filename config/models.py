@@ -162,6 +162,8 @@ class Pipeline(Section):
     """Where state is kept: spark, in the query's checkpoint; rocksdb or heap, in a sidecar."""
     checkpoint: text.Place = Field(examples=["build/checkpoint"])
     """The query's checkpoint; state lives inside it."""
+    runs: text.RunsPlace | None = Field(default=None, examples=["s3://bucket/folder"])
+    """Where the files of state are kept instead; fixed by the first start."""
     state_partitions: Annotated[int, whole(1, 10_000)] | None = None
     """Partitions of the state; fixed by the first start. Default one per core."""
     shards: Annotated[int, whole(1, 32_768)] | None = None

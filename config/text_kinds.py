@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from idlestate.config.kinds import Kind, refuse
 from idlestate.config.problems import show
+from idlestate.config.urls import holds_secret, without_secrets
 
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 GLOB_PATTERN = "^[A-Za-z0-9*?][A-Za-z0-9._*?-]{0,62}$"
@@ -75,6 +76,20 @@ def _read_place(value: object) -> str:
 
 Place = Annotated[str, Kind(_read_place, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})]
 """A path, or a URI that Spark can open; a relative path counts from the working directory."""
+
+
+def _read_runs(value: object) -> str:
+    text = _read_place(value)
+    if holds_secret(text):
+        what = f"{show(without_secrets(text))} holds a secret, which would be kept with the state"
+        raise refuse(what, "put it into the environment, such as AWS_SECRET_ACCESS_KEY")
+    return text
+
+
+RunsPlace = Annotated[
+    str, Kind(_read_runs, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})
+]
+"""A path, or a URL of an object store or file system; without names and passwords."""
 
 
 def _read_delimiter(value: object) -> str:

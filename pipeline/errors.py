@@ -18,6 +18,10 @@ class DamagedStateError(IdlestateError):
     """State named by the checkpoint is lost or damaged: restore the file the text names."""
 
 
+class StoreError(IdlestateError, OSError):
+    """A store that holds a checkpoint or runs cannot be reached: what to check is in the text."""
+
+
 _MARK = "idlestate: "
 _LABEL = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")

@@ -1,31 +1,58 @@
 """A folder on any file system pyarrow knows: local, HDFS, S3, GCS, named by path or URL.
 
 Durable here means readable after the process was killed: a file is whole once `write` returned.
-Files that are replaced are written beside their place first and then moved over it.
+Files that are replaced are written beside their place first and then moved over it; in an object
+store a move is a copy, which appears at once and whole, and then a deletion.
 """
 
+import contextlib
 import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
+
+from idlestate.config.urls import without_secrets
+from idlestate.pipeline.errors import RefusedError, StoreError
+
+_FOLDERLESS = {"s3", "gcs"}
+"""Stores in which a folder is a part of a name and need not be made."""
 
 
 class Folder:
     """A folder; paths given to its methods are relative to it, with `/` between parts."""
 
     def __init__(self, url: str) -> None:
-        """Open a folder by path or URL; it need not exist yet."""
+        """Open a folder by path or URL; it need not exist yet.
+
+        Raises:
+            RefusedError: there is no such kind of store.
+        """
+        self.url = url
         if url.startswith("file:") or "://" not in url:
             # As Hadoop reads it: nothing in the path is escaped.
             local = re.sub(r"^file:(//[^/]*)?", "", url)
             self._files, self._root = fs.LocalFileSystem(), str(Path(local).absolute())
-        else:
-            self._files, self._root = fs.FileSystem.from_uri(url)
-        self.url = url
+            return
+        try:
+            self._files, self._root = _far(url)
+        except pa.ArrowInvalid as error:
+            raise RefusedError(
+                f"{without_secrets(url)} is no place for files that idlestate can open: write a "
+                "path, or a URL that begins with s3://, gs://, hdfs:// or file://"
+            ) from error
+        except OSError as error:
+            raise _unreachable(without_secrets(url), error) from error
+        self._root = self._root.rstrip("/")
+
+    def __str__(self) -> str:
+        """As messages name it: nothing secret that the URL may hold is in it."""
+        return without_secrets(self.url)
 
     @property
     def is_local(self) -> bool:
@@ -36,19 +63,32 @@ class Folder:
         """The full path of a file in it."""
         return f"{self._root}/{name}"
 
+    def shown(self, name: str) -> str:
+        """A file in it, as messages name it."""
+        scheme = "" if self.is_local else f"{self._files.type_name}://"
+        return f"{scheme}{self.path(name)}"
+
+    def below(self, name: str) -> "Folder":
+        """A folder in it."""
+        found = copy(self)
+        found.url, found._root = self.shown(name), self.path(name)  # noqa: SLF001 - one of us
+        return found
+
     def names(self, below: str) -> list[str]:
         """Names in a sub-folder, sorted; none when it is not there."""
         selector = fs.FileSelector(self.path(below), allow_not_found=True)
-        return sorted(info.base_name for info in self._files.get_file_info(selector))
+        with self.told_plainly():
+            return sorted(info.base_name for info in self._files.get_file_info(selector))
 
     def exists(self, name: str) -> bool:
         """Whether a file or folder of that name is there."""
-        kind = self._files.get_file_info(self.path(name)).type
+        with self.told_plainly():
+            kind = self._files.get_file_info(self.path(name)).type
         return bool(kind != fs.FileType.NotFound)
 
     def read(self, name: str) -> bytes:
         """A whole file."""
-        with self._files.open_input_file(self.path(name)) as file:
+        with self.told_plainly(), self._files.open_input_file(self.path(name)) as file:
             return bytes(file.read())
 
     def open(self, name: str) -> pa.Buffer:
@@ -56,11 +96,18 @@ class Folder:
         if self.is_local:
             with pa.memory_map(self.path(name)) as mapped:
                 return mapped.read_buffer()
-        with self._files.open_input_file(self.path(name)) as file:
+        with self.told_plainly(), self._files.open_input_file(self.path(name)) as file:
             return file.read_buffer()
 
+    def open_input(self, name: str) -> pa.NativeFile:
+        """A file of which parts are read; whoever reads them says `told_plainly`."""
+        with self.told_plainly():
+            return self._files.open_input_file(self.path(name))
+
     def write(self, name: str, data: pa.Buffer | bytes) -> None:
-        """A new file; its folder is made if need be. A file that fails half-way is removed."""
+        """A new file; its folder is made if need be. A file that fails half-way is removed, unless
+        it is the store that fails.
+        """
         with self.create(name) as file:
             file.write(data)
 
@@ -68,23 +115,65 @@ class Folder:
     def create(self, name: str) -> Iterator[pa.NativeFile]:
         """A new file to be written bit by bit, with what holds for `write`."""
         path = self.path(name)
-        self._files.create_dir(path.rpartition("/")[0], recursive=True)
-        try:
-            with self._files.open_output_stream(path) as file:
-                yield file
-        except BaseException:
-            self.remove(name)
-            raise
+        with self.told_plainly():
+            if self._files.type_name not in _FOLDERLESS:
+                self._files.create_dir(path.rpartition("/")[0], recursive=True)
+            try:
+                with self._files.open_output_stream(path) as file:
+                    yield file
+            except BaseException as error:
+                # A store that is away would only make us wait again; what it kept is an orphan.
+                if self.is_local or not isinstance(error, OSError):
+                    self.remove(name)
+                raise
 
     def replace(self, name: str, data: bytes) -> None:
         """A file that takes the place of an older one at once and whole."""
         beside = f"{name}.{uuid.uuid4().hex}.tmp"
         self.write(beside, data)
-        self._files.move(self.path(beside), self.path(name))
+        with self.told_plainly():
+            self._files.move(self.path(beside), self.path(name))
 
     def remove(self, name: str) -> None:
         """Remove a file; no error when it is gone already."""
-        try:
+        with self.told_plainly(), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(self.path(name))
-        except FileNotFoundError:
-            return
+
+    def remove_all(self) -> None:
+        """Remove the folder and all that is in it; no error when it is gone already."""
+        with self.told_plainly(), contextlib.suppress(FileNotFoundError):
+            self._files.delete_dir(self._root)
+
+    @contextmanager
+    def told_plainly(self) -> Iterator[None]:
+        """Say of a store far away that it is out of reach, and what to check.
+
+        Raises:
+            FileNotFoundError: it is there, and the file is not.
+            StoreError: it answers with another error, or not at all.
+        """
+        try:
+            yield
+        except (FileNotFoundError, StoreError):
+            raise
+        except OSError as error:
+            if self.is_local:
+                raise
+            raise _unreachable(str(self), error) from error
+
+
+@cache
+def _far(url: str) -> tuple[fs.FileSystem, str]:
+    """The store of a URL, one for all of this process so that its connections are used again."""
+    # What Hadoop calls s3a is S3.
+    files, root = fs.FileSystem.from_uri(re.sub(r"^s3[an]:", "s3:", url))
+    return files, root
+
+
+def _unreachable(place: str, error: OSError) -> StoreError:
+    said = without_secrets(str(error).strip().splitlines()[0])
+    return StoreError(
+        f"{place} cannot be reached: {said}; check that the store is up, its address "
+        "(endpoint_override in the URL) and the credentials in the environment (AWS_ACCESS_KEY_ID "
+        "and so on); nothing is lost, a batch that failed runs again"
+    )

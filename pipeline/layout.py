@@ -4,8 +4,8 @@
 state partitions, the integers of the shards, time domain, keys, aggregates and order columns.
 `policies.json` is the policy journal: every version with the batch time from which it holds, which
 is at least `POLICY_DELAY_MS` ahead when a query runs (`idlestate.pipeline.policy_change`).
-`runs/<shard>/` holds the runs. Tasks read both files and nothing of the session's settings, so
-that a retry or a replay decides as the first time.
+`runs/<shard>/` holds the runs, unless the layout says that they are elsewhere. Tasks read both
+files and nothing of the session's settings, so that a retry or a replay decides as the first time.
 """
 
 import base64
@@ -42,6 +42,10 @@ class Layout:
     """The largest number of batches that Spark was ever told to keep for this checkpoint."""
     backend: str = "spark"
     """Where state is kept."""
+    runs: str | None = None
+    """Where runs were asked to be: a path or URL; None: here."""
+    runs_folder: str = ""
+    """The folder there that is this checkpoint's own; no other checkpoint has one of that name."""
 
     @classmethod
     def of(
@@ -52,6 +56,7 @@ class Layout:
         shards: int,
         retain_batches: int,
         backend: str = "spark",
+        runs: str | None = None,
     ) -> "Layout":
         """The layout of a first start."""
         return cls(
@@ -65,6 +70,7 @@ class Layout:
             base64.b64encode(pa.schema(inputs(spec)).serialize()).decode(),
             retain_batches,
             backend,
+            runs,
         )
 
     def spec(self) -> TableSpec:
@@ -107,13 +113,13 @@ def read_layout(checkpoint: Folder, uid: str) -> Layout:
     """
     if not checkpoint.exists(layout_path(uid)):
         raise RefusedError(
-            f"checkpoint {checkpoint.url} holds no operator {uid!r}; "
+            f"checkpoint {checkpoint} holds no operator {uid!r}; "
             f"it holds {checkpoint.names('idlestate') or 'none'}"
         )
     facts = json.loads(checkpoint.read(layout_path(uid)))
     if facts.get("format") != _FORMAT:
         raise RefusedError(
-            f"checkpoint {checkpoint.url}, operator {uid!r}: layout format {facts.get('format')} "
+            f"checkpoint {checkpoint}, operator {uid!r}: layout format {facts.get('format')} "
             f"is not the one this version reads ({_FORMAT}); use the version that wrote it"
         )
     return Layout(**facts)

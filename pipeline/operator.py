@@ -106,9 +106,9 @@ class ShardOperator(StatefulProcessor):
         stored = self._value.get()
         uid = self._spec.uid
         state = ShardState.decode(stored[0]) if stored else ShardState(uid, shard)
-        if batch.checkpoint is None:
-            raise IdlestateError("a stream has a checkpoint")
-        files = RunFiles(batch.checkpoint, uid, shard, batch.run_id)
+        if batch.runs is None:
+            raise IdlestateError("a stream keeps its state")
+        files = RunFiles(batch.runs, shard, batch.run_id)
         state = files.remove_unwanted(
             state, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit
         )

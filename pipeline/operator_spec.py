@@ -61,6 +61,8 @@ class OperatorSpec:
     """Whether the `TIME` column is there: event time, or rows that may be malformed."""
     shards: int | None
     """Shards asked for; None for four per state partition."""
+    runs: str | None
+    """Where its runs are to be; None: in the checkpoint."""
     token: str
     """Tells this operator from another of the same uid in one session."""
     backend: str = "spark"

@@ -83,7 +83,7 @@ def change_policy(
     took_ms = clock.now_ms() - began_ms
     if took_ms > delay_ms:
         raise RefusedError(
-            f"checkpoint {checkpoint.url} took {took_ms / 1000:.0f} s to take in the new policy, "
+            f"checkpoint {checkpoint} took {took_ms / 1000:.0f} s to take in the new policy, "
             "longer than policies are announced ahead: a batch planned meanwhile may have gone by "
             "both; stop the query, see to its storage, and start it again"
         )

@@ -13,6 +13,7 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyJournal, layout_path, read_layout, refuse_outside
 from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.runs_place import runs_of
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shard_state import ShardState
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
@@ -67,13 +68,13 @@ def read_state(
         for batch in batches:
             for value in batch.column(0).to_pylist():
                 state = ShardState.decode(value)
-                files = RunFiles(Folder(checkpoint), uid, state.shard)
                 try:
+                    files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
                     table = Table(files.read("run", state.current, spec))
+                    for lives in table.lives_in_parts(policy):
+                        yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:
                     raise marked(error) from error
-                for lives in table.lives_in_parts(policy):
-                    yield from lives.to_batches(max_chunksize=65_536)
 
     return values.mapInArrow(run, spark_schema(schema))
 
@@ -86,10 +87,10 @@ def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
     """
     newest = newest_batch(checkpoint, "commits")
     if newest is None:
-        raise RefusedError(f"checkpoint {checkpoint.url} has no committed batch yet")
+        raise RefusedError(f"checkpoint {checkpoint} has no committed batch yet")
     if batch_id is not None and not checkpoint.exists(f"commits/{batch_id}"):
         raise RefusedError(
-            f"checkpoint {checkpoint.url} has no committed batch {batch_id} (any more); "
+            f"checkpoint {checkpoint} has no committed batch {batch_id} (any more); "
             f"the newest is {newest}"
         )
     return newest if batch_id is None else batch_id
@@ -133,7 +134,7 @@ def _only_operator(checkpoint: Folder) -> str:
     uids = checkpoint.names("idlestate")
     if len(uids) != 1:
         raise RefusedError(
-            f"checkpoint {checkpoint.url} holds {len(uids)} operators "
+            f"checkpoint {checkpoint} holds {len(uids)} operators "
             f"({', '.join(uids) or 'none'}); say which: uid='...'"
         )
     return uids[0]

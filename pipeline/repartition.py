@@ -50,7 +50,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
     committed, planned = newest_batch(folder, "commits"), newest_batch(folder, "offsets")
     if committed is None or planned is None:
         raise RefusedError(
-            f"checkpoint {folder.url} has no committed batch yet: begin anew with another number"
+            f"checkpoint {folder} has no committed batch yet: begin anew with another number"
         )
     now = pinned_partitions(folder)
     if now == partitions and committed == planned:
@@ -58,7 +58,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
         return committed
     if now != partitions and committed != planned:
         raise RefusedError(
-            f"batch {planned} of checkpoint {folder.url} has not ended: start the query once more, "
+            f"batch {planned} of checkpoint {folder} has not ended: start the query once more, "
             "let it end by itself (available_now), then call this again"
         )
     put_paths_right(folder)
@@ -68,7 +68,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
             spark._streamingCheckpointManager.repartition(path, partitions)  # noqa: SLF001
     except (PySparkException, Py4JJavaError) as error:
         raise RefusedError(
-            f"Spark could not take checkpoint {folder.url} to {partitions} partitions: "
+            f"Spark could not take checkpoint {folder} to {partitions} partitions: "
             f"{spark_says(str(error))}; call this again with the same number"
         ) from error
     put_paths_right(folder)
@@ -80,7 +80,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
 def _layouts(folder: Folder) -> dict[str, Layout]:
     uids = [uid for uid in folder.names("idlestate") if folder.exists(layout_path(uid))]
     if not uids:
-        raise RefusedError(f"checkpoint {folder.url} holds no operator of idlestate")
+        raise RefusedError(f"checkpoint {folder} holds no operator of idlestate")
     for uid in uids:
         refuse_outside(folder, uid)
     return {uid: read_layout(folder, uid) for uid in uids}

@@ -26,6 +26,7 @@ from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.outside import retain_outside
 from idlestate.pipeline.policy_choice import choose_policy
+from idlestate.pipeline.runs_place import runs_place
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.sidecar_link import link_file
 from idlestate.pipeline.steps import packed, unpacked
@@ -59,6 +60,7 @@ def retain(
     shards: int | None = None,
     backend: str = "spark",
     sidecar: str | Address | None = None,
+    runs: str | None = None,
 ) -> DataFrame:
     """Group events by key, keep aggregates per key, and forget keys by a retention policy.
 
@@ -90,6 +92,8 @@ def retain(
             belong to.
         sidecar: the sidecar's address, `unix:PATH` or `HOST:PORT`; by default the driver starts
             one of its own in the checkpoint's folder.
+        runs: where the files of state are kept, a path or URL (`s3://bucket/folder`) that driver
+            and executors reach; in the checkpoint by default. Fixed by the first start.
 
     Returns:
         Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
@@ -116,6 +120,7 @@ def retain(
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
+        runs=None if runs is None else runs_place(uid, runs),
         token=uuid.uuid4().hex,
         **_place(events, uid, backend, sidecar),
     )

@@ -44,10 +44,10 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
         _refuse_unfit(spark, folder, uid, to)
     newest = newest_batch(folder, "offsets")
     if newest is None or newest == to:
-        raise RefusedError(f"batch {to} is the newest of checkpoint {folder.url}: nothing to undo")
+        raise RefusedError(f"batch {to} is the newest of checkpoint {folder}: nothing to undo")
     if partitions_at(folder, newest) != partitions_at(folder, to):
         raise RefusedError(
-            f"batch {to} of checkpoint {folder.url} has its state on {partitions_at(folder, to)} "
+            f"batch {to} of checkpoint {folder} has its state on {partitions_at(folder, to)} "
             f"partitions, the newest on {partitions_at(folder, newest)}: a repartition cannot be "
             "rolled back over; go back to a batch after it"
         )
@@ -63,13 +63,13 @@ def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> Non
     batches = retained_batches(folder, uid)
     if to not in batches:
         raise RefusedError(
-            f"checkpoint {folder.url} has not kept batch {to} of operator {uid!r}; it has "
+            f"checkpoint {folder} has not kept batch {to} of operator {uid!r}; it has "
             f"{', '.join(map(str, batches))}"
         )
     files = state_files(spark, folder.url, uid)
-    damaged = damages(folder, files.of_batch(to))
+    damaged = damages(files.of_batch(to))
     if damaged:
-        good = files.newest_without(damages(folder, list(files.named)))
+        good = files.newest_without(damages(list(files.named)))
         way = f"batch {good} does not" if good is not None else "so does every retained batch"
         raise RefusedError(
             f"{damaged[0].file.path} {damaged[0].what}, and batch {to} needs it; {way}"

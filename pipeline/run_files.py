@@ -1,10 +1,10 @@
-"""The files of a shard: runs under `<checkpoint>/idlestate/<uid>/runs/<shard>/`.
+"""The files of a shard's runs: `<checkpoint>/idlestate/<uid>/runs/<shard>/`, or elsewhere.
 
 A file is written once under a name of its own and never changed: `<batch>-<kind>-<random>.arrow`.
 The state store names the files of a version, so versions, rollback and exactly-once are Spark's.
 
 A worker process opens a file once per start of the query and keeps it mapped while the newest state
-it saw of the shard names it. It is checked in full when it is opened, unless this process wrote it.
+it saw of the shard names it. What it did not write itself it checks where it first reads it.
 """
 
 import uuid
@@ -13,14 +13,15 @@ from dataclasses import replace
 from itertools import chain
 
 import pyarrow as pa
-import xxhash
 
-from idlestate.backends.run import Run, RunError, encode_run
+from idlestate.backends.run import Run
+from idlestate.backends.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs import Next, Runs
 from idlestate.backends.segment import Segment
 from idlestate.backends.steps import TableSpec
 from idlestate.pipeline.errors import DamagedStateError
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.run_store import RunStore
 from idlestate.pipeline.shard_state import FileRef, RunRefs, ShardState
 
 _Opened = dict[str, dict[FileRef, Run]]
@@ -32,25 +33,22 @@ _opened: dict[str, tuple[str, _Opened]] = {}
 class RunFiles:
     """The files of one shard of one operator."""
 
-    def __init__(self, checkpoint: Folder, uid: str, shard: int, run_id: str | None = None) -> None:
+    def __init__(self, runs: Folder, shard: int, run_id: str | None = None) -> None:
         """Nothing is read or made yet.
 
         Args:
-            checkpoint: where the files are.
-            uid: the operator.
+            runs: where the operator's files are.
             shard: the shard.
             run_id: the start of the query, for which this process keeps files open; None: for this
                 object alone.
         """
-        self._checkpoint = checkpoint
-        self._below = f"idlestate/{uid}/runs/{shard}"
-        place = checkpoint.path(self._below)
-        known_id, known = _opened.get(place, (None, {}))
+        self._store = RunStore(runs.below(str(shard)))
+        known_id, known = _opened.get(self._store.place, (None, {}))
         self.is_first_visit = run_id is None or known_id != run_id
         """Whether this process sees the shard for the first time since the query started."""
         self._known: _Opened = {} if self.is_first_visit else known
         if run_id is not None:
-            _opened[place] = (run_id, self._known)
+            _opened[self._store.place] = (run_id, self._known)
 
     def write(
         self, kind: str, following: Next, refs: RunRefs
@@ -67,6 +65,7 @@ class RunFiles:
 
         Raises:
             OSError: the disk is full or gone; nothing is left behind.
+            StoreError: the store cannot be reached.
         """
         spec, run = following.before.spec, None
         written: tuple[FileRef, ...] = ()
@@ -75,7 +74,7 @@ class RunFiles:
         first = next(segments, None)
         if first is not None:
             ref = self._write(kind, chain([first], segments), following)
-            run = Run.decode(pa.BufferReader(self._open(ref)), spec, ref.batch_id)
+            run = decode_run(self._store.open_written(ref), spec, ref.batch_id)
             written = (ref,)
         runs = following.with_run(run)
         files = refs.files[:stay] + written
@@ -86,7 +85,9 @@ class RunFiles:
         """The runs of a version.
 
         Raises:
-            DamagedStateError: a file is lost or damaged.
+            DamagedStateError: a file is lost or damaged; damage of rows is found later, by whoever
+                reads them.
+            StoreError: the store cannot be reached.
         """
         known = self._known.get(kind, {})
         runs = tuple(known.get(ref) or self._read(ref, spec) for ref in refs.files)
@@ -105,67 +106,26 @@ class RunFiles:
         due = [d for d in state.dropped if d.batch_id + retain_batches < batch_id]
         kept = tuple(d for d in state.dropped if d not in due)
         for each in due:
-            self._checkpoint.remove(f"{self._below}/{each.name}")
+            self._store.remove(each.name)
         if orphans:
             named = {ref.name for ref in state.files} | {d.name for d in kept}
-            for name in self._checkpoint.names(self._below):
+            for name in self._store.names():
                 written_by = name.partition("-")[0]
                 if name not in named and written_by.isdigit() and int(written_by) < batch_id:
-                    self._checkpoint.remove(f"{self._below}/{name}")
+                    self._store.remove(name)
+            self._store.forget_copies(but=named)
         return replace(state, dropped=kept)
 
     def _write(self, kind: str, segments: Iterator[Segment], following: Next) -> FileRef:
         name = f"{following.batch_id}-{kind}-{uuid.uuid4().hex}.arrow"
-        with self._checkpoint.create(f"{self._below}/{name}") as file:
-            checked = _Checked(file)
-            with pa.PythonFile(checked, mode="w") as sink:
+        with self._store.create(name) as file:
+            with pa.PythonFile(file, mode="w") as sink:
                 rows = encode_run(segments, following.before.spec, following.policy, sink)
-        return FileRef(name, checked.size, rows, checked.digest.hexdigest(), following.batch_id)
+            checksum = file.finish()
+        return FileRef(name, file.size, rows, checksum, following.batch_id)
 
     def _read(self, ref: FileRef, spec: TableSpec) -> Run:
         try:
-            data = self._open(ref)
-        except OSError as error:
-            raise DamagedStateError(
-                f"{self._path(ref)} is missing, and the state of batch {ref.batch_id} needs it; "
-                "bring the file back from a copy of the checkpoint"
-            ) from error
-        if data.size != ref.bytes or xxhash.xxh3_64_hexdigest(data) != ref.checksum:
-            raise DamagedStateError(
-                f"{self._path(ref)} is damaged ({data.size} of {ref.bytes} bytes, or a wrong "
-                "checksum); bring the file back from a copy of the checkpoint"
-            )
-        try:
-            return Run.decode(pa.BufferReader(data), spec, ref.batch_id)
+            return decode_run(self._store.open(ref), spec, ref.batch_id)
         except RunError as error:
-            raise DamagedStateError(f"{self._path(ref)}: {error}") from error
-
-    def _open(self, ref: FileRef) -> pa.Buffer:
-        return self._checkpoint.open(f"{self._below}/{ref.name}")
-
-    def _path(self, ref: FileRef) -> str:
-        return self._checkpoint.path(f"{self._below}/{ref.name}")
-
-
-class _Checked:
-    """A file being written, as pyarrow writes to it, and the checksum of what passed."""
-
-    closed = False
-
-    def __init__(self, file: pa.NativeFile) -> None:
-        self._file = file
-        self.size = 0
-        self.digest = xxhash.xxh3_64()
-
-    def write(self, data: pa.Buffer | bytes) -> int:
-        """Pass on some bytes."""
-        self.digest.update(data)
-        self._file.write(data)
-        self.size += len(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """The file is flushed when it is closed."""
-
-    def close(self) -> None:
-        """The file is closed by whoever opened it."""
+            raise DamagedStateError(f"{self._store.shown(ref)}: {error}") from error

@@ -69,7 +69,7 @@ def advance(
     if policy.time is TimeDomain.PROCESSING:
         now_ms = max(times.time_ms, state.time_ms)
         steps = steps.at(now_ms, spec.aggregates)
-    merge = MergePolicy(stagger=_stagger(state.shard))
+    merge = MergePolicy(stagger=stagger(state.shard))
     outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)
     after = replace(
         state,
@@ -86,7 +86,7 @@ def advance(
     return Advanced(after, list(_cells(outcome.changes)), next_deadline_ms)
 
 
-def _stagger(shard: int) -> float:
+def stagger(shard: int) -> float:
     """A number from 0 to 1 for each shard, evenly spread: multiples of the golden ratio."""
     return shard * 0.6180339887498949 % 1
 

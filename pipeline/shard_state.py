@@ -1,6 +1,6 @@
 """What Spark's state store holds for a shard: which files its table is, and its exact counts.
 
-Layout of the value, version 2: 4 bytes `IDS2`; a big-endian uint32 n; n bytes of JSON (the fields
+Layout of the value, version 3: 4 bytes `IDS3`; a big-endian uint32 n; n bytes of JSON (the fields
 of `ShardState` but the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
@@ -17,13 +17,15 @@ from idlestate.backends.table import Tally
 from idlestate.pipeline.errors import DamagedStateError
 from idlestate.retention.policy import Policy
 
-_MAGIC = b"IDS2"
+_MAGIC = b"IDS3"
 _RECENT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """A file of the shard: its name, bytes, rows, XXH3 checksum and the batch that wrote it."""
+    """A file of the shard: its name, bytes, rows, the checksum of its table of checksums
+    (`idlestate.pipeline.blocks`) and the batch that wrote it.
+    """
 
     name: str
     bytes: int

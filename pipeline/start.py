@@ -14,6 +14,7 @@ from idlestate.pipeline.layout import (
 )
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
+from idlestate.pipeline.runs_place import check_runs, claim_runs
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.spark_metadata import put_paths_right
 
@@ -34,6 +35,7 @@ def prepare_checkpoint(
 
     Raises:
         RefusedError: the checkpoint is another query's, or the operator changed.
+        StoreError: the place of its runs cannot be reached.
     """
     put_paths_right(checkpoint)
     if checkpoint.exists(layout_path(spec.uid)):
@@ -41,17 +43,32 @@ def prepare_checkpoint(
         shards = spec.shards or len(kept.shards)
         pinned = pinned_partitions(checkpoint) or kept.state_partitions
         asked = Layout.of(
-            spec.table, spec.policy.time.value, pinned, shards, kept.retain_batches, spec.backend
+            spec.table,
+            spec.policy.time.value,
+            pinned,
+            shards,
+            kept.retain_batches,
+            spec.backend,
+            spec.runs,
         )
         _refuse_differences(checkpoint, spec.uid, kept, asked)
+        check_runs(checkpoint, spec.uid, kept)
         if retain_batches > kept.retain_batches:
             write_layout(checkpoint, spec.uid, replace(kept, retain_batches=retain_batches))
     else:
         check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
         layout = Layout.of(
-            spec.table, spec.policy.time.value, partitions, shards, retain_batches, spec.backend
+            spec.table,
+            spec.policy.time.value,
+            partitions,
+            shards,
+            retain_batches,
+            spec.backend,
+            spec.runs,
         )
+        if spec.runs is not None:
+            layout = claim_runs(checkpoint, spec.uid, layout)
         write_layout(checkpoint, spec.uid, layout)
     # At once: no batch is being planned, and the one that may run again keeps its own.
     effective_ms = max(now_ms, after_planned(checkpoint))
@@ -68,7 +85,7 @@ def check_owner(checkpoint: Folder, uid: str) -> None:
     if planned is not None and not checkpoint.exists(layout_path(uid)):
         held = ", ".join(checkpoint.names("idlestate")) or "none"
         raise RefusedError(
-            f"checkpoint {checkpoint.url} belongs to another query: it has run batch {planned} "
+            f"checkpoint {checkpoint} belongs to another query: it has run batch {planned} "
             f"without an operator {uid!r} (it holds {held}); give this query a checkpoint of its "
             "own, or the operator its old uid"
         )
@@ -83,6 +100,7 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
         *_retyped(kept, asked),
         ("backend", kept.backend, asked.backend),
         ("shards", str(len(kept.shards)), str(len(asked.shards))),
+        ("runs", kept.runs, asked.runs),
     ]
     different = [
         f"{what} was {was or 'none'}, is now {now or 'none'}"
@@ -91,7 +109,7 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
     ]
     if different:
         raise RefusedError(
-            f"operator {uid!r} is not the one of checkpoint {checkpoint.url}: "
+            f"operator {uid!r} is not the one of checkpoint {checkpoint}: "
             f"{'; '.join(different)}; {_WAY_OUT}"
         )
 

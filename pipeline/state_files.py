@@ -3,13 +3,14 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-import xxhash
 from pyspark.sql import SparkSession
 
+from idlestate.pipeline.blocks import what_is_wrong
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
+from idlestate.pipeline.runs_place import runs_of
 from idlestate.pipeline.shard_state import FileRef
 
 
@@ -17,9 +18,16 @@ from idlestate.pipeline.shard_state import FileRef
 class NamedFile:
     """A file that state names: where it is, and the retained batches that need it."""
 
-    path: str
+    runs: Folder
+    name: str
+    """Its name below the operator's runs: `<shard>/<file>`."""
     ref: FileRef
     batches: tuple[int, ...]
+
+    @property
+    def path(self) -> str:
+        """The whole path, as messages name it."""
+        return self.runs.shown(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,30 +83,33 @@ def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
     """
     folder = Folder(checkpoint)
     batches = retained_batches(folder, uid)
+    runs = runs_of(folder, uid, read_layout(folder, uid))
     refs: dict[str, FileRef] = {}
     needed: dict[str, list[int]] = defaultdict(list)
     known: set[str] = set()
     for batch in batches:
         for state in read_shards(spark, checkpoint, uid, batch):
-            below = f"idlestate/{uid}/runs/{state.shard}"
             for ref in state.files:
-                refs[f"{below}/{ref.name}"] = ref
-                needed[f"{below}/{ref.name}"].append(batch)
-            known |= {f"{below}/{dropped.name}" for dropped in state.dropped}
-    named = [NamedFile(path, refs[path], tuple(needed[path])) for path in sorted(refs)]
+                refs[f"{state.shard}/{ref.name}"] = ref
+                needed[f"{state.shard}/{ref.name}"].append(batch)
+            known |= {f"{state.shard}/{dropped.name}" for dropped in state.dropped}
+    named = [NamedFile(runs, name, refs[name], tuple(needed[name])) for name in sorted(refs)]
     orphans = [
-        path
-        for path in _written(folder, uid, batches[-1])
-        if path not in refs and path not in known
+        runs.shown(name)
+        for name in _written(runs, batches[-1])
+        if name not in refs and name not in known
     ]
     return StateFiles(tuple(batches), tuple(named), tuple(orphans))
 
 
-def damages(checkpoint: Folder, files: list[NamedFile]) -> list[Damage]:
-    """Those of these files that are missing, or differ in length or checksum."""
+def damages(files: list[NamedFile]) -> list[Damage]:
+    """Those of these files that are missing, or differ in length or a checksum.
+
+    Each is read in full from where it was written to, whatever this machine's cache has of it.
+    """
     found = []
     for file in files:
-        what = _what_is_wrong(checkpoint, file)
+        what = _what_is_wrong(file)
         if what:
             found.append(Damage(file, what))
     return found
@@ -113,31 +124,26 @@ def operator_of(checkpoint: Folder, uid: str | None) -> str:
     held = checkpoint.names("idlestate")
     if uid is None and len(held) != 1:
         raise RefusedError(
-            f"checkpoint {checkpoint.url} holds {len(held)} operators "
+            f"checkpoint {checkpoint} holds {len(held)} operators "
             f"({', '.join(held) or 'none'}); say which with --uid"
         )
     return uid or held[0]
 
 
-def _what_is_wrong(checkpoint: Folder, file: NamedFile) -> str | None:
+def _what_is_wrong(file: NamedFile) -> str | None:
     try:
-        data = checkpoint.open(file.path)
-    except OSError:
+        data = file.runs.open(file.name)
+    except FileNotFoundError:
         return "is missing"
-    if data.size != file.ref.bytes:
-        return f"is damaged: {data.size} of {file.ref.bytes} bytes"
-    if xxhash.xxh3_64_hexdigest(data) != file.ref.checksum:
-        return "is damaged: its checksum is wrong"
-    return None
+    return what_is_wrong(data, file.ref.bytes, file.ref.checksum)
 
 
-def _written(checkpoint: Folder, uid: str, newest: int) -> list[str]:
+def _written(runs: Folder, newest: int) -> list[str]:
     """Files of batches up to the newest committed one; a later batch may be running."""
     found = []
-    for shard in checkpoint.names(f"idlestate/{uid}/runs"):
-        below = f"idlestate/{uid}/runs/{shard}"
-        for name in checkpoint.names(below):
+    for shard in runs.names(""):
+        for name in runs.names(shard) if shard.isdigit() else ():
             batch = name.partition("-")[0]
             if batch.isdigit() and int(batch) <= newest:
-                found.append(f"{below}/{name}")
+                found.append(f"{shard}/{name}")
     return found

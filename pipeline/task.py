@@ -1,4 +1,4 @@
-"""What a Spark task knows of its batch: checkpoint, times, shards and policy in force.
+"""What a Spark task knows of its batch: place of runs, times, shards and policy in force.
 
 The checkpoint reaches tasks as a local property that the session's listener sets when the query
 starts. Everything else is read from files in it that no retry and no replay finds changed.
@@ -13,6 +13,7 @@ from idlestate.pipeline.batch_log import BatchTimes, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout
+from idlestate.pipeline.runs_place import runs_of
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 REFUSAL_PROPERTY = "idlestate.refusal"
@@ -26,7 +27,8 @@ class TaskBatch:
     shards: list[int]
     in_force: PolicyVersion
     retain_batches: int
-    checkpoint: Folder | None
+    runs: Folder | None
+    """Where the operator's runs are; None where nothing is kept."""
     run_id: str = ""
     """The start of the query that the batch belongs to."""
 
@@ -52,4 +54,5 @@ def open_task_batch(uid: str) -> TaskBatch:
     layout = read_layout(checkpoint, uid)
     in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
     run_id = str(context.getLocalProperty("spark.jobGroup.id"))
-    return TaskBatch(times, layout.shards, in_force, layout.retain_batches, checkpoint, run_id)
+    runs = runs_of(checkpoint, uid, layout)
+    return TaskBatch(times, layout.shards, in_force, layout.retain_batches, runs, run_id)

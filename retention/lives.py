@@ -44,6 +44,11 @@ class Lives:
     def __len__(self) -> int:
         return len(self.created_at_ms)
 
+    @property
+    def columns(self) -> tuple[Times, Times, Times, Times]:
+        """The four times."""
+        return self.created_at_ms, self.written_at_ms, self.read_at_ms, self.armed_at_ms
+
     def take(self, rows: Rows | Flags) -> "Lives":
         """The lives at these positions or under this mask."""
         return Lives(

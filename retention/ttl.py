@@ -9,9 +9,18 @@ Who asks believes the `now_ms` it has: a clock that runs back lets values live l
 
 from typing import Any
 
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import is_due, saturating_add
 
 
 def has_expired(stamped_at_ms: Any, ttl_ms: int, now_ms: int) -> Any:
     """Whether values stamped at these times (an int or int64 array) have expired at `now_ms`."""
     return is_due(saturating_add(stamped_at_ms, ttl_ms), now_ms)
+
+
+def horizon_ms(ttl_ms: int, now_ms: int) -> int:
+    """The youngest timestamp whose values have expired: those up to it have, no other has.
+
+    It may lie before the smallest 64-bit time. At the largest time nothing lives: no end is later.
+    """
+    return now_ms if now_ms == FOREVER_MS else now_ms - ttl_ms

@@ -29,6 +29,7 @@ from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
+from idlestate.pipeline.runs_place import remove_runs
 from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sidecar_start import drop_operator, finish_input, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
@@ -103,10 +104,11 @@ class Job:
         return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
 
     def remove_traces(self) -> None:
-        """Remove the checkpoint and sink folders of earlier runs.
+        """Remove the checkpoint, the files it keeps elsewhere, and sink folders of earlier runs.
 
         Raises:
             RefusedError: a folder is there that does not carry idlestate's marks.
+            StoreError: where files of state are kept cannot be reached; nothing was removed.
         """
         marks = {
             self.checkpoint: self.checkpoint / "idlestate" / self.uid,
@@ -127,6 +129,7 @@ class Job:
         if self._sidecar is not None:
             drop_operator(self._sidecar, self.uid)
         stop_private_sidecar(self.checkpoint)
+        remove_runs(self._folder)
         for folder in marks:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -205,6 +208,7 @@ class Job:
             shards=self.pipeline.shards,
             backend=self.pipeline.backend,
             sidecar=self._sidecar,
+            runs=self.pipeline.runs,
         )
         growth = GrowthLog(self.growth_path)
         planned = newest_batch(self._folder, "offsets")

@@ -24,6 +24,8 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": str(RETAIN_BATCHES),
     "spark.sql.sources.partitionOverwriteMode": "static",
 }
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""In the environment when `spark-submit` started this process."""
 _JAVA_HINT = (
     "install a Java 17 runtime (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) "
     "or set JAVA_HOME to one"
@@ -62,6 +64,9 @@ def cores_of(context: SparkContext) -> int:
 
 
 def _launch(log: Path) -> SparkSession:
+    if _SUBMITTED in os.environ:
+        # The JVM is there already, and what spark-submit was told goes before what we would take.
+        SparkContext._ensure_initialized()  # noqa: SLF001
     conf = SparkConf()
     for name, value in _SETTINGS.items():
         conf.setIfMissing(name, value)
@@ -70,11 +75,13 @@ def _launch(log: Path) -> SparkSession:
     conf.setIfMissing("spark.driver.memory", "2g")
     log.parent.mkdir(parents=True, exist_ok=True)
     _log_to(log)
-    with log.open("ab") as output:
-        try:
-            gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
-        except Exception as error:
-            raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
+    gateway = None
+    if _SUBMITTED not in os.environ:
+        with log.open("ab") as output:
+            try:
+                gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
+            except Exception as error:
+                raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("WARN")
     # It prints a stack trace to the terminal when the JVM is killed; the log takes it.

@@ -95,11 +95,10 @@ def verify(checkpoint: Path, uid: str | None) -> None:
       idlestate state verify build/checkpoint
     """
     with _session(checkpoint) as spark:
-        from idlestate.pipeline.folder import Folder
         from idlestate.pipeline.state_files import damages, state_files
 
         files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
-        damaged = damages(Folder(str(checkpoint)), list(files.named))
+        damaged = damages(list(files.named))
     for orphan in files.orphans:
         click.echo(f"{orphan}: named by no batch; a later batch removes it")
     if not damaged:

@@ -2,9 +2,8 @@
 
 What is not compared, and why:
 
-    ttl_incremental_heap   sizes, and results under ReturnExpiredIfNotCleanedUp or of isEmpty, where
-                           a step covers a part of the table: they follow Flink's hash slots. Sizes
-                           are bounded instead, and the traces with whole passes compared in full
+    ttl_incremental_heap   sizes, and results under ReturnExpiredIfNotCleanedUp or of isEmpty: they
+                           follow the order of Flink's hash slots. Sizes are bounded instead
     timers                 listings of the RocksDB queue: Flink's iterator misses timers
     timers, idle_cleanup   the order of timers of one time: nobody promised one
     config_defaults        options without a counterpart here

@@ -126,7 +126,10 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(each, marks=[pytest.mark.spark] * (each[1] == "run")) for each in IDLESTATE],
+    [
+        pytest.param(each, marks=[pytest.mark.spark] * (each[1] in {"run", "state"}))
+        for each in IDLESTATE
+    ],
     ids=shlex.join,
 )
 def test_command_runs(command: list[str], shop: Path) -> None:

@@ -1,4 +1,4 @@
-"""Timers on heap: a binary heap of rows, one `bytes` object a timer, and the set of those alive.
+"""Timers as objects: a binary heap of rows, one `bytes` a timer, and the set of those alive.
 
 A removed timer stays in the heap until it comes up or the heap is twice what lives: adding and
 removing cost O(log n), amortised.
@@ -33,19 +33,11 @@ class HeapTimerQueue:
         heapq.heappush(self._heap, entry)
         return True
 
-    def add_many(self, timers: Iterable[Timer]) -> int:
-        """Add timers; how many are new."""
-        return self._add_all(by_time(self._codec.encode(timer)) for timer in timers)
-
-    def _add_all(self, entries: Iterable[bytes]) -> int:
-        fresh = set(entries) - self._live
+    def add_rows(self, rows: Sequence[bytes]) -> int:
+        """Add the timers of these rows; how many are new."""
+        fresh = set(map(by_time, rows)) - self._live
         self._live |= fresh
-        if len(fresh) * 8 < len(self._heap):
-            for entry in fresh:
-                heapq.heappush(self._heap, entry)
-        else:
-            self._heap.extend(fresh)
-            heapq.heapify(self._heap)
+        self._heap = sorted([*self._heap, *fresh])
         return len(fresh)
 
     def remove(self, timer: Timer) -> bool:
@@ -79,6 +71,15 @@ class HeapTimerQueue:
         self._live.remove(first)
         return self._codec.decode(by_group(first))
 
+    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+        """Take timers out that are not later than this, the first ones; their rows, in order."""
+        end, found = time_bytes(until_ms), list[bytes]()
+        while len(found) < limit and (first := self._first()) is not None and first[:8] <= end:
+            heapq.heappop(self._heap)
+            self._live.remove(first)
+            found.append(by_group(first))
+        return found
+
     def __len__(self) -> int:
         return len(self._live)
 
@@ -87,9 +88,10 @@ class HeapTimerQueue:
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
         """Rows of the timers of these key groups, both included, in order."""
-        low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
-        return iter(sorted(row for row in map(by_group, self._live) if low <= row[:2] <= high))
+        return rows_of(self._live, first_group, last_group)
 
-    def load(self, rows: Sequence[bytes]) -> None:
-        """Add the timers of these rows."""
-        self._add_all(map(by_time, rows))
+
+def rows_of(entries: Iterable[bytes], first_group: int, last_group: int) -> Iterator[bytes]:
+    """Rows of the entries of these key groups, both included, in order."""
+    low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
+    return iter(sorted(row for row in map(by_group, entries) if low <= row[:2] <= high))

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from idlestate.retention.rules import NEVER_MS
-from idlestate.timers.timer import Timer, TimerQueue
+from idlestate.timers.timer import Timer, TimerBatch, TimerCodec, TimerQueue
 
 OnTimer = Callable[[Timer], None]
 
@@ -43,12 +43,14 @@ class TimerService:
         self,
         processing: TimerQueue,
         event: TimerQueue,
+        codec: TimerCodec,
         current: CurrentKey,
         on_processing_time: OnTimer,
         on_event_time: OnTimer,
     ) -> None:
         """A service over the timers in these queues; the callbacks get each timer that fires."""
         self._queues = {TimeDomain.PROCESSING: processing, TimeDomain.EVENT: event}
+        self._codec = codec
         self._current = current
         self._on_processing_time = on_processing_time
         self._on_event_time = on_event_time
@@ -58,29 +60,38 @@ class TimerService:
 
     def register_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Wake the current key when the clock reaches this time."""
-        self._register_processing((Timer(timestamp_ms, self._current.key, namespace),))
+        timer = Timer(timestamp_ms, self._current.key, namespace)
+        self._register_processing(lambda queue: queue.add(timer))
 
     def register_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Wake the current key when the watermark reaches this time."""
         self._queues[TimeDomain.EVENT].add(Timer(timestamp_ms, self._current.key, namespace))
 
     def register_many(
-        self, domain: TimeDomain, keys: Iterable[Any], namespace: Any, timestamps_ms: Iterable[int]
+        self, domain: TimeDomain, keys: Any, namespace: Any, timestamps_ms: Any
     ) -> None:
-        """One timer for each of many keys."""
-        timers = [
-            Timer(int(time_ms), key, namespace)
-            for key, time_ms in zip(keys, timestamps_ms, strict=True)
-        ]
+        """One timer for each of many keys, all or none."""
+        rows = self._codec.encode_many(keys, namespace, timestamps_ms)
         if domain is TimeDomain.EVENT:
-            self._queues[domain].add_many(timers)
+            self._queues[domain].add_rows(rows)
         else:
-            self._register_processing(timers)
+            self._register_processing(lambda queue: queue.add_rows(rows))
 
-    def _register_processing(self, timers: Iterable[Timer]) -> None:
+    def take_due(self, domain: TimeDomain, until_ms: int, limit: int) -> TimerBatch:
+        """Take timers out that are not later than this, so many at most, instead of firing them.
+
+        On heap the first ones, in order; on RocksDB by key group.
+        """
+        queue = self._queues[domain]
+        taken = self._codec.decode_many(queue.poll_rows(until_ms, limit))
+        if domain is TimeDomain.PROCESSING:
+            self.scheduled_ms = queue.peek_ms()
+        return taken
+
+    def _register_processing(self, add: Callable[[TimerQueue], int]) -> None:
         queue = self._queues[TimeDomain.PROCESSING]
         before = queue.peek_ms()
-        if not queue.add_many(timers):
+        if not add(queue):
             return
         first = queue.peek_ms()
         if before is None or (first is not None and first < before):

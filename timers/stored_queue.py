@@ -27,6 +27,15 @@ class TimerStore(Protocol):
     def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
         """Add and remove rows, all or none."""
 
+    def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
+        """Rows from each start on, of its group, with times up to this: so many at most.
+
+        The rows of a group together; nothing for groups without.
+        """
+
+    def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+        """Remove all rows from the first to the last of each pair, both included, all or none."""
+
     def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
         """Rows from `start` on that begin with `prefix`, in order."""
 
@@ -40,27 +49,39 @@ class StoredTimerQueue:
         self._store = store
         self._groups = groups
         self._ahead: list[bytes] = []
+        # No row of a group is before its start: a search need not pass over what was removed there.
+        self._starts = {group: group.to_bytes(2, "big") for group in groups}
         self._horizon = NOTHING  # the time up to which all stored timers are in `_ahead`
         self._size = sum(1 for _ in self.rows(groups[0], groups[-1]))
 
     def add(self, timer: Timer) -> bool:
         """Add a timer; whether it is new."""
-        return self.add_many((timer,)) == 1
+        return self.add_rows((self._codec.encode(timer),)) == 1
 
-    def add_many(self, timers: Iterable[Timer]) -> int:
-        """Add timers, all or none; how many are new."""
-        return self._add([self._codec.encode(timer) for timer in timers])
-
-    def _add(self, rows: Sequence[bytes]) -> int:
-        distinct = list(dict.fromkeys(rows))
+    def add_rows(self, rows: Sequence[bytes]) -> int:
+        """Add the timers of these rows, all or none; how many are new."""
+        distinct = sorted(set(rows))
         there = self._store.has(distinct)
         fresh = [row for row, known in zip(distinct, there, strict=True) if not known]
         self._store.write(fresh, ())
         self._size += len(fresh)
         for row in fresh:
+            group = int.from_bytes(row[:2], "big")
+            self._starts[group] = min(self._starts[group], row)
             if row[2:10] <= self._horizon:
                 heapq.heappush(self._ahead, by_time(row))
         return len(fresh)
+
+    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+        """Take timers out that are not later than this, so many at most, by key group."""
+        starts = [self._starts[group] for group in self._groups]
+        parts = self._store.due(starts, time_bytes(until_ms), limit)
+        self._store.remove_ranges([(rows[0], rows[-1]) for rows in parts])
+        for rows in parts:
+            self._starts[int.from_bytes(rows[0][:2], "big")] = rows[-1]
+        found = [row for rows in parts for row in rows]
+        self._size -= len(found)
+        return found
 
     def remove(self, timer: Timer) -> bool:
         """Remove a timer; whether it was there."""
@@ -132,7 +153,3 @@ class StoredTimerQueue:
         for group in range(first_group, last_group + 1):
             prefix = group.to_bytes(2, "big")
             yield from self._store.scan(prefix, prefix)
-
-    def load(self, rows: Sequence[bytes]) -> None:
-        """Add the timers of these rows."""
-        self._add(rows)

@@ -1,6 +1,6 @@
 """A timer: a time, and whom to wake then."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 
@@ -18,6 +18,20 @@ class Timer(NamedTuple):
     namespace: Any
 
 
+class TimerBatch(NamedTuple):
+    """Many timers.
+
+    Attributes:
+        keys: whom they wake, in the form the codec has for many keys.
+        namespaces: in which namespaces.
+        times_ms: when, as an array of 64-bit integers.
+    """
+
+    keys: Any
+    namespaces: Sequence[Any]
+    times_ms: Any
+
+
 class TimerCodec(Protocol):
     """Timers as bytes: key group (2 bytes), time (8, sign flipped, big-endian), who."""
 
@@ -26,6 +40,12 @@ class TimerCodec(Protocol):
 
     def decode(self, row: bytes) -> Timer:
         """The timer of a row."""
+
+    def encode_many(self, keys: Any, namespace: Any, times_ms: Any) -> list[bytes]:
+        """The rows of timers of many keys in one namespace."""
+
+    def decode_many(self, rows: Sequence[bytes]) -> TimerBatch:
+        """The timers of rows."""
 
 
 class TimerQueue(Protocol):
@@ -38,8 +58,11 @@ class TimerQueue(Protocol):
     def add(self, timer: Timer) -> bool:
         """Add a timer; whether it is new."""
 
-    def add_many(self, timers: Iterable[Timer]) -> int:
-        """Add timers; how many are new."""
+    def add_rows(self, rows: Sequence[bytes], /) -> int:
+        """Add the timers of these rows, all or none; how many are new."""
+
+    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+        """Take timers out that are not later than this, so many at most; their rows."""
 
     def remove(self, timer: Timer) -> bool:
         """Remove a timer; whether it was there."""
@@ -58,9 +81,6 @@ class TimerQueue(Protocol):
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
         """Rows of the timers of these key groups, both included, in order."""
-
-    def load(self, rows: Sequence[bytes]) -> None:
-        """Add the timers of these rows."""
 
 
 def time_of(row: bytes) -> int:

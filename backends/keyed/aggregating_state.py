@@ -5,15 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import AggregatingStateDescriptor
-from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.reducing_state import merge_single, refuse_null
-from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.reducing_state import add_many, merge_single, refuse_null
+from idlestate.backends.keyed.state import Many, State
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
-from idlestate.backends.keyed.value_state import read_many
+from idlestate.backends.keyed.value_state import read_many, read_one
 
 
 class AggregatingState(State[SingleTable]):
@@ -48,22 +47,15 @@ class AggregatingState(State[SingleTable]):
     def get_many(self, keys: Many) -> pa.Array:
         """`get` of each key, as an Arrow array of results."""
         result = self._function.get_result
-        found = self._found(to_list(keys))
+        found = self._found(keys)
         return pa.array([None if each is None else result(each) for each in found], self._type)
 
     def add_many(self, keys: Many, values: Many) -> None:
         """`add` for each key in this order, all or none."""
-        owners, given = pairs(keys, values)
-        if None in given:
-            raise NullValueError(f"aggregating state {self.name}: add_many was given None")
-        distinct = list(dict.fromkeys(owners))
-        found = dict(zip(distinct, self.table.get_many(distinct, self.namespace), strict=True))
-        for key, value in zip(owners, given, strict=True):
-            found[key] = self._add(found[key], value)
-        self.table.put_many(list(found), self.namespace, list(found.values()))
+        add_many(self, keys, values, self._add, 0)
 
-    def _found(self, keys: list[Any]) -> list[Any]:
-        return self.table.get_many(keys, self.namespace)
+    def _found(self, keys: Many) -> list[Any]:
+        return self.table.get_many(self.table.batch_of(keys), self.namespace).objects()
 
     def _add(self, there: Stored, value: Any) -> Stored:
         accumulator = self._function.create_accumulator() if there is None else there
@@ -89,13 +81,7 @@ class TtlAggregatingState(AggregatingState):
 
     def get(self) -> Any:
         """The result of what was added; None when nothing was or it has expired."""
-        self._ttl.on_access()
-        key, namespace = self._key, self.namespace
-        found = self._ttl.read(
-            self.table.get(key, namespace),
-            lambda: self.table.clear(key, namespace),
-            lambda renewed: self.table.put(key, namespace, renewed),
-        )
+        found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else self._function.get_result(found[0])
 
     def add(self, value: Any) -> None:
@@ -104,13 +90,13 @@ class TtlAggregatingState(AggregatingState):
         super().add(value)
 
     def add_many(self, keys: Many, values: Many) -> None:
-        """`add` for each key in this order, all or none."""
+        """`add` for each key in this order, stamped with one time, all or none."""
         self._ttl.on_access()
-        super().add_many(keys, values)
+        add_many(self, keys, values, self._add, self._ttl.now_ms())
 
-    def _found(self, keys: list[Any]) -> list[Any]:
-        found = read_many(self.table, keys, self.namespace, self._ttl)
-        return [None if each is None else each[0] for each in found]
+    def _found(self, keys: Many) -> list[Any]:
+        found, hidden = read_many(self.table, keys, self.namespace, self._ttl)
+        return found.objects(found.has & ~hidden)
 
     def _add(self, there: Stored, value: Any) -> Stored:
         now = self._ttl.now_ms()

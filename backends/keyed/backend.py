@@ -9,20 +9,21 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.cleanup import SnapshotFilter, Visitor
+from idlestate.backends.keyed.cleanup import SnapshotFilter
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import StateDescriptor
 from idlestate.backends.keyed.errors import KeyGroupError, StateError, StateMigrationError
 from idlestate.backends.keyed.key_groups import KeyGroupRange, check_parallelism
 from idlestate.backends.keyed.kinds import Kinds, state_over
 from idlestate.backends.keyed.meta import StateMeta
-from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.sweep import Sweep, SweepReport
 from idlestate.backends.keyed.table import Row, Table
 from idlestate.backends.keyed.timer_rows import TimerLayout
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
 from idlestate.timers.clock import Clock, SystemClock
 from idlestate.timers.service import OnTimer, TimerService
@@ -65,6 +66,7 @@ class KeyedStateBackend(ABC):
         self.watermark = WatermarkClock()
         self._clock: Clock = clock or SystemClock()
         self._keys = KeyLayout.of(key_type, namespace_type, max_parallelism)
+        self._keys_are_nested = pa.types.is_nested(key_type)
         self._timer_layout = TimerLayout(self._keys)
         self._context = KeyContext()
         self._metas: dict[str, StateMeta] = {}
@@ -72,7 +74,7 @@ class KeyedStateBackend(ABC):
         self._states: dict[str, Kinds] = {}
         self._ttls: dict[str, Ttl] = {}
         self._queues: dict[str, TimerQueue] = {}
-        self._each_record: list[Callable[[], None]] = []
+        self._each_record: list[Callable[[], object]] = []
         self._sweeps: dict[str, Sweep] = {}
 
     # -------------------------------------------------------------- keys and states
@@ -86,7 +88,9 @@ class KeyedStateBackend(ABC):
         """Choose the key that states belong to from now on."""
         for step in self._each_record:
             step()
-        self._context.key = key
+        if self._keys_are_nested:
+            self._keys.key.encode(key)  # refuses what is no key
+        self._context.key = self._keys.key.normal(key)
 
     def key_group(self, key: Any) -> int:
         """The key group of a key."""
@@ -169,6 +173,7 @@ class KeyedStateBackend(ABC):
         return TimerService(
             self._queue(f"_timer_state/processing_{name}"),
             self._queue(f"_timer_state/event_{name}"),
+            self._timer_layout,
             self._context,
             on_processing_time,
             on_event_time,
@@ -181,25 +186,30 @@ class KeyedStateBackend(ABC):
 
     # -------------------------------------------------------------- expiry
 
-    def sweep(self, now_ms: int, budget: int) -> SweepReport:
+    def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> SweepReport:
         """Remove what has expired at this time, looking at no more than `budget` keys.
 
         Each call goes on where the one before it stopped, through all states with a time to
-        live in turn. The report says whether the last state's end was reached.
+        live in turn. The report says whether the last state's end was reached, and has what was
+        removed when `records` are wanted.
         """
         report = SweepReport()
         for name, ttl in self._ttls.items():
             if name not in self._sweeps:
-                self._sweeps[name] = Sweep(Visitor(self._tables[name], ttl))
+                self._sweeps[name] = Sweep(name, self._tables[name], ttl)
         while report.seen < budget:
             waiting = [sweep for sweep in self._sweeps.values() if not sweep.done]
             if not waiting:
                 break
-            waiting[0].go_on(now_ms, budget - report.seen, report)
+            waiting[0].go_on(now_ms, budget - report.seen, report, records=records)
         report.done = all(sweep.done for sweep in self._sweeps.values())
         if report.done:
             self._sweeps.clear()
         return report
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """How much room everything takes, and how much of it nothing lives in."""
 
     @abstractmethod
     def compact(self) -> None:

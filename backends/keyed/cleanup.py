@@ -9,14 +9,16 @@ Each way has its own idea of what to do with a list, and all are Flink's:
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import dropwhile, islice
-from typing import Any
+from itertools import chain, dropwhile, repeat
+from typing import Final
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.descriptors import StateKind
-from idlestate.backends.keyed.rows import MERGED, NO_VALUE, Stored, ValueLayout
-from idlestate.backends.keyed.table import ListTable, MapTable, Row, SingleTable, Table
+from idlestate.backends.keyed.rows import MERGED, NO_VALUE, ValueLayout
+from idlestate.backends.keyed.table import Row, Table, Walk
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.rules import NEVER_MS
 
 
 def cut(items: list[Stored], ttl: Ttl, now_ms: int) -> list[Stored]:
@@ -24,65 +26,53 @@ def cut(items: list[Stored], ttl: Ttl, now_ms: int) -> list[Stored]:
     return list(dropwhile(lambda item: ttl.expired(item, now_ms), items))
 
 
-@dataclass(slots=True)
-class Visitor:
-    """Walks over a table again and again, and removes what has expired.
+class IncrementalStep:
+    """The cleanup that goes with accesses: each pays for a few keys to be looked at.
+
+    What was paid for is looked at in portions, since looking at one key costs as much as looking
+    at a hundred together. Between portions a step is one turn of an iterator.
 
     Attributes:
-        table: the table.
-        ttl: its rule.
+        step: what an access calls.
     """
 
-    table: Table
-    ttl: Ttl
-    _left: Iterator[tuple[Any, Any]] = field(default_factory=lambda: iter(()))
+    PORTION: Final = 1024
 
-    def step(self, limit: int) -> None:
-        """Look at this many keys; a step that comes to the end ends there."""
-        seen, _ = self.visit(limit, self.ttl.now_ms())
-        if seen == 0:
-            self.visit(limit, self.ttl.now_ms())
+    def __init__(self, table: Table, ttl: Ttl, size: int) -> None:
+        """Steps of this many keys."""
+        self._table, self._ttl, self._size = table, ttl, size
+        self._walk: Walk | None = None
+        self.step: Callable[[], object] = chain.from_iterable(self._portions()).__next__
+        self._begun_ms = ttl.now_ms()
+        self._oldest_ms = self._begun_ms if table.size() == 0 else NEVER_MS
 
-    def visit(self, limit: int, now_ms: int) -> tuple[int, int]:
-        """Look at up to this many keys: how many were seen and how many entries removed.
+    def _portions(self) -> Iterator[Iterator[None]]:
+        """Accesses that only pay, a portion's worth; before each portion, what was paid for."""
+        accesses = max(self.PORTION // self._size, 1)
+        while True:
+            if not self._go(accesses * self._size):
+                self._go(accesses * self._size)
+            yield repeat(None, accesses)
 
-        At the end of the table less than the limit are seen; the next call begins anew.
+    def _go(self, limit: int) -> int:
+        """Look at keys; how many.
+
+        At the end of the table the walk ends. Another begins when the oldest timestamp left can
+        have expired, since before that it would find nothing.
         """
-        seen = removed = 0
-        for key, namespace in islice(self._left, limit):
-            seen += 1
-            removed += self.purge(key, namespace, now_ms)
-        if seen < limit:
-            self.restart()
-        return seen, removed
-
-    def restart(self) -> None:
-        """Begin at the start of the table with the next visit."""
-        self._left = self.table.addresses()
-
-    def purge(self, key: Any, namespace: Any, now_ms: int) -> int:
-        """Remove what has expired of one key; how many entries or elements that were."""
-        table, expired = self.table, self.ttl.expired
-        if isinstance(table, SingleTable):
-            if not expired(table.get(key, namespace), now_ms):
-                return 0
-            table.clear(key, namespace)
-            return 1
-        if isinstance(table, ListTable):
-            items = table.get(key, namespace) or []
-            live = [item for item in items if not expired(item, now_ms)]
-            if len(live) < len(items):
-                table.put(key, namespace, live)
-            return len(items) - len(live)
-        assert isinstance(table, MapTable)
-        gone = [
-            user_key
-            for user_key in table.user_keys(key, namespace)
-            if expired(table.get(key, namespace, user_key), now_ms)
-        ]
-        for user_key in gone:
-            table.remove(key, namespace, user_key)
-        return len(gone)
+        now = self._ttl.now_ms()
+        horizon = self._ttl.horizon_ms(now)
+        self._begun_ms = min(self._begun_ms, now)  # the clock may have run back
+        if self._walk is None:
+            if horizon < min(self._oldest_ms, self._begun_ms):
+                return limit
+            self._walk = self._table.walk()
+            self._oldest_ms, self._begun_ms = FOREVER_MS, now
+        visit = self._walk.visit(limit, horizon)
+        self._oldest_ms = min(self._oldest_ms, visit.oldest_ms)
+        if visit.done:
+            self._walk = None
+        return visit.seen
 
 
 class SnapshotFilter:
@@ -119,7 +109,7 @@ class SnapshotFilter:
 
 
 class CompactionFilter:
-    """Judges rows of RocksDB one by one.
+    """Judges the rows of lists in RocksDB one by one.
 
     The clock is read again after some rows, as Flink's filter does.
     """
@@ -137,10 +127,6 @@ class CompactionFilter:
             self._now_ms = self._ttl.now_ms()
         self._rows += 1
         return self._now_ms
-
-    def drops(self, value: bytes) -> bool:
-        """Whether a row of a value or map entry has expired."""
-        return self._ttl.expired(self._layout.decode(value), self._now())
 
     def merge(self, rows: list[Row]) -> list[Stored]:
         """The rows of one list, the merged one first, as one list without what has expired."""

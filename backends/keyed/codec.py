@@ -29,11 +29,20 @@ _FLOATS = {pa.float32(): ">f", pa.float64(): ">d"}
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How values of one type become bytes and come back."""
+    """How values of one type become bytes and come back.
+
+    Attributes:
+        kind: the type.
+        encode: the bytes of a value.
+        decode: the value of bytes.
+        normal: the value as it would come back, refused like `encode` does; nested ones are taken
+            as they are.
+    """
 
     kind: pa.DataType
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
+    normal: Callable[[Any], Any]
 
 
 def varint(number: int) -> bytes:
@@ -71,15 +80,16 @@ def codec_for(kind: pa.DataType) -> Codec:
     if pa.types.is_boolean(kind):
         return _packed(kind, struct.Struct(">?"))
     if pa.types.is_string(kind):
-        return Codec(kind, _encode_string, _decode_string)
+        return Codec(kind, _encode_string, _decode_string, _normal_string)
     if pa.types.is_binary(kind):
-        return Codec(kind, _encode_bytes, bytes)
+        return Codec(kind, _encode_bytes, bytes, _encode_bytes)
     if pa.types.is_list(kind):
         item = codec_for(kind.value_type)
         return Codec(
             kind,
             lambda values: join_items(_present(values, kind), item.encode),
             lambda data: split_items(data, item.decode),
+            _as_it_is,
         )
     if pa.types.is_struct(kind):
         return _struct(kind)
@@ -125,9 +135,13 @@ def _present(value: Any, kind: pa.DataType) -> Any:
 def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
     pack, unpack = layout.pack, layout.unpack
 
+    of_truth = pa.types.is_boolean(kind)
+
     def encode(value: Any) -> bytes:
         if value is None:
             _present(value, kind)
+        if of_truth and value not in (True, False):
+            raise StateMigrationError(f"{value!r} is no {kind}")
         try:
             return pack(value)
         except struct.error as error:
@@ -136,7 +150,23 @@ def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
     def decode(data: bytes) -> Any:
         return unpack(data)[0]
 
-    return Codec(kind, encode, decode)
+    if kind in _WIDTHS:
+        bound = 1 << 8 * layout.size - 1
+
+        def normal(value: Any) -> Any:
+            if type(value) is int and -bound <= value < bound:
+                return value
+            return decode(encode(value))
+
+        return Codec(kind, encode, decode, normal)
+    if plain := {pa.float64(): float, pa.bool_(): bool}.get(kind):
+        return Codec(
+            kind,
+            encode,
+            decode,
+            lambda value: value if type(value) is plain else decode(encode(value)),
+        )
+    return Codec(kind, encode, decode, lambda value: decode(encode(value)))
 
 
 def _encode_string(value: Any) -> bytes:
@@ -144,6 +174,16 @@ def _encode_string(value: Any) -> bytes:
         _present(value, pa.string())
         raise StateMigrationError(f"{value!r} is no string")
     return value.encode("utf-8", "surrogatepass")
+
+
+def _normal_string(value: Any) -> str:
+    if type(value) is not str:
+        _encode_string(value)
+    return str(value)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _decode_string(data: bytes) -> str:
@@ -175,4 +215,4 @@ def _struct(kind: pa.DataType) -> Codec:
             for item, codec in zip(raw, codecs, strict=True)
         )
 
-    return Codec(kind, encode, decode)
+    return Codec(kind, encode, decode, _as_it_is)

@@ -6,26 +6,25 @@ from pathlib import Path
 import pyarrow as pa
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
-from idlestate.backends.keyed.cleanup import Visitor
+from idlestate.backends.keyed.cleanup import IncrementalStep
 from idlestate.backends.keyed.descriptors import StateKind
-from idlestate.backends.keyed.heap_table import (
-    HeapListTable,
-    HeapMapTable,
-    HeapSingleTable,
-    HeapTable,
-)
+from idlestate.backends.keyed.heap_list import HeapListTable
+from idlestate.backends.keyed.heap_map import HeapMapTable
+from idlestate.backends.keyed.heap_single import HeapSingleTable
+from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Row, Table
+from idlestate.backends.keyed.timer_columns import ColumnTimerQueue
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.usage import Usage
 from idlestate.timers.clock import Clock
-from idlestate.timers.heap_queue import HeapTimerQueue
 from idlestate.timers.timer import TimerQueue
 
-TABLES: dict[StateKind, type[HeapTable]] = {
+TABLES: dict[StateKind, type[HeapListTable | HeapMapTable]] = {
     StateKind.LIST: HeapListTable,
     StateKind.MAP: HeapMapTable,
 }
@@ -64,7 +63,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def _take(self, part: Part) -> None:
         rows = part.rows(self.groups)
         if part.meta is None:
-            self._queue(part.name).load([row.key for row in rows])
+            self._queue(part.name).add_rows([row.key for row in rows])
         else:
             self._restore_table(part.meta).load(rows)
 
@@ -72,14 +71,21 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         cleanup = ttl.config.incremental_in_force
         if cleanup is None:
             return
-        visitor, size = Visitor(table, ttl), cleanup.size
-
-        def step() -> None:
-            visitor.step(size)
-
+        step = IncrementalStep(table, ttl, cleanup.size).step
         ttl.on_access = step
         if cleanup.run_for_every_record:
             self._each_record.append(step)
+
+    def usage(self) -> Usage:
+        """How much room tables and timers take."""
+        found = Usage(0, 0)
+        for table in self._tables.values():
+            assert isinstance(table, HeapTable)
+            found += table.usage()
+        for queue in self._queues.values():
+            assert isinstance(queue, ColumnTimerQueue)
+            found += queue.usage()
+        return found
 
     def compact(self) -> None:
         """Give memory of removed keys back: a dict keeps its size until it is made anew."""
@@ -103,7 +109,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             filters = {name: self._filter(name) for name in self._metas}
             return write_parts(self._info(folder, mode), parts, filters)
 
-        return HeldSnapshot(write, self._release)
+        return HeldSnapshot(folder, write, self._release)
 
     def _release(self) -> None:
         self._held -= 1
@@ -116,7 +122,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
 
     def _make_queue(self, _name: str) -> TimerQueue:
-        return HeapTimerQueue(self._timer_layout)
+        return ColumnTimerQueue(self._timer_layout)
 
     def _drop_table(self, meta: StateMeta) -> None:
         """The table is no longer referred to."""

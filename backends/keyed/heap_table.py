@@ -1,17 +1,47 @@
-"""Tables on heap: plain dicts, copied on write while a snapshot holds them."""
+"""Lists and maps on heap, what they share: dicts, copied on write while a snapshot holds them."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import sys
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from typing import Any, Self
 
+from idlestate.backends.keyed.cells import Stored
+from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import MERGED, KeyLayout, Stored, ValueLayout
-from idlestate.backends.keyed.table import ListTable, MapTable, Row, SingleTable, Table
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.table import Removed, Row, Table, Visit, Walk
+from idlestate.backends.keyed.usage import Usage
 
 Space = dict[Any, Any]
 
+DICT_BYTES = 110
+"""A dict's bytes for each key, at most, while it only grows."""
+
 
 class HeapTable(Table):
-    """What the kinds share: `{namespace: {key: stored}}`.
+    """What snapshots and compactions ask of all tables on heap."""
+
+    @abstractmethod
+    def frozen_copy(self) -> Self:
+        """The table as it is now, unchanged by what comes; only its rows are asked for."""
+
+    @abstractmethod
+    def thaw(self) -> None:
+        """No snapshot holds the table any more."""
+
+    @abstractmethod
+    def shrink(self) -> None:
+        """Give the memory of what was removed back."""
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """How much room the table takes."""
+
+
+class DictTable(HeapTable):
+    """What lists and maps share: `{namespace: {key: stored}}`.
 
     A snapshot copies the dicts, not what they hold, and freezes that: a list or map is copied
     when it is first changed after the snapshot. Values themselves are never changed in place.
@@ -22,7 +52,7 @@ class HeapTable(Table):
     ) -> None:
         """A table with these spaces, or with nothing in it."""
         self.layout = layout
-        self._keys = keys
+        self.key_layout = keys
         self._spaces = {None: {}} if spaces is None else spaces
         self._frozen = False
         self._own: set[tuple[Any, Any]] = set()
@@ -52,6 +82,23 @@ class HeapTable(Table):
             for key in list(space):
                 yield key, namespace
 
+    def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
+        """`clear` of many keys."""
+        for key in keys.keys:
+            self.clear(key, namespace)
+
+    def walk(self) -> Walk:
+        """A walk from the beginning."""
+        return DictWalk(self)
+
+    @abstractmethod
+    def items(self, key: Any, namespace: Any) -> Collection[Stored]:
+        """The elements or values of a key."""
+
+    @abstractmethod
+    def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
+        """Remove what is not younger than the horizon of one key; how much that was."""
+
     def space(self, namespace: Any) -> Space:
         """The keys of a namespace; changes show, so nobody else may change it."""
         found = self._spaces.get(namespace)
@@ -63,17 +110,23 @@ class HeapTable(Table):
         """Make the dicts anew, as large as what they hold."""
         self._spaces = {name: dict(space) for name, space in self._spaces.items()}
 
-    def frozen_copy(self) -> "HeapTable":
+    def usage(self) -> Usage:
+        """The dicts themselves; a dict that lost most of its keys is as large as before."""
+        sizes = [(sys.getsizeof(space), len(space)) for space in self._spaces.values()]
+        dead = sum([max(size - DICT_BYTES * (count + 8), 0) for size, count in sizes])
+        return Usage(sum([size for size, _ in sizes]), dead)
+
+    def frozen_copy(self) -> Self:
         """The table as it is now, unchanged by what comes."""
         self._frozen, self._own = True, set()
         spaces = {name: dict(space) for name, space in self._spaces.items()}
-        return type(self)(self._keys, self.layout, spaces)
+        return type(self)(self.key_layout, self.layout, spaces)
 
     def thaw(self) -> None:
         """No snapshot holds the table any more."""
         self._frozen, self._own = False, set()
 
-    def _mine(self, key: Any, namespace: Any, space: Space) -> Any:
+    def mine(self, key: Any, namespace: Any, space: Space) -> Any:
         """The list or map of a key, copied first when a snapshot holds it."""
         found = space.get(key)
         if self._frozen and found is not None and (key, namespace) not in self._own:
@@ -83,7 +136,7 @@ class HeapTable(Table):
 
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
-        prefix, group_of = self._keys.prefix, self._keys.group_of
+        prefix, group_of = self.key_layout.prefix, self.key_layout.group_of
         found = [
             (prefix(key, namespace, group), stored)
             for namespace, space in self._spaces.items()
@@ -99,7 +152,7 @@ class HeapTable(Table):
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""
-        split = self._keys.split
+        split = self.key_layout.split
         for row in rows:
             _, key, namespace, rest = split(row.key)
             self._take(self.space(namespace), key, row.value, rest)
@@ -108,173 +161,28 @@ class HeapTable(Table):
         raise NotImplementedError
 
 
-class HeapSingleTable(HeapTable, SingleTable):
-    """One stored value per key."""
+class DictWalk(Walk):
+    """Over the keys that were there when it began."""
 
-    def get(self, key: Any, namespace: Any) -> Stored:
-        """What is stored, None when nothing is."""
-        space = self._spaces.get(namespace)
-        return None if space is None else space.get(key)
+    def __init__(self, table: DictTable) -> None:
+        """A walk from the beginning."""
+        self._table = table
+        self._left = table.addresses()
+        self._removed = 0
 
-    def put(self, key: Any, namespace: Any, stored: Stored) -> None:
-        """Store; None stays as an entry without a value, as in Flink."""
-        space = self._spaces.get(namespace)
-        if space is None:
-            space = self.space(namespace)
-        space[key] = stored
-
-    def get_many(self, keys: Sequence[Any], namespace: Any) -> list[Stored]:
-        """`get` of many keys."""
-        space = self._spaces.get(namespace)
-        return [None] * len(keys) if space is None else list(map(space.get, keys))
-
-    def put_many(self, keys: Sequence[Any], namespace: Any, stored: Sequence[Stored]) -> None:
-        """`put` of many keys, or `clear` where nothing is given."""
-        self.space(namespace).update(zip(keys, stored, strict=True))
-        if None in stored:
-            space = self.space(namespace)
-            self.clear_many([key for key in keys if space.get(key) is None], namespace)
-
-    def clear_many(self, keys: Sequence[Any], namespace: Any) -> None:
-        """`clear` of many keys."""
-        space = self._spaces.get(namespace)
-        if space is not None:
-            for key in keys:
-                space.pop(key, None)
-            self._prune(namespace, space)
-
-    def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
-        yield Row(prefix, self.layout.encode(stored))
-
-    def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
-        space[key] = self.layout.decode(value)
-
-
-class HeapListTable(HeapTable, ListTable):
-    """A list per key."""
-
-    def get(self, key: Any, namespace: Any) -> list[Stored] | None:
-        """A copy of the list, None when there is none."""
-        space = self._spaces.get(namespace)
-        found = None if space is None else space.get(key)
-        return None if found is None else found.copy()
-
-    def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Replace the list; an empty one is removed."""
-        if not items:
-            self.clear(key, namespace)
-            return
-        self.space(namespace)[key] = items
-        if self._frozen:
-            self._own.add((key, namespace))
-
-    def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Put items behind the others."""
-        space = self.space(namespace)
-        found = self._mine(key, namespace, space)
-        if found is None:
-            self.put(key, namespace, list(items))
-        else:
-            found.extend(items)
-
-    def append_many(
-        self, keys: Sequence[Any], namespace: Any, items: Sequence[list[Stored]]
-    ) -> None:
-        """`append` for many keys."""
-        for key, each in zip(keys, items, strict=True):
-            self.append(key, namespace, each)
-
-    def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
-        yield Row(prefix + MERGED, self.layout.encode_items(stored))
-
-    def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
-        # A row of appends comes behind the row of the merged list.
-        space.setdefault(key, []).extend(self.layout.decode_items(value))
-
-
-class HeapMapTable(HeapTable, MapTable):
-    """A map per key."""
-
-    def _map(self, key: Any, namespace: Any) -> dict[Any, Stored]:
-        space = self._spaces.get(namespace)
-        found = None if space is None else space.get(key)
-        return {} if found is None else found
-
-    def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
-        """Whether there is an entry, also one without a value."""
-        return user_key in self._map(key, namespace)
-
-    def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
-        """The entry's value, None when there is none."""
-        return self._map(key, namespace).get(user_key)
-
-    def put_all(self, key: Any, namespace: Any, entries: dict[Any, Stored]) -> None:
-        """Set entries; without any a map that is not there becomes an empty one."""
-        space = self.space(namespace)
-        found = self._mine(key, namespace, space)
-        if found is None:
-            space[key] = dict(entries)
-            if self._frozen:
-                self._own.add((key, namespace))
-        else:
-            found.update(entries)
-
-    def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry; the last one takes the map with it."""
-        space = self._spaces.get(namespace)
-        if space is None or key not in space:
-            return
-        found = self._mine(key, namespace, space)
-        found.pop(user_key, None)
-        if not found:
-            self.clear(key, namespace)
-
-    def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry as an iterator does: an empty map stays."""
-        space = self._spaces.get(namespace)
-        if space is not None and key in space:
-            self._mine(key, namespace, space).pop(user_key, None)
-
-    def user_keys(self, key: Any, namespace: Any) -> list[Any]:
-        """Keys of the entries."""
-        return list(self._map(key, namespace))
-
-    def is_empty(self, key: Any, namespace: Any) -> bool:
-        """Whether nothing is stored, expired or not."""
-        return not self._map(key, namespace)
-
-    def get_many(
-        self, keys: Sequence[Any], namespace: Any, user_keys: Sequence[Any]
-    ) -> list[Stored]:
-        """`get` of many entries."""
-        space = self._spaces.get(namespace, {})
-        nothing: dict[Any, Stored] = {}
-        return [
-            space.get(key, nothing).get(user_key)
-            for key, user_key in zip(keys, user_keys, strict=True)
-        ]
-
-    def put_many(
-        self,
-        keys: Sequence[Any],
-        namespace: Any,
-        user_keys: Sequence[Any],
-        stored: Sequence[Stored],
-    ) -> None:
-        """Set one entry for each of many keys."""
-        for key, user_key, each in zip(keys, user_keys, stored, strict=True):
-            self.put_all(key, namespace, {user_key: each})
-
-    def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
-        # The empty map of a key is one row without a user key, which no entry can have.
-        if not stored:
-            yield Row(prefix, b"")
-        layout = self.layout
-        entries = ((prefix + layout.encode_user_key(each), stored[each]) for each in stored)
-        for row, value in sorted(entries):
-            yield Row(row, layout.encode(value))
-
-    def _take(self, space: Space, key: Any, value: bytes, rest: bytes, /) -> None:
-        entries = space.setdefault(key, {})
-        if rest:
-            entries[self.layout.decode_user_key(rest)] = self.layout.decode(value)
+    def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
+        """Look at up to this many keys."""
+        visit = Visit()
+        for key, namespace in islice(self._left, limit):
+            visit.seen += 1
+            stamps = [item[1] for item in self._table.items(key, namespace) if item]
+            if stamps and min(stamps) <= horizon_ms:
+                visit.removed += self._table.expel(key, namespace, horizon_ms, removed)
+                stamps = [stamp for stamp in stamps if stamp > horizon_ms]
+            if stamps:
+                visit.oldest_ms = min(visit.oldest_ms, *stamps)
+        self._removed += visit.removed
+        visit.done = visit.seen < limit
+        if visit.done and self._removed > 3 * self._table.size():
+            self._table.shrink()
+        return visit

@@ -6,10 +6,11 @@ from idlestate.backends.keyed.aggregating_state import AggregatingState, TtlAggr
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import StateDescriptor, StateKind
 from idlestate.backends.keyed.list_state import ListState, TtlListState
-from idlestate.backends.keyed.map_state import MapState, TtlMapState
+from idlestate.backends.keyed.map_state import MapState
 from idlestate.backends.keyed.reducing_state import ReducingState, TtlReducingState
 from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.ttl_map_state import TtlMapState
 from idlestate.backends.keyed.value_state import TtlValueState, ValueState
 
 Kinds = ValueState | ListState | MapState | ReducingState | AggregatingState

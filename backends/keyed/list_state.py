@@ -5,11 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored, as_column
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ListStateDescriptor
 from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.state import Many, State, check_pairs
 from idlestate.backends.keyed.table import ListTable
 from idlestate.backends.keyed.ttl import Ttl
 
@@ -23,6 +23,7 @@ class ListState(State[ListTable]):
         """The state over its table."""
         super().__init__(descriptor.name, table, context)
         self._type = descriptor.value_type
+        self._normal = table.layout.value.normal
 
     def get(self) -> Iterable[Any] | None:
         """The elements; None when there are none."""
@@ -31,7 +32,7 @@ class ListState(State[ListTable]):
     def add(self, element: Any) -> None:
         """Put an element behind the others."""
         self._check(element)
-        self.table.append(self._key, self.namespace, self._stored([element]))
+        self.table.append(self._key, self.namespace, self._stored([self._normal(element)]))
 
     def add_all(self, elements: Iterable[Any]) -> None:
         """Put elements behind the others, none of them if one is None on RocksDB or with a TTL.
@@ -46,7 +47,8 @@ class ListState(State[ListTable]):
         elif not whole:
             self._check(None)
         if given:
-            self.table.append(self._key, self.namespace, self._stored(given))
+            items = self._stored(list(map(self._normal, given)))
+            self.table.append(self._key, self.namespace, items)
         if not whole:
             self._check(None)
 
@@ -56,7 +58,7 @@ class ListState(State[ListTable]):
         given = list(elements)
         if None in given:
             self._check(None)
-        self.table.put(self._key, self.namespace, self._stored(given))
+        self.table.put(self._key, self.namespace, self._stored(list(map(self._normal, given))))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Move the lists of other namespaces behind the target's."""
@@ -69,18 +71,21 @@ class ListState(State[ListTable]):
 
     def get_many(self, keys: Many) -> pa.Array:
         """The list of each key, null where there is none."""
-        found = [self.table.get(key, self.namespace) for key in to_list(keys)]
+        get, namespace = self.table.get, self.namespace
+        found = [get(key, namespace) for key in self.table.batch_of(keys).keys]
         return pa.array(found, pa.list_(self._type))
 
     def add_many(self, keys: Many, elements: Many) -> None:
-        """`add` for each key, all or none."""
-        owners, given = pairs(keys, elements)
-        if None in given:
+        """`add` for each key in this order, all or none."""
+        self._append_many(keys, elements, 0)
+
+    def _append_many(self, keys: Many, elements: Many, stamp_ms: int) -> None:
+        batch = self.table.batch_of(keys)
+        given, has = as_column(self.table.layout.value, elements)
+        check_pairs(batch, given)
+        if not has.all():
             self._check(None)
-        by_key: dict[Any, list[Any]] = {}
-        for key, element in zip(owners, self._stored(given), strict=True):
-            by_key.setdefault(key, []).append(element)
-        self.table.append_many(list(by_key), self.namespace, list(by_key.values()))
+        self.table.append_many(batch, self.namespace, given, stamp_ms)
 
     _all_or_none = False
 
@@ -123,8 +128,11 @@ class TtlListState(ListState):
 
     def add(self, element: Any) -> None:
         """Put an element behind the others, stamped."""
-        self._ttl.on_access()
-        super().add(element)
+        ttl = self._ttl
+        ttl.on_access()
+        if element is None:
+            self._check(None)
+        self.table.append(self._key, self.namespace, [(self._normal(element), ttl.now_ms())])
 
     def add_all(self, elements: Iterable[Any]) -> None:
         """Put elements behind the others, stamped with one time; none if one is None."""
@@ -138,7 +146,7 @@ class TtlListState(ListState):
 
     def get_many(self, keys: Many) -> pa.Array:
         """The visible elements of each key, an empty list where there are none."""
-        asked, current = to_list(keys), self._context.mark
+        asked, current = self.table.batch_of(keys).keys, self._context.mark
         found = []
         for key in asked:
             self._context.key = key
@@ -149,7 +157,7 @@ class TtlListState(ListState):
     def add_many(self, keys: Many, elements: Many) -> None:
         """`add` for each key, all or none, stamped with one time."""
         self._ttl.on_access()
-        super().add_many(keys, elements)
+        self._append_many(keys, elements, self._ttl.now_ms())
 
     def _stored(self, elements: list[Any]) -> list[Stored]:
         now = self._ttl.now_ms()

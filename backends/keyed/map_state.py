@@ -5,13 +5,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored, as_values
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import MapStateDescriptor
 from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
-from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs
+from idlestate.backends.keyed.key_batch import KeyBatch
+from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import MapTable
-from idlestate.backends.keyed.ttl import Ttl
 
 
 class MapEntry:
@@ -45,6 +45,7 @@ class MapState(State[MapTable]):
         """The state over its table."""
         super().__init__(descriptor.name, table, context)
         self._type = descriptor.value_type
+        self._normal = table.layout.value.normal
 
     def get(self, user_key: Any) -> Any:
         """The entry's value, None when there is none."""
@@ -52,6 +53,8 @@ class MapState(State[MapTable]):
 
     def put(self, user_key: Any, value: Any) -> None:
         """Set an entry."""
+        if value is not None:
+            value = self._normal(value)
         self.table.put_all(self._key, self.namespace, {user_key: value})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
@@ -60,7 +63,11 @@ class MapState(State[MapTable]):
             if not self.table.refuses_null:
                 raise NullValueError(f"map state {self.name}: put_all was given None, not a map")
             return
-        self.table.put_all(self._key, self.namespace, dict(entries))
+        self.table.put_all(self._key, self.namespace, self._all_normal(entries))
+
+    def _all_normal(self, entries: Mapping[Any, Any]) -> dict[Any, Any]:
+        normal = self._normal
+        return {key: None if value is None else normal(value) for key, value in entries.items()}
 
     def contains(self, user_key: Any) -> bool:
         """Whether there is an entry, also one whose value is None."""
@@ -92,24 +99,26 @@ class MapState(State[MapTable]):
 
     def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
         """`get` of one entry for each key, as an Arrow array of the value type."""
-        found = self.table.get_many(*self._addressed(keys, user_keys))
+        batch, entries = self._addressed(keys, user_keys)
+        found = self.table.get_many(batch, self.namespace, entries)
         return pa.array(found, self._type)
 
     def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
         """`put` of one entry for each key, all or none."""
-        owners, namespace, entries = self._addressed(keys, user_keys)
-        _, given = pairs(owners, values)
-        self.table.put_many(owners, namespace, entries, self._stored(given))
+        batch, entries = self._addressed(keys, user_keys)
+        given = as_values(self.table.layout.value, values)
+        check_pairs(batch, given)
+        self.table.put_many(batch, self.namespace, entries, self._stored(given))
 
     def remove_entries(self, keys: Many, user_keys: Many) -> None:
-        """`remove` of one entry for each key."""
-        owners, namespace, entries = self._addressed(keys, user_keys)
-        for key, user_key in zip(owners, entries, strict=True):
-            self.table.remove(key, namespace, user_key)
+        """`remove` of one entry for each key, all or none."""
+        batch, entries = self._addressed(keys, user_keys)
+        self.table.remove_many(batch, self.namespace, entries)
 
-    def _addressed(self, keys: Many, user_keys: Many) -> tuple[list[Any], Any, list[Any]]:
-        owners, entries = pairs(keys, user_keys)
-        return owners, self.namespace, entries
+    def _addressed(self, keys: Many, user_keys: Many) -> tuple[KeyBatch, list[Any]]:
+        batch, entries = self.table.batch_of(keys), to_list(user_keys)
+        check_pairs(batch, entries)
+        return batch, entries
 
     def _stored(self, values: list[Any]) -> list[Stored]:
         return values
@@ -174,109 +183,3 @@ class MapIterator(Iterator[MapEntry]):
                 "after next()"
             )
         table.discard(self._key, self._namespace, current.key)
-
-
-class TtlMapState(MapState):
-    """The same with a time to live for each entry."""
-
-    hides_current = True
-
-    def __init__(
-        self, descriptor: MapStateDescriptor, table: MapTable, context: KeyContext, ttl: Ttl
-    ) -> None:
-        """The state over a table of stamped values."""
-        super().__init__(descriptor, table, context)
-        self._ttl = ttl
-
-    def get(self, user_key: Any) -> Any:
-        """The entry's value, None when there is none or it has expired."""
-        found = self._read(user_key)
-        return None if found is None else found[0]
-
-    def contains(self, user_key: Any) -> bool:
-        """Whether `get` would find an entry; as much a read as that."""
-        return self._read(user_key) is not None
-
-    def _read(self, user_key: Any) -> Stored:
-        self._ttl.on_access()
-        key, namespace, table = self._key, self.namespace, self.table
-        return self._ttl.read(
-            table.get(key, namespace, user_key),
-            lambda: table.remove(key, namespace, user_key),
-            lambda renewed: table.put_all(key, namespace, {user_key: renewed}),
-        )
-
-    def put(self, user_key: Any, value: Any) -> None:
-        """Set an entry and stamp it."""
-        self._ttl.on_access()
-        super().put(user_key, self._ttl.stamp(value))
-
-    def put_all(self, entries: Mapping[Any, Any] | None) -> None:
-        """Set entries, stamped with one time, all or none; None is nothing to do."""
-        self._ttl.on_access()
-        if entries is not None:
-            now = self._ttl.now_ms()
-            super().put_all({key: (value, now) for key, value in entries.items()})
-
-    def remove(self, user_key: Any) -> None:
-        """Remove an entry."""
-        self._ttl.on_access()
-        super().remove(user_key)
-
-    def is_empty(self) -> bool:
-        """Whether no entry is stored, expired ones included."""
-        self._ttl.on_access()
-        return super().is_empty()
-
-    def iterator(self) -> MapIterator:
-        """The visible entries: expired ones are removed, live ones renewed, as their turn comes."""
-        self._ttl.on_access()
-        return super().iterator()
-
-    def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
-        """`get` of one entry for each key, as an Arrow array of the value type."""
-        owners, namespace, entries = self._addressed(keys, user_keys)
-        self._ttl.on_access()
-        found, now = self.table.get_many(owners, namespace, entries), self._ttl.now_ms()
-        gone: set[tuple[Any, Any]] = set()
-        values = []
-        for key, user_key, each in zip(owners, entries, found, strict=True):
-            expired = self._ttl.expired(each, now)
-            hidden = expired and (not self._ttl.returns_expired or (key, user_key) in gone)
-            values.append(None if each is None or hidden else each[0])
-            if expired and (key, user_key) not in gone:
-                gone.add((key, user_key))
-                self.table.remove(key, namespace, user_key)
-        if self._ttl.updates_on_read:
-            live = [
-                (key, user_key, (each[0], now))
-                for key, user_key, each in zip(owners, entries, found, strict=True)
-                if each is not None and (key, user_key) not in gone
-            ]
-            owners, entries, found = [list(column) for column in zip(*live, strict=True)] or [
-                *([], [], []),
-            ]
-            self.table.put_many(owners, namespace, entries, found)
-        return pa.array(values, self._type)
-
-    def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
-        """`put` of one entry for each key, stamped with one time, all or none."""
-        self._ttl.on_access()
-        super().put_many(keys, user_keys, values)
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
-        now = self._ttl.now_ms()
-        return [(value, now) for value in values]
-
-    def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
-        table = self.table
-        found = self._ttl.read(
-            table.get(key, namespace, user_key),
-            lambda: table.discard(key, namespace, user_key),
-            lambda renewed: table.put_all(key, namespace, {user_key: renewed}),
-        )
-        return None if found is None else MapEntry(user_key, found[0], _keep)
-
-
-def _keep(value: Any) -> None:
-    """An entry's value changes in the caller's hands only: with a TTL nothing writes through."""

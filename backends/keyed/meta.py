@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.codec import CODEC_VERSION
 from idlestate.backends.keyed.descriptors import StateDescriptor, StateKind
 from idlestate.backends.keyed.errors import SnapshotError, StateKindError, StateMigrationError
-from idlestate.backends.keyed.rows import ROW_VERSION, Stored, ValueLayout
+from idlestate.backends.keyed.rows import ROW_VERSION, ValueLayout
 from idlestate.backends.keyed.schema_change import adapter
 from idlestate.backends.keyed.table import Row
 

@@ -189,8 +189,10 @@ class OperatorStateStore:
                 for name, each in states.items()
             }
             held.append({str(folder): parts})
-        for handle, states in redistribute(held, parallelism)[index].items():
-            data = (Path(handle) / ROWS).read_bytes()
+        mine = redistribute(held, parallelism)[index]
+        for folder in folders:  # in their order, so that all instances see elements in the same
+            states = mine.get(str(folder), {})
+            data = (folder / ROWS).read_bytes() if states else b""
             for name, part in states.items():
                 kept = self._kept.setdefault(name, _Kept(part.mode, kinds[name], []))
                 if part.mode is OperatorStateMode.BROADCAST:

@@ -5,14 +5,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Cells, Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ReducingStateDescriptor
 from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.key_batch import KeyBatch
+from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
-from idlestate.backends.keyed.value_state import read_many
+from idlestate.backends.keyed.value_state import read_many, read_one
 
 
 def merge_single(
@@ -39,6 +40,39 @@ def merge_single(
         table.clear(key, target)
     else:
         table.put(key, target, both)
+
+
+def add_many(
+    state: State[SingleTable],
+    keys: Many,
+    values: Many,
+    add: Callable[[Stored, Any], Stored],
+    stamp_ms: int,
+) -> None:
+    """Add a value for each key, in this order; all keys are read at once and written at once.
+
+    Args:
+        state: of which state.
+        keys: whose.
+        values: what is added.
+        add: what is stored then, from what was stored and a value.
+        stamp_ms: the timestamp of all, in a state with timestamps.
+
+    Raises:
+        NullValueError: one of the values is None.
+    """
+    table, stamped = state.table, state.table.layout.stamped
+    batch, given = table.batch_of(keys), to_list(values)
+    check_pairs(batch, given)
+    if None in given:
+        raise NullValueError(f"state {state.name}: add_many was given None")
+    codes = batch.encoded.dictionary_encode()
+    distinct = KeyBatch(batch.codec, codes.dictionary)
+    found = table.get_many(distinct, state.namespace).stored()
+    for at, value in zip(codes.indices.to_pylist(), given, strict=True):
+        found[at] = add(found[at], value)
+    cells = Cells.of(found, table.layout.value.kind, stamped=stamped)
+    table.put_many(distinct, state.namespace, cells.values, cells.has, stamp_ms)
 
 
 class ReducingState(State[SingleTable]):
@@ -71,21 +105,12 @@ class ReducingState(State[SingleTable]):
 
     def get_many(self, keys: Many) -> pa.Array:
         """`get` of each key, as an Arrow array of the state's type."""
-        return pa.array(self.table.get_many(to_list(keys), self.namespace), self._type)
+        found = self.table.get_many(self.table.batch_of(keys), self.namespace)
+        return found.visible(self._type)
 
     def add_many(self, keys: Many, values: Many) -> None:
         """`add` for each key in this order, all or none."""
-        owners, given = pairs(keys, values)
-        if None in given:
-            raise NullValueError(f"reducing state {self.name}: add_many was given None")
-        distinct = list(dict.fromkeys(owners))
-        found = dict(zip(distinct, self.table.get_many(distinct, self.namespace), strict=True))
-        for key, value in zip(owners, self._stored(given), strict=True):
-            found[key] = self._merge(found[key], value)
-        self.table.put_many(list(found), self.namespace, list(found.values()))
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
-        return values
+        add_many(self, keys, values, self._merge, 0)
 
     def _merge(self, there: Stored, value: Stored) -> Stored:
         return value if there is None else self._reduce(there, value)
@@ -111,13 +136,7 @@ class TtlReducingState(ReducingState):
 
     def get(self) -> Any:
         """What was added, reduced; None when nothing was or it has expired."""
-        self._ttl.on_access()
-        key, namespace = self._key, self.namespace
-        found = self._ttl.read(
-            self.table.get(key, namespace),
-            lambda: self.table.clear(key, namespace),
-            lambda renewed: self.table.put(key, namespace, renewed),
-        )
+        found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else found[0]
 
     def add(self, value: Any) -> None:
@@ -128,17 +147,14 @@ class TtlReducingState(ReducingState):
 
     def get_many(self, keys: Many) -> pa.Array:
         """`get` of each key at one time, as an Arrow array of the state's type."""
-        found = read_many(self.table, to_list(keys), self.namespace, self._ttl)
-        return pa.array([None if each is None else each[0] for each in found], self._type)
+        found, hidden = read_many(self.table, keys, self.namespace, self._ttl)
+        return found.visible(self._type, hidden)
 
     def add_many(self, keys: Many, values: Many) -> None:
         """`add` for each key in this order, stamped with one time, all or none."""
         self._ttl.on_access()
-        super().add_many(keys, values)
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
         now = self._ttl.now_ms()
-        return [(value, now) for value in values]
+        add_many(self, keys, values, lambda there, value: self._merge(there, (value, now)), now)
 
     def _merge(self, there: Stored, value: Stored) -> Stored:
         if there is None:

@@ -11,10 +11,11 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
 from idlestate.backends.keyed.cleanup import CompactionFilter, merged_row
-from idlestate.backends.keyed.errors import SnapshotError, StateMigrationError
+from idlestate.backends.keyed.errors import SnapshotError, StateError, StateMigrationError
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
 from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
+from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
 from idlestate.backends.keyed.rocksdb_snapshot import (
     checkpoint,
     clone,
@@ -22,12 +23,19 @@ from idlestate.backends.keyed.rocksdb_snapshot import (
     native_parts,
     sst_files,
 )
-from idlestate.backends.keyed.rocksdb_table import RocksDBListTable, RocksDBTable
+from idlestate.backends.keyed.rocksdb_table import (
+    Family,
+    RocksDBTable,
+    let_go,
+    plainly,
+    usage_of,
+)
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
-from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, start_folder
+from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, drop_draft, start_folder
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.backends.keyed.usage import Usage
 from idlestate.timers.clock import Clock
 from idlestate.timers.stored_queue import StoredTimerQueue
 from idlestate.timers.timer import TimerQueue
@@ -107,7 +115,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._restore_table(part.meta).load(rows)
             return
         while some := [row.key for row in islice(rows, AT_ONCE)]:
-            self._queue(part.name).load(some)
+            self._queue(part.name).add_rows(some)
 
     def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
         """Incremental cleanup is left out, as in Flink: compactions do the work."""
@@ -116,30 +124,40 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
         for name, table in self._tables.items():
             assert isinstance(table, RocksDBTable)
-            keep = self._compaction_filter(name)
+            ttl = self._ttls.get(name)
+            cleanup = None if ttl is None else ttl.config.compaction_in_force
+            keep = None
+            if ttl is not None and cleanup is not None:
+                keep = CompactionFilter(table.layout, ttl, cleanup.query_time_after)
             if isinstance(table, RocksDBListTable):
                 self._merge_lists(table, keep)
-            elif keep is not None:
-                self._drop_rows(table, keep)
-            thorough = CompactOptions()
-            thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-            table.family.flush()
-            table.family.compact_range(None, None, compact_opt=thorough)
+            elif ttl is not None and cleanup is not None:
+                self._drop_rows(table, ttl, cleanup.query_time_after)
+        self.reclaim()
 
-    def _compaction_filter(self, name: str) -> CompactionFilter | None:
-        ttl = self._ttls.get(name)
-        if ttl is None or (cleanup := ttl.config.compaction_in_force) is None:
-            return None
-        return CompactionFilter(self._metas[name].layout, ttl, cleanup.query_time_after)
+    def _drop_rows(self, table: RocksDBTable, ttl: Ttl, query_time_after: int) -> None:
+        """Drop expired rows; the clock is read again after some, as Flink's filter does."""
+        walk, limit = table.walk(), min(max(query_time_after, 1), AT_ONCE)
+        while not walk.visit(limit, ttl.horizon_ms(ttl.now_ms())).done:
+            pass
 
-    def _drop_rows(self, table: RocksDBTable, keep: CompactionFilter) -> None:
-        rows = table.stored_rows(self.groups)
-        while some := list(islice(rows, AT_ONCE)):
-            batch = table.batch()
-            for row in some:
-                if keep.drops(row.value):
-                    batch.delete(row.key)
-            table.write(batch)
+    def usage(self) -> Usage:
+        """How much room the files take, and what is not in files yet."""
+        return sum(map(usage_of, self._places()), Usage(0, 0))
+
+    def _places(self) -> list[Family]:
+        tables = [each for each in self._tables.values() if isinstance(each, RocksDBTable)]
+        return [*tables, *self._stores]
+
+    def reclaim(self) -> None:
+        """Give the disk back that removed rows take up. Other threads may read and write."""
+        thorough = CompactOptions()
+        thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        with plainly(self._database.path):
+            for place in self._places():
+                place.family.flush()
+                place.family.compact_range(None, None, compact_opt=thorough)
+                place.swept_bytes = 0
 
     def _merge_lists(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
         lists = table.lists(self.groups)
@@ -161,7 +179,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Hold the state as it is now: a checkpoint of links, of which only new files are new."""
         draft = start_folder(folder)
         files = draft / DATABASE
-        checkpoint(self._database, files)
+        try:
+            checkpoint(self._database, files)
+        except StateError:
+            drop_draft(folder)
+            raise
         info = self._info(folder, mode)
 
         def write_native() -> SnapshotInfo:
@@ -185,10 +207,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         def release() -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
-        return HeldSnapshot(write_canonical if canonical else write_native, release)
+        return HeldSnapshot(folder, write_canonical if canonical else write_native, release)
 
     def _make_table(self, meta: StateMeta) -> Table:
-        self._database.make_family(meta.family).close()
+        let_go(self._database.make_family(meta.family))
         return self._database.table(meta, self._keys)
 
     def _make_queue(self, name: str) -> TimerQueue:

@@ -10,15 +10,20 @@ from rocksdict import AccessType, BlockBasedOptions, Options, Rdict, WriteBatch
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.errors import StorageError
 from idlestate.backends.keyed.meta import VERSIONS, StateMeta, check_versions
+from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
+from idlestate.backends.keyed.rocksdb_map import RocksDBMapTable
+from idlestate.backends.keyed.rocksdb_single import RocksDBSingleTable
 from idlestate.backends.keyed.rocksdb_table import (
-    RocksDBListTable,
-    RocksDBMapTable,
-    RocksDBSingleTable,
     RocksDBTable,
+    bounds_of,
+    check,
+    let_go,
+    plainly,
+    refused,
     scan,
     write,
 )
-from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
 
 RECORD = b"idlestate"
 TIMERS = "timers "
@@ -49,6 +54,7 @@ class Database:
     """An open database with idlestate's record of it.
 
     Attributes:
+        path: the folder.
         raw: rocksdict's handle.
     """
 
@@ -58,7 +64,7 @@ class Database:
         Raises:
             StorageError: it is broken, or in use.
         """
-        self._path = path
+        self.path = path
         is_new = not (path / "CURRENT").exists()
         if is_new:
             path.mkdir(parents=True, exist_ok=True)
@@ -76,23 +82,26 @@ class Database:
 
     def record(self) -> dict[str, Any] | None:
         """What was recorded; None in a new database."""
-        data = self.raw.get(RECORD)
+        with plainly(self.path):
+            data = self.raw.get(RECORD)
         if data is None:
             return None
         record: dict[str, Any] = json.loads(data)
-        check_versions(record, str(self._path))
+        check_versions(record, str(self.path))
         return record
 
     def write_record(self, record: dict[str, Any]) -> None:
         """Record durably."""
-        self.raw[RECORD] = json.dumps(VERSIONS | record).encode()
+        with plainly(self.path):
+            self.raw[RECORD] = json.dumps(VERSIONS | record).encode()
 
     def make_family(self, name: str) -> Rdict:
         """A new column family; rows that an interrupted run left under its name go."""
-        if name in self._families:
-            self.raw.drop_column_family(name)
-        self._families.add(name)
-        return self.raw.create_column_family(name, options())
+        with plainly(self.path):
+            if name in self._families:
+                self.raw.drop_column_family(name)
+            self._families.add(name)
+            return self.raw.create_column_family(name, options())
 
     def family(self, name: str) -> Rdict:
         """A column family, made where there is none."""
@@ -107,15 +116,17 @@ class Database:
     def drop_family(self, name: str) -> None:
         """Remove a column family with its rows."""
         self._families.discard(name)
-        self.raw.drop_column_family(name)
+        with plainly(self.path):
+            self.raw.drop_column_family(name)
 
     def table(self, meta: StateMeta, keys: KeyLayout) -> RocksDBTable:
         """The table of a state, in its column family."""
-        return TABLES[meta.kind](self.raw, meta.family, keys, meta.layout)
+        with plainly(self.path):
+            return TABLES[meta.kind](self.raw, meta.family, keys, meta.layout)
 
     def close(self) -> None:
         """Close."""
-        self.raw.close()
+        let_go(self.raw)
 
 
 class FamilyTimerStore:
@@ -123,15 +134,19 @@ class FamilyTimerStore:
 
     def __init__(self, database: Database, name: str) -> None:
         """The timers of this name."""
-        self._family = database.family(TIMERS + name)
-        self._handle = database.raw.get_column_family_handle(TIMERS + name)
+        with plainly(database.path):
+            self.family = database.family(TIMERS + name)
+            self._handle = database.raw.get_column_family_handle(TIMERS + name)
         self._database = database.raw
+        self.swept_bytes = 0
 
     def has(self, rows: Sequence[bytes]) -> list[bool]:
         """Which rows are there."""
-        if len(rows) == 1:
-            return [self._family.get(rows[0]) is not None]
-        return [value is not None for value in self._family.get(list(rows))]
+        try:
+            found = self.family.get(list(rows)) if rows else []
+        except Exception as error:
+            raise refused(self._database, error) from error
+        return [value is not None for value in found]
 
     def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
         """Add and remove rows, all or none."""
@@ -143,11 +158,36 @@ class FamilyTimerStore:
             batch.delete(row)
         write(self._database, batch)
 
+    def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
+        """Rows from each start on, of its group, with times up to this: so many at most."""
+        found = []
+        for start in starts:
+            rows, last = [], start[:2] + end
+            bounds = bounds_of(last)
+            cursor = self.family.iter(bounds)
+            cursor.seek(start)
+            while limit > 0 and cursor.valid():
+                rows.append(cursor.key())
+                limit -= 1
+                cursor.next()
+            check(self._database, cursor)
+            if rows:
+                found.append(rows)
+        return found
+
+    def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+        """Remove all rows from the first to the last of each pair, both included, all or none."""
+        batch = WriteBatch(raw_mode=True)
+        for first, last in ranges:
+            # Named here, since a batch's default family does not count for ranges.
+            batch.delete_range(first, last + b"\0", self._handle)
+        write(self._database, batch)
+
     def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
         """Rows from `start` on that begin with `prefix`, in order."""
-        return (row for row, _ in scan(self._family, start, prefix))
+        return (row for row, _ in scan(self.family, start, prefix))
 
     def close(self) -> None:
         """Let go of the database."""
         self._handle = None
-        self._family.close()
+        let_go(self.family)

@@ -12,8 +12,8 @@ from rocksdict import Checkpoint
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.rocksdb_files import TIMERS, Database
-from idlestate.backends.keyed.rocksdb_table import scan
-from idlestate.backends.keyed.rows import GROUP, KeyLayout
+from idlestate.backends.keyed.rocksdb_table import plainly, scan
+from idlestate.backends.keyed.row_keys import GROUP, KeyLayout
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, finish_folder
 from idlestate.backends.keyed.snapshot_rows import Part
 from idlestate.backends.keyed.table import Row
@@ -21,7 +21,8 @@ from idlestate.backends.keyed.table import Row
 
 def checkpoint(database: Database, folder: Path) -> None:
     """Link the database's files, as they are now, into a folder that is not there yet."""
-    Checkpoint(database.raw).create_checkpoint(str(folder))
+    with plainly(database.path):
+        Checkpoint(database.raw).create_checkpoint(str(folder))
 
 
 def finish_native(info: SnapshotInfo, draft: Path, known: set[str]) -> SnapshotInfo:

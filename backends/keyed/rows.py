@@ -16,105 +16,31 @@ Row value:
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.keyed.codec import Codec, codec_for, join_items, read_varint, split_items
+from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
+from idlestate.backends.keyed.codec import (
+    Codec,
+    codec_for,
+    join_items,
+    split_items,
+)
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.key_groups import java_hash, key_group
+from idlestate.backends.keyed.key_batch import Flags, Positions, fixed_width
 
 ROW_VERSION = 1
 
-GROUP = struct.Struct(">H")
 STAMP = struct.Struct(">q")
 SEQUENCE = struct.Struct(">Q")
 MERGED = SEQUENCE.pack(0)
 
 NO_VALUE, VALUE, STAMP_ONLY = b"\0", b"\1", b"\2"
-
-Stored = Any
-"""What a table keeps: the value alone, or `(value, timestamp)` in a state with timestamps."""
-
-
-class RowKey(NamedTuple):
-    """A row key taken apart; `rest` is what the kind of state adds."""
-
-    group: int
-    key: Any
-    namespace: Any
-    rest: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class KeyLayout:
-    """Row keys of one backend.
-
-    Attributes:
-        key: codec of keys.
-        namespace: codec of namespaces.
-        group_of: the key group of a key.
-    """
-
-    key: Codec
-    namespace: Codec
-    group_of: Callable[[Any], int]
-
-    @classmethod
-    def of(
-        cls, key_type: pa.DataType, namespace_type: pa.DataType, max_parallelism: int
-    ) -> "KeyLayout":
-        """The layout for keys and namespaces of these types."""
-        hash_of = java_hash(key_type)
-        return cls(
-            codec_for(key_type),
-            codec_for(namespace_type),
-            lambda key: key_group(hash_of(key), max_parallelism),
-        )
-
-    def prefix(self, key: Any, namespace: Any, group: int | None = None) -> bytes:
-        """What all rows of a key and namespace begin with."""
-        data = self.key.encode(key)
-        head = GROUP.pack(self.group_of(key) if group is None else group)
-        if namespace is None:
-            return b"".join((head, _length(len(data)), data, b"\0"))
-        name = self.namespace.encode(namespace)
-        return b"".join((head, _length(len(data)), data, _length(len(name) + 1), name))
-
-    def split(self, row: bytes) -> RowKey:
-        """Take a row key apart."""
-        (group,) = GROUP.unpack_from(row)
-        length, at = read_varint(row, 2)
-        key = self.key.decode(row[at : at + length])
-        at += length
-        length, at = read_varint(row, at)
-        if not length:
-            return RowKey(group, key, None, row[at:])
-        end = at + length - 1
-        return RowKey(group, key, self.namespace.decode(row[at:end]), row[end:])
-
-    def end_of_prefix(self, row: bytes) -> int:
-        """How long the part is that names key and namespace."""
-        length, at = read_varint(row, 2)
-        length, at = read_varint(row, at + length)
-        return at + max(length - 1, 0)
-
-
-_LENGTHS = [bytes((number,)) for number in range(128)]
-
-
-def _length(number: int) -> bytes:
-    if number < 128:
-        return _LENGTHS[number]
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +99,64 @@ class ValueLayout:
         (stamp,) = STAMP.unpack_from(row, 1)
         return (None if flag == STAMP_ONLY else self.value.decode(row[9:]), stamp)
 
+    def encode_many(self, values: Column, has: Flags, stamp_ms: int) -> list[bytes]:
+        """The row values of a batch, stamped with one time; anything where there is no value."""
+        if not values.dtype.hasobject:
+            rows = np.empty(len(values), dtype=self._fixed(values.dtype))
+            rows["flag"], rows["value"] = 1, values
+            if self.stamped:
+                rows["stamp"] = stamp_ms
+            return _listed(fixed_width(rows))
+        head = VALUE + STAMP.pack(stamp_ms) if self.stamped else VALUE
+        encode = self.value.encode
+        if has.all():
+            return [head + encode(value) for value in values.tolist()]
+        each = zip(values.tolist(), has.tolist(), strict=True)
+        return [head + encode(value) if there else b"" for value, there in each]
+
+    def decode_many(self, rows: Sequence[bytes | None]) -> Cells:
+        """What the row values of a batch hold; None is a row that is not there."""
+        kind = self.value.kind
+        dtype = dtype_of(kind)
+        if not dtype.hasobject:
+            fixed = self._fixed(dtype)
+            data = b"".join(_filled(rows, bytes(fixed.itemsize)))
+            # Rows without a value are shorter, none is longer.
+            if len(data) == len(rows) * fixed.itemsize:
+                found = np.frombuffer(data, dtype=fixed)
+                there = found["flag"] != 0
+                stamps = found["stamp"].astype(np.int64) if self.stamped else None
+                return Cells(found["value"].astype(dtype), there, there, stamps)
+        stored = [None if row is None else self.decode(row) for row in rows]
+        return Cells.of(stored, kind, stamped=self.stamped)
+
+    def _fixed(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """A row value of one width."""
+        stamp = [("stamp", ">i8")] if self.stamped else []
+        return np.dtype([("flag", "u1"), *stamp, ("value", dtype.newbyteorder(">"))])
+
+    def heads(self, rows: Sequence[bytes]) -> tuple[Flags, Positions]:
+        """Which row values have a timestamp, and the timestamps, in a state with them."""
+        data = b"".join([row[:9] for row in rows])
+        if len(data) < 9 * len(rows):  # some are null markers
+            data = b"".join([row[:9] if len(row) > 1 else bytes(9) for row in rows])
+        found = np.frombuffer(data, dtype=[("flag", "u1"), ("stamp", ">i8")])
+        return found["flag"] != 0, found["stamp"].astype(np.int64)
+
+    def encode_each_item(self, values: Column, stamp_ms: int) -> list[bytes]:
+        """The row values of many lists of one element, stamped with one time."""
+        dtype = values.dtype
+        if not dtype.hasobject:
+            stamp = [("stamp", ">i8")] if self.stamped else []
+            item = np.dtype([*stamp, ("value", dtype.newbyteorder(">"))])
+            rows = np.empty(len(values), dtype=[("flag", "u1"), ("size", "u1"), *item.descr])
+            rows["flag"], rows["size"], rows["value"] = 1, item.itemsize, values
+            if self.stamped:
+                rows["stamp"] = stamp_ms
+            return _listed(fixed_width(rows))
+        stamped = self.stamped
+        return [self.encode_items([(each, stamp_ms) if stamped else each]) for each in values]
+
     def encode_items(self, items: list[Stored]) -> bytes:
         """The row value of list elements."""
         if not self.stamped:
@@ -198,3 +182,12 @@ class ValueLayout:
         """The key of a map entry."""
         assert self.user_key is not None
         return None if rest[:1] == b"\0" else self.user_key.decode(rest[1:])
+
+
+def _listed(array: pa.BinaryArray) -> list[bytes]:
+    found: list[bytes] = array.to_pylist()
+    return found
+
+
+def _filled(rows: Iterable[bytes | None], filler: bytes) -> list[bytes]:
+    return [filler if row is None else row for row in rows]

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
 
-from idlestate.backends.keyed.snapshot_files import SnapshotInfo
+from idlestate.backends.keyed.errors import SnapshotError, StateError
+from idlestate.backends.keyed.snapshot_files import SnapshotInfo, drop_draft
 
 
 class SnapshotMode(Enum):
@@ -29,15 +31,30 @@ class Snapshot(Protocol):
 class HeldSnapshot:
     """A `Snapshot` made of what has to be done."""
 
-    def __init__(self, write: Callable[[], SnapshotInfo], release: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, write: Callable[[], SnapshotInfo], release: Callable[[], None]
+    ) -> None:
         """`write` writes it, `release` lets go of what was held, whatever happened."""
+        self._folder = folder
         self._write = write
         self._release = release
 
     def finish(self) -> SnapshotInfo:
-        """Write it, and let go."""
+        """Write it, and let go.
+
+        Raises:
+            SnapshotError: it could not be written; nothing of it is left.
+        """
         try:
             return self._write()
+        except StateError:
+            raise
+        except OSError as error:
+            drop_draft(self._folder)
+            raise SnapshotError(
+                f"{self._folder} was not written: {error}. The state is as it was; make room, and "
+                "take another snapshot"
+            ) from error
         finally:
             self._release()
 

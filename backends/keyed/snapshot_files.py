@@ -26,7 +26,7 @@ import xxhash
 from idlestate.backends.keyed.errors import SnapshotError
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import VERSIONS, check_versions, type_from_text, type_to_text
-from idlestate.backends.keyed.rows import GROUP
+from idlestate.backends.keyed.row_keys import GROUP
 from idlestate.backends.keyed.table import Row
 
 RECORD = "snapshot.json"
@@ -161,10 +161,19 @@ def start_folder(folder: Path) -> Path:
     """
     if folder.exists():
         raise SnapshotError(f"{folder} is there already: give each snapshot a name of its own")
-    draft = folder.with_name(folder.name + ".draft")
-    shutil.rmtree(draft, ignore_errors=True)
+    drop_draft(folder)
+    draft = _draft(folder)
     draft.mkdir(parents=True)
     return draft
+
+
+def drop_draft(folder: Path) -> None:
+    """Remove what was written of a snapshot that did not come to its end."""
+    shutil.rmtree(_draft(folder), ignore_errors=True)
+
+
+def _draft(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".draft")
 
 
 def finish_folder(draft: Path, folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
-from idlestate.backends.keyed.rows import KeyLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.snapshot_files import (
     SnapshotInfo,
     finish_folder,

@@ -1,5 +1,6 @@
 """What all kinds of keyed state have in common."""
 
+from collections.abc import Sized
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -7,6 +8,7 @@ import pyarrow as pa
 
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.errors import StateError
+from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.table import Table
 
 T = TypeVar("T", bound=Table)
@@ -39,7 +41,7 @@ class State(Generic[T]):
 
     def remove_many(self, keys: Many) -> None:
         """`clear` for each of these keys."""
-        self.table.clear_many(to_list(keys), self.namespace)
+        self.table.clear_many(self.table.batch_of(keys), self.namespace)
 
 
 def to_list(values: Many) -> list[Any]:
@@ -53,13 +55,7 @@ def to_list(values: Many) -> list[Any]:
     return found
 
 
-def pairs(keys: Many, values: Many) -> tuple[list[Any], list[Any]]:
-    """Keys and values of a batch.
-
-    Raises:
-        StateError: there are more of one than of the other.
-    """
-    left, right = to_list(keys), to_list(values)
-    if len(left) != len(right):
-        raise StateError(f"{len(left)} keys, but {len(right)} values: give one for each")
-    return left, right
+def check_pairs(keys: KeyBatch, values: Sized) -> None:
+    """Raise `StateError` when there are more of one than of the other."""
+    if len(keys) != len(values):
+        raise StateError(f"{len(keys)} keys, but {len(values)} values: give one for each")

@@ -1,15 +1,21 @@
 """What a backend has to offer for one state. It stores; time to live is none of its business.
 
 Rows are addressed by (key, namespace), in a map also by the user key. What is stored is opaque:
-the value alone, or `(value, timestamp)` where the layer above asked for timestamps.
+the value alone, or `(value, timestamp)` where the layer above asked for timestamps. All a table
+does with timestamps is to remove what is not younger than it is told, when it is told.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from idlestate.backends.keyed.cells import Cells, Column, Stored
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
-from idlestate.backends.keyed.rows import Stored, ValueLayout
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.retention.policy import FOREVER_MS
 
 
 class Row(NamedTuple):
@@ -19,16 +25,74 @@ class Row(NamedTuple):
     value: bytes
 
 
+class Removed(NamedTuple):
+    """What a walk removed, row by row: all lists are of one length.
+
+    Attributes:
+        keys: the keys.
+        namespaces: their namespaces.
+        user_keys: the keys inside a map, empty for other kinds.
+        stored: what was stored.
+    """
+
+    keys: list[Any]
+    namespaces: list[Any]
+    user_keys: list[Any]
+    stored: list[Stored]
+
+    @classmethod
+    def nothing(cls) -> "Removed":
+        """An empty one, to be filled."""
+        return cls([], [], [], [])
+
+
+@dataclass(slots=True)
+class Visit:
+    """What one part of a walk did.
+
+    Attributes:
+        seen: keys (on RocksDB: rows) looked at.
+        removed: values, list elements and map entries removed.
+        done: whether the walk came to the end.
+        oldest_ms: the oldest timestamp that was seen and left, or a later time.
+    """
+
+    seen: int = 0
+    removed: int = 0
+    done: bool = False
+    oldest_ms: int = FOREVER_MS
+
+
+class Walk(ABC):
+    """One walk over a table, part by part, that removes what is old.
+
+    What is added behind the place where the walk is may be seen or not.
+    """
+
+    @abstractmethod
+    def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
+        """Look at up to this many keys and remove what was stamped at the horizon or before it.
+
+        What was removed goes into `removed` when that is given.
+        """
+
+
 class Table(ABC):
     """Rows of one state.
 
     Attributes:
+        key_layout: how its keys become bytes.
         layout: how its values become bytes.
         refuses_null: whether values have to be there (RocksDB), or None can be stored (heap).
     """
 
     refuses_null: bool = False
+    key_layout: KeyLayout
     layout: ValueLayout
+
+    def batch_of(self, keys: Any) -> KeyBatch:
+        """The keys of a batch."""
+        return KeyBatch.of(self.key_layout.key, keys)
 
     @abstractmethod
     def size(self) -> int:
@@ -39,12 +103,16 @@ class Table(ABC):
         """Remove all that the key has in the namespace."""
 
     @abstractmethod
+    def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
+        """`clear` of many keys, all or none."""
+
+    @abstractmethod
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys that have something in the namespace."""
 
     @abstractmethod
-    def addresses(self) -> Iterator[tuple[Any, Any]]:
-        """(key, namespace) of all that is stored."""
+    def walk(self) -> Walk:
+        """A walk from the beginning, in a table with timestamps."""
 
     @abstractmethod
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
@@ -53,11 +121,6 @@ class Table(ABC):
     @abstractmethod
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""
-
-    def clear_many(self, keys: Sequence[Any], namespace: Any) -> None:
-        """`clear` of many keys."""
-        for key in keys:
-            self.clear(key, namespace)
 
 
 class SingleTable(Table):
@@ -71,17 +134,27 @@ class SingleTable(Table):
     def put(self, key: Any, namespace: Any, stored: Stored) -> None:
         """Store."""
 
-    def get_many(self, keys: Sequence[Any], namespace: Any) -> list[Stored]:
+    @abstractmethod
+    def get_many(self, keys: KeyBatch, namespace: Any) -> Cells:
         """`get` of many keys."""
-        return [self.get(key, namespace) for key in keys]
 
-    def put_many(self, keys: Sequence[Any], namespace: Any, stored: Sequence[Stored]) -> None:
-        """`put` of many keys, or `clear` where nothing is given, all or none."""
-        for key, each in zip(keys, stored, strict=True):
-            if each is None:
-                self.clear(key, namespace)
-            else:
-                self.put(key, namespace, each)
+    @abstractmethod
+    def put_many(
+        self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
+    ) -> None:
+        """Store a value, or `clear` where there is none, for many keys, all or none.
+
+        Args:
+            keys: whose; the last of a key's values counts.
+            namespace: in which namespace.
+            values: the values.
+            has: where there is a value.
+            stamp_ms: their timestamp, in a state with timestamps.
+        """
+
+    @abstractmethod
+    def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
+        """Give what was just found, all of it there, a new timestamp, all or none."""
 
 
 class ListTable(Table):
@@ -100,10 +173,8 @@ class ListTable(Table):
         """Put at least one item behind the others."""
 
     @abstractmethod
-    def append_many(
-        self, keys: Sequence[Any], namespace: Any, items: Sequence[list[Stored]]
-    ) -> None:
-        """`append` for many keys, all or none."""
+    def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
+        """`append` of one item for each key, all or none, with one timestamp where there are."""
 
 
 class MapTable(Table):
@@ -138,17 +209,19 @@ class MapTable(Table):
         """Whether nothing is stored, expired or not."""
 
     @abstractmethod
-    def get_many(
-        self, keys: Sequence[Any], namespace: Any, user_keys: Sequence[Any]
-    ) -> list[Stored]:
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
         """`get` of many entries."""
 
     @abstractmethod
     def put_many(
         self,
-        keys: Sequence[Any],
+        keys: KeyBatch,
         namespace: Any,
         user_keys: Sequence[Any],
         stored: Sequence[Stored],
     ) -> None:
         """Set one entry for each of many keys, all or none."""
+
+    @abstractmethod
+    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> None:
+        """`remove` of one entry for each of many keys, all or none."""

@@ -7,8 +7,8 @@ removed by the read that finds it, by cleanup, or by a compaction, whichever com
 from collections.abc import Callable
 from typing import Any
 
-from idlestate.backends.keyed.rows import Stored
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.backends.keyed.cells import Stored
+from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 
 
@@ -18,6 +18,7 @@ class Ttl:
     Attributes:
         config: the rule.
         now_ms: the clock.
+        ttl_ms: how long a value lives.
         on_access: runs before an operation; one step of incremental cleanup, or nothing.
     """
 
@@ -25,17 +26,18 @@ class Ttl:
         """The rule by this clock; `on_access` does nothing yet."""
         self.config = config
         self.now_ms = now_ms
-        self.on_access: Callable[[], None] = _nothing
+        self.on_access: Callable[[], object] = _nothing
         self.updates_on_read = config.updates_on_read
         self.returns_expired = config.returns_expired
-        self._ttl_ms = config.ttl_ms
+        self.ttl_ms = config.ttl_ms
 
     def expired(self, stored: Stored, now_ms: int) -> bool:
-        """Whether a stored value has expired; one that is missing never has.
+        """Whether a stored value has expired; one that is missing never has."""
+        return stored is not None and stored[1] <= self.horizon_ms(now_ms)
 
-        The scalar form of `idlestate.retention.ttl.has_expired`, on the way of every call.
-        """
-        return stored is not None and min(stored[1] + self._ttl_ms, FOREVER_MS) <= now_ms
+    def horizon_ms(self, now_ms: int) -> int:
+        """The youngest timestamp whose values have expired at this time."""
+        return horizon_ms(self.ttl_ms, now_ms)
 
     def stamp(self, value: Any) -> Stored:
         """The value with the time it is now."""
@@ -48,26 +50,6 @@ class Ttl:
             and stored[0] is not None
             and (self.returns_expired or not self.expired(stored, now_ms))
         )
-
-    def read(
-        self, stored: Stored, remove: Callable[[], None], renew: Callable[[Stored], None]
-    ) -> Stored:
-        """A single read: what it sees, None for nothing.
-
-        Args:
-            stored: what the table has.
-            remove: takes an expired value out of the table.
-            renew: puts a live value back with the new timestamp.
-        """
-        if stored is None:
-            return None
-        now = self.now_ms()
-        if self.expired(stored, now):
-            remove()
-            return stored if self.returns_expired else None
-        if self.updates_on_read:
-            renew((stored[0], now))
-        return stored
 
 
 def _nothing() -> None:

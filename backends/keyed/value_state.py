@@ -4,12 +4,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.keyed.cells import Cells, Stored, as_column
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
-from idlestate.backends.keyed.rows import Stored
-from idlestate.backends.keyed.state import Many, State, pairs, to_list
+from idlestate.backends.keyed.key_batch import Flags
+from idlestate.backends.keyed.state import Many, State, check_pairs
 from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.policy import FOREVER_MS
 
 
 class ValueState(State[SingleTable]):
@@ -37,20 +39,21 @@ class ValueState(State[SingleTable]):
 
     def get_many(self, keys: Many) -> pa.Array:
         """`value` of each key, as an Arrow array of the state's type."""
-        found = self.table.get_many(to_list(keys), self.namespace)
-        if self._default is not None:
-            found = [self._default if each is None else each for each in found]
-        return pa.array(found, self._type)
+        found = self.table.get_many(self.table.batch_of(keys), self.namespace)
+        if self._default is None or found.has.all():
+            return found.visible(self._type)
+        values = [self._default if each is None else each for each in found.objects()]
+        return pa.array(values, self._type)
 
     def put_many(self, keys: Many, values: Many) -> None:
         """`update` for each key, all or none."""
-        self._put(*pairs(keys, values))
+        self._put(keys, values, 0)
 
-    def _put(self, keys: list[Any], values: list[Any]) -> None:
-        self.table.put_many(keys, self.namespace, self._stored(values))
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
-        return values
+    def _put(self, keys: Many, values: Many, stamp_ms: int) -> None:
+        batch = self.table.batch_of(keys)
+        column, has = as_column(self.table.layout.value, values)
+        check_pairs(batch, column)
+        self.table.put_many(batch, self.namespace, column, has, stamp_ms)
 
 
 class TtlValueState(ValueState):
@@ -69,22 +72,17 @@ class TtlValueState(ValueState):
 
     def value(self) -> Any:
         """The current key's value, None when there is none or it has expired."""
-        self._ttl.on_access()
-        key, namespace = self._key, self.namespace
-        found = self._ttl.read(
-            self.table.get(key, namespace),
-            lambda: self.table.clear(key, namespace),
-            lambda renewed: self.table.put(key, namespace, renewed),
-        )
+        found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else found[0]
 
     def update(self, value: Any) -> None:
         """Set the value and stamp it; None clears."""
-        self._ttl.on_access()
+        ttl = self._ttl
+        ttl.on_access()
         if value is None:
             self.table.clear(self._key, self.namespace)
         else:
-            self.table.put(self._key, self.namespace, self._ttl.stamp(value))
+            self.table.put(self._key, self.namespace, (value, ttl.now_ms()))
 
     def clear(self) -> None:
         """Remove the current key's value."""
@@ -93,40 +91,48 @@ class TtlValueState(ValueState):
 
     def get_many(self, keys: Many) -> pa.Array:
         """`value` of each key at one time, as an Arrow array of the state's type."""
-        asked = to_list(keys)
-        found = read_many(self.table, asked, self.namespace, self._ttl)
-        return pa.array([None if each is None else each[0] for each in found], self._type)
+        found, hidden = read_many(self.table, keys, self.namespace, self._ttl)
+        return found.visible(self._type, hidden)
 
-    def _put(self, keys: list[Any], values: list[Any]) -> None:
+    def put_many(self, keys: Many, values: Many) -> None:
+        """`update` for each key, stamped with one time, all or none."""
         self._ttl.on_access()
-        super()._put(keys, values)
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
-        now = self._ttl.now_ms()
-        return [None if value is None else (value, now) for value in values]
+        self._put(keys, values, self._ttl.now_ms())
 
 
-def read_many(table: SingleTable, keys: list[Any], namespace: Any, ttl: Ttl) -> list[Stored]:
-    """What a single read sees for each key, all at one time, with its removals and renewals."""
+def read_one(table: SingleTable, key: Any, namespace: Any, ttl: Ttl) -> Stored:
+    """What a single read sees, None for nothing; what has expired goes, what lives is renewed."""
     ttl.on_access()
-    found, now = table.get_many(keys, namespace), ttl.now_ms()
-    expired = {key for key, each in zip(keys, found, strict=True) if ttl.expired(each, now)}
-    if ttl.updates_on_read:
-        live = {
-            key: (each[0], now)
-            for key, each in zip(keys, found, strict=True)
-            if each is not None and key not in expired
-        }
-        table.put_many(list(live), namespace, list(live.values()))
-    if not expired:
+    found = table.get(key, namespace)
+    if found is None:
+        return None
+    now = ttl.now_ms()
+    if found[1] > now - ttl.ttl_ms and now != FOREVER_MS:  # `horizon_ms`, without a call
+        if ttl.updates_on_read:
+            table.put(key, namespace, (found[0], now))
         return found
-    table.clear_many(list(expired), namespace)
-    if not ttl.returns_expired:
-        return [None if key in expired else each for key, each in zip(keys, found, strict=True)]
-    # What was expired is shown once, by the first read.
-    shown: list[Stored] = []
-    for key, each in zip(keys, found, strict=True):
-        seen = each is not None and ttl.expired(each, now) and key not in expired
-        shown.append(None if seen else each)
-        expired.discard(key)
-    return shown
+    table.clear(key, namespace)
+    return found if ttl.returns_expired else None
+
+
+def read_many(table: SingleTable, keys: Many, namespace: Any, ttl: Ttl) -> tuple[Cells, Flags]:
+    """What a single read finds for each key, all at one time, with its removals and renewals.
+
+    Returns:
+        What is stored, and which of it is hidden from readers.
+    """
+    ttl.on_access()
+    batch = table.batch_of(keys)
+    found, now = table.get_many(batch, namespace), ttl.now_ms()
+    assert found.stamps is not None
+    expired = found.there & (found.stamps <= ttl.horizon_ms(now))
+    if ttl.updates_on_read and (live := found.there & ~expired).any():
+        table.restamp(batch.where(live), namespace, found.where(live), now)
+    if not expired.any():
+        return found, expired
+    gone = batch.where(expired)
+    table.clear_many(gone, namespace)
+    if ttl.returns_expired:
+        # What was expired is shown once, by the first read.
+        expired[expired] = ~gone.first_of_each()
+    return found, expired

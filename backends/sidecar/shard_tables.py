@@ -13,7 +13,9 @@ from uuid import uuid4
 import pyarrow as pa
 
 from idlestate.backends import ended
-from idlestate.backends.run import Run, RunError, encode_run
+from idlestate.backends.reading import Whole
+from idlestate.backends.run import Run
+from idlestate.backends.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs import Next, Runs
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.shard_record import ShardRecord, StoredRun, StoredRuns
@@ -151,7 +153,7 @@ class ShardTables:
 
 
 def _decode(value: bytes, spec: TableSpec, version: int) -> Run:
-    return Run.decode(pa.BufferReader(value), spec, version)
+    return decode_run(Whole(pa.py_buffer(value)), spec, version)
 
 
 def _joined(parts: list[Run]) -> Run:

@@ -109,8 +109,8 @@ class Case:
     aggregates: dict[str, str]
     order: tuple[str, ...]
     rule: Rule
-    change: tuple[int, Rule] | None
-    """A batch from which on another policy holds."""
+    changes: tuple[tuple[int, Rule], ...]
+    """Batches from which on another policy holds, ascending."""
     batches: list[list[Record]]
     sweeps: list[int | None]
     reference_sweeps: bool
@@ -129,13 +129,14 @@ class Case:
     """When runs are merged, by batch in the same way."""
 
     def rule_of(self, batch_id: int) -> Rule:
-        return self.rule if self.change is None or batch_id < self.change[0] else self.change[1]
+        held = [rule for first, rule in self.changes if first <= batch_id]
+        return held[-1] if held else self.rule
 
     @property
     def compares_comebacks(self) -> bool:
         # Ended keys are remembered by their hash alone. A sweep beyond records that are still to
         # come makes it forget what those would come back to.
-        rules = [self.rule, *([self.change[1]] if self.change else [])]
+        rules = [self.rule, *(rule for _, rule in self.changes)]
         forever = all(rule.remember_ms == FOREVER_MS for rule in rules)
         return not self.weak_hash and (forever or not self.reference_sweeps)
 
@@ -275,19 +276,20 @@ def cases(draw: st.DrawFn, *, is_sorted: bool) -> Case:
         aim.take(record)
         sequence.append(record)
     batches = draw(cuts(sequence))
-    change = None
+    changes: tuple[tuple[int, Rule], ...] = ()
     if len(batches) > 1 and draw(st.sampled_from([False, False, False, True])):
-        change = draw(st.integers(1, len(batches) - 1)), draw(rules())
+        changing = draw(st.sets(st.integers(1, len(batches) - 1), min_size=1, max_size=4))
+        changes = tuple((at, draw(rules())) for at in sorted(changing))
     at_batch_time = is_sorted and draw(st.integers(0, 5)) == 0
     if at_batch_time:
         batches = [as_one_time(batch) for batch in batches]
-    mirrored = change is not None or draw(st.integers(0, 3)) == 0
+    mirrored = bool(changes) or draw(st.integers(0, 3)) == 0
     return Case(
         key_kind=key_kind,
         aggregates=draw(aggregate_texts()),
         order=order,
         rule=rule,
-        change=change,
+        changes=changes,
         batches=batches,
         sweeps=draw(free_sweeps(batches) if mirrored else harmless_sweeps(batches)),
         reference_sweeps=mirrored,

@@ -13,12 +13,14 @@ from idlestate.backends.aggregates import bind
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.packet import decode_packet, encode_packet
 from idlestate.backends.rows import Rows
-from idlestate.backends.run import Run, encode_run
+from idlestate.backends.run import Run
+from idlestate.backends.run_codec import decode_run, encode_run
 from idlestate.backends.runs import Runs
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.table import Table, Tally
 from idlestate.retention.policy import Policy, UpdateType
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
+from tests.backends.veiled import Veiled
 from tests.compare import assert_rows, assert_states
 from tests.reference import Record, Reference, Rule
 from tests.reference_pipeline import make_sequence
@@ -106,7 +108,7 @@ def by_shard(steps: Steps, shards: int) -> list[Steps]:
 
 
 def restored(table: Table) -> Table:
-    """The table written to bytes and read back."""
+    """The table written to bytes and read back; of them it sees what it asks for."""
     return replace(table, current=reread(table.current), remembered=reread(table.remembered))
 
 
@@ -115,9 +117,10 @@ def reread(runs: Runs) -> Runs:
 
 
 def decoded(run: Run, spec: TableSpec) -> Run:
+    run.need_all()
     sink = pa.BufferOutputStream()
     assert encode_run(run.segments, spec, run.policy, sink) == len(run)
-    return Run.decode(pa.BufferReader(sink.getvalue()), spec, run.batch_id)
+    return decode_run(Veiled(sink.getvalue()), spec, run.batch_id)
 
 
 def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
@@ -144,8 +147,8 @@ def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
 def run_reference(case: Case) -> Reference:
     reference = Reference(case.rule, case.aggregates)
     for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
-        if case.change and case.change[0] == batch_id:
-            reference.change_rule(case.change[1])
+        if batch_id in dict(case.changes):
+            reference.change_rule(case.rule_of(batch_id))
         reference.batch_id = batch_id
         for record in make_sequence(batch) if case.is_sorted else batch:
             reference.take(record)
@@ -232,6 +235,7 @@ def assert_table_is_whole(table: Table, most_runs: int) -> None:
         assert len(rows) == len(set(rows)) == runs.live
         assert len(runs.runs) <= most_runs
         for run in runs.runs:
+            run.need_all()
             every = [row for segment in run.segments for row in keys_of(segment.rows)]
             assert len(every) == len(set(every)) == len(run)
             hashes = np.concatenate([segment.rows.hashes for segment in run.segments])

@@ -4,12 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.keyed.codec import codec_for
 from idlestate.backends.keyed.errors import KeyGroupError
+from idlestate.backends.keyed.java_hashes import java_hash, java_hashes
+from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import (
     check_parallelism,
     default_max_parallelism,
-    java_hash,
-    java_hashes,
     key_group,
     key_group_range,
     key_groups,
@@ -61,7 +62,7 @@ def test_golden_key_groups():
             assert operator_index(groups.get(total, key_group(code, total)), total, count) == index
         by_type.setdefault(kind, []).append((key, code, groups))
     for kind, each in by_type.items():
-        codes = java_hashes([key for key, _, _ in each], kind)
+        codes = java_hashes(KeyBatch.of(codec_for(kind), [key for key, _, _ in each]))
         np.testing.assert_array_equal(codes, [code for _, code, _ in each])
         for total in each[0][2]:
             expected = [groups[total] for _, _, groups in each]

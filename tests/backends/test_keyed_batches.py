@@ -4,7 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.keyed.descriptors import MapStateDescriptor, ValueStateDescriptor
+from idlestate.backends.keyed.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
 from idlestate.backends.keyed.errors import NullValueError, StateError, StateMigrationError
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
@@ -57,12 +61,70 @@ def test_expired_values_of_a_batch_are_shown_once(backend):
     assert backend.size("n") == 0
 
 
-def test_a_value_of_another_type_leaves_the_batch_unwritten(tmp_path):
-    with open_backend("rocksdb", tmp_path / "db") as backend:
-        state = number_state(backend, TTL_DISABLED)
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.int64(), 1, "two"),
+        (pa.int8(), 1, 128),
+        (pa.int64(), 1, 0.5),
+        (pa.string(), "one", 2),
+        (pa.binary(), b"one", "two"),
+        (pa.float64(), 1.5, "two"),
+    ],
+)
+def test_a_value_of_another_type_leaves_the_batch_unwritten(backend, kind, good, bad, ttl):
+    value = backend.get_state(ValueStateDescriptor(name="v", value_type=kind, ttl=ttl))
+    items = backend.get_state(ListStateDescriptor(name="l", value_type=kind, ttl=ttl))
+    entries = backend.get_state(
+        MapStateDescriptor(name="m", key_type=pa.string(), value_type=kind, ttl=ttl)
+    )
+    backend.set_current_key("a")
+    for call in (
+        lambda: value.put_many(["a", "b"], [good, bad]),
+        lambda: value.put_many([str(at) for at in range(40)], [good] * 39 + [bad]),
+        lambda: items.add_many(["a", "b"], [good, bad]),
+        lambda: entries.put_many(["a", "b"], ["x", "y"], [good, bad]),
+        lambda: value.update(bad),
+        lambda: items.add(bad),
+        lambda: items.add_all([good, bad]),
+        lambda: items.update([good, bad]),
+        lambda: entries.put("x", bad),
+        lambda: entries.put_all({"x": good, "y": bad}),
+    ):
         with pytest.raises(StateMigrationError):
-            state.put_many(["a", "b"], [1, "two"])
-        assert state.get_many(["a", "b"]).to_pylist() == [None, None]
+            call()
+    assert [backend.size(name) for name in "vlm"] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "good", "bad"),
+    [
+        (pa.string(), "a", 1),
+        (pa.int64(), -5, "a"),
+        (pa.int32(), 7, 2**31),
+        (pa.bool_(), True, "a"),
+        (pa.float64(), 0.5, "a"),
+        (pa.struct([("a", pa.string()), ("b", pa.int64())]), ("x", 1), ("x", "y")),
+    ],
+)
+@pytest.mark.parametrize("name", ["heap", "rocksdb"])
+def test_keys_have_the_declared_type(tmp_path, name, key_type, good, bad):
+    place = None if name == "heap" else tmp_path / "db"
+    with open_backend(name, place, key_type=key_type) as backend:
+        state = number_state(backend, TTL_DISABLED)
+        state.put_many([good], [1])
+        backend.set_current_key(good)
+        assert state.value() == 1
+        state.put_many(pa.array([good] * 20, key_type), range(20))
+        assert state.get_many([good]).to_pylist() == [19]
+        assert list(backend.keys("n")) == [good]
+        for wrong in (bad, None):
+            with pytest.raises(StateError):
+                state.put_many([good, wrong], [1, 2])
+            with pytest.raises(StateError):
+                backend.set_current_key(wrong)
+        assert state.value() == 19
 
 
 @pytest.mark.parametrize("kind", ["list", "reducing", "aggregating"])
@@ -113,3 +175,17 @@ def test_a_changed_struct_is_applied_or_refused(tmp_path):
         narrow = pa.struct([("n", pa.int32()), ("where", pa.string())])
         with pytest.raises(StateMigrationError, match="field n: stored as int64"):
             backend.get_state(ValueStateDescriptor(name="s", value_type=narrow))
+
+
+def test_keys_may_be_removed_while_they_are_gone_through(backend):
+    state = number_state(backend, BRIEF)
+    keys = [f"key {number}" for number in range(5000)]
+    state.put_many(keys, range(5000))
+    seen = []
+    for key in backend.keys("n"):
+        seen.append(key)
+        backend.set_current_key(key)
+        state.clear()
+    assert sorted(seen) == sorted(keys)
+    assert backend.size("n") == 0
+    assert state.get_many(keys).null_count == 5000

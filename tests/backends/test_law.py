@@ -79,7 +79,7 @@ def named_case(
         aggregates=aggregates,
         order=order,
         rule=rule,
-        change=change,
+        changes=(change,) if change else (),
         batches=batches,
         sweeps=sweeps,
         reference_sweeps=True,

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from idlestate.backends.merge import MergePolicy
+from idlestate.pipeline.shard import stagger
+from idlestate.pipeline.shards import shard_numbers
 
 PLAIN = MergePolicy()
 
@@ -19,7 +21,8 @@ class Sizes:
         self.most_rows = self.most_runs = 0
 
     def take(self, batch_id: int, touched: int) -> None:
-        taken = self.merge.runs_taken(touched, self.runs, self.keys)
+        is_turn = self.merge.is_turn(batch_id)
+        taken = self.merge.runs_taken(touched, self.runs, self.keys, is_turn=is_turn)
         stay = len(self.runs) - taken
         new = self.keys if stay == 0 else touched + sum(self.runs[stay:])
         self.runs = [*self.runs[:stay], new]
@@ -72,11 +75,26 @@ def test_runs_are_never_more_than_allowed():
         assert len(runs) <= 3
 
 
-def test_shards_that_grow_alike_merge_in_different_batches():
-    shards = [Sizes(1_250_000, replace(PLAIN, stagger=at * 0.618 % 1)) for at in range(8)]
+@pytest.mark.parametrize("keys", [250_000, 1_250_000])
+def test_no_two_shards_of_a_large_table_merge_everything_in_one_batch(keys):
+    numbers = shard_numbers(8, 2)
+    shards = [Sizes(keys, replace(PLAIN, stagger=stagger(number))) for number in numbers]
     for at in range(2000):
         for shard in shards:
             shard.take(at, 1250)
     at_once = [sum(batch in shard.full for shard in shards) for batch in range(2000)]
     assert sum(at_once) >= 24
-    assert max(at_once) <= 2
+    assert max(at_once) == 1
+
+
+def test_a_table_merges_in_its_turn_what_would_be_too_large_before_the_next():
+    def taken(run, fresh, is_turn):
+        return PLAIN.runs_taken(fresh, [100_000, run], 100_000, is_turn=is_turn)
+
+    assert taken(24_000, 1_000, True) == 2
+    assert taken(22_000, 1_000, True) == 0
+    assert taken(24_000, 1_000, False) == 0
+    assert taken(39_000, 1_000, False) == 0
+    assert taken(39_001, 1_000, False) == 2
+    # A table that is soon too large anyhow does not merge twice as often.
+    assert taken(10_000, 9_000, True) == 0

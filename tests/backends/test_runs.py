@@ -9,7 +9,8 @@ import pytest
 
 from idlestate.backends.aggregates import bind
 from idlestate.backends.merge import MergePolicy
-from idlestate.backends.run import Run, RunError, encode_run
+from idlestate.backends.reading import Whole
+from idlestate.backends.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.backends.table import Table
 from idlestate.retention.lives import Lives
@@ -110,9 +111,7 @@ def test_an_end_is_remembered_up_to_its_last_millisecond():
 
 def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
     for stagger in (0.0, 0.5, 0.9):
-        merge = MergePolicy(
-            ratio=0, dense=1e9, space=1e9, most_runs=99, reindex_batches=4, stagger=stagger
-        )
+        merge = MergePolicy(ratio=0, dense=1e9, space=1e9, most_runs=99, turns=4, stagger=stagger)
         player = Player(merge)
         player.play([f"k{at}" for at in range(100)], 0, LONG, 0)
         runs = []
@@ -120,7 +119,7 @@ def test_after_a_change_of_policy_tables_are_indexed_anew_each_in_its_batch():
             player.play([], 0, SHORT, 1)
             (run,) = player.table.current.runs
             runs.append((run.batch_id, run.policy))
-        written = next(at for at in range(1, 9) if merge.reindexes(at))
+        written = next(at for at in range(1, 9) if merge.is_turn(at))
         assert runs == [(0, LONG)] * (written - 1) + [(written, SHORT)] * (9 - written)
 
 
@@ -157,6 +156,7 @@ def test_the_same_batch_makes_the_same_bytes():
             player.play([f"k{i}" for i in range(at, at + 5)], 7 * at, SHORT, 7 * at)
         found = []
         for run in player.table.current.runs:
+            run.need_all()
             sink = pa.BufferOutputStream()
             encode_run(run.segments, SPEC, run.policy, sink)
             found.append(sink.getvalue().to_pybytes())
@@ -173,6 +173,7 @@ def test_segments_are_as_small_as_asked_and_hold_every_row_once():
         player.play(keys[at * 100 : at * 100 + 150], 0, LONG, None)
     player.play([], 0, LONG, 0, MergePolicy(space=0, floor_rows=0, segment_rows=64))
     (run,) = player.table.current.runs
+    run.need_all()
     assert len(run) == len(player.table) == 1000
     assert len(run.segments) >= 10
     assert max(len(segment) for segment in run.segments) <= 80
@@ -198,17 +199,16 @@ def test_a_run_of_another_version_or_half_of_one_is_refused():
     player = Player()
     player.play(["a"], 0, SHORT, None)
     (run,) = player.table.current.runs
+    run.need_all()
     sink = pa.BufferOutputStream()
     encode_run(run.segments, SPEC, run.policy, sink)
-    data = sink.getvalue().to_pybytes()
-    with pytest.raises(RunError, match="no whole run"):
-        Run.decode(pa.BufferReader(data[: len(data) // 2]), SPEC, 0)
+    data = sink.getvalue()
+    for part in (data.slice(0, data.size // 2), data.slice(0, 4), data.slice(0, 0)):
+        with pytest.raises(RunError, match="no whole run"):
+            decode_run(Whole(part), SPEC, 0)
     other = TableSpec(SPEC.keys, bind({"m": "count"}, {}))
     with pytest.raises(RunError, match="not the ones this query declares"):
-        Run.decode(pa.BufferReader(data), other, 0)
-    batch = pa.RecordBatch.from_pydict({"hash": pa.array([1])})
-    old = pa.BufferOutputStream()
-    with pa.ipc.new_file(old, batch.schema.with_metadata({b"idlestate.run": b"1"})) as writer:
-        writer.write_batch(batch)
+        decode_run(Whole(data), other, 0)
+    newer = data.to_pybytes().replace(b"\x01\x00\x00\x003\x00", b"\x01\x00\x00\x004\x00")
     with pytest.raises(RunError, match="use the version of idlestate that wrote it"):
-        Run.decode(pa.BufferReader(old.getvalue()), SPEC, 0)
+        decode_run(Whole(pa.py_buffer(newer)), SPEC, 0)

@@ -112,7 +112,80 @@ def test_ratio_is_to_the_peer_of_the_same_suite_and_told_as_reached_or_missed(
     assert "missed" in by_name["retain, processing time"]
 
 
-def a_run(job: Any, batch_ms: int) -> dict[str, Any]:
+def test_sparse_input_writes_every_key_once_and_then_few_different_ones(
+    bench: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, recipes = bench("inputs"), bench("recipes")
+    for module in (inputs, recipes):
+        monkeypatch.setattr(module, "LOAD_ROWS", 400)
+    recipe = recipes.Recipe(draw=recipes.Draw.SPARSE, rows=100, batches=3, ids=1000)
+    assert recipe.loads == 3
+    batches = [ids.tolist() for ids, _ in inputs.sparse(recipe)]
+    assert [len(ids) for ids in batches] == [400, 400, 200, 100, 100, 100]
+    assert [key for ids in batches[:3] for key in ids] == list(range(1000))
+    assert all(len(set(ids)) == 100 for ids in batches[3:])
+    assert batches[3] != batches[4]
+
+
+def test_sparse_batches_are_compared_over_sizes_and_with_the_peer(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    jobs, results, report = bench("jobs"), bench("results"), bench("report")
+    wanted = {
+        "sparse-small/retain-event/nothing-due": (100, {"stored_rows": 14}),
+        "sparse-middle/retain-event/nothing-due": (110, {"stored_rows": 13}),
+        "sparse-middle/ttl/nothing-due": (540, None),
+        "sparse-large/retain-event/nothing-due": (140, {"stored_rows": 16}),
+    }
+    found = []
+    for job in (job for job in jobs.all_jobs(jobs.QUICK) if job.name in wanted):
+        batch_ms, changed = wanted[job.name]
+        run = a_run(job, batch_ms, loads=job.recipe.loads)
+        if changed:
+            run |= {"shards": [{**SHARD, **changed}], "state_digest": 1, "runs_on_disk": 99}
+        found.append(results.result_of(job, [run]))
+    text = report.write_report(found, {}, "a machine")
+    assert "time of a batch from 2,000 to 20,000 ids: 1.40 times (at most 1.5): reached" in text
+    assert (
+        "on 8,000 ids 4.9 times as fast as transformWithState (Row), TTL (aim: 5): missed" in text
+    )
+    rows = [line for line in text.splitlines() if "at most 1.5 |" in line]
+    assert ["missed" in row for row in rows] == [False, False, True]
+
+
+def test_two_executors_are_held_to_equal_shares_and_little_more_processor_time(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    jobs, results, report = bench("jobs"), bench("results"), bench("report")
+    found = []
+    for job in (job for job in jobs.all_jobs(jobs.QUICK) if job.suite == "executors"):
+        count = int(job.case[0])
+        run = a_run(job, 100) | {
+            "shards": [SHARD],
+            "state_digest": 7,
+            "executors": [{"rows": 100 + 5 * at, "bytes": 100 + 20 * at} for at in range(count)],
+        }
+        for batch in run["batches"]:
+            batch["jvm_ms"] = 49 if count == 1 else 57
+        found.append(results.result_of(job, [run]))
+    text = report.write_report(found, {}, "a machine")
+    assert "processor time of a row on two: 1.16 times (at most 1.18): reached" in text
+    assert "final states and expire rows are the same" in text
+    assert "rows of state differ by 5.0% (at most 10%): reached" in text
+    assert "bytes of state differ by 20.0% (at most 10%): missed" in text
+
+
+SHARD = {
+    "live_keys": 10,
+    "stored_rows": 10,
+    "state_bytes": 50,
+    "remembered_bytes": 0,
+    "comebacks": 0,
+    "late": 0,
+}
+
+
+def a_run(job: Any, batch_ms: int, loads: int = 0) -> dict[str, Any]:
     """A run as `run_one.py` reports it; its warm-up batches are slow and must not count."""
     batches = [
         {
@@ -126,7 +199,7 @@ def a_run(job: Any, batch_ms: int) -> dict[str, Any]:
             "written_bytes": 1,
             "state_rows": 1,
         }
-        for at in range(job.recipe.batches)
+        for at in range(loads + job.recipe.batches)
     ]
     memory = {"total": 0, "jvm": 0, "python": 0}
     return {"batches": batches, "shards": [], "state": [], "memory": memory}
@@ -214,8 +287,8 @@ def read(out: Path) -> str:
 
 
 def test_sparse_batches_are_measured(bench: Callable[[str], ModuleType]) -> None:
-    line = bench("sparse").measure(2_000, 100, 3)
-    keys, *figures = line.replace(",", "").split()
-    assert int(keys) == 2_000
+    line = bench("sparse").measure(2_000, 100, 3, None)
+    keys, touched, *figures = line.replace(",", "").split()
+    assert (int(keys), int(touched)) == (2_000, 100)
     assert len(figures) == 9
     assert all(float(figure) >= 0 for figure in figures)

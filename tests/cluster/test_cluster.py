@@ -153,5 +153,6 @@ def test_the_command_line_is_submitted_and_its_state_repartitioned(desk: Desk) -
     assert {row["user"]: row["n"] for row in expired} == ended
     layout = desk.folder / "out/checkpoint/idlestate/clicks/layout.json"
     assert json.loads(layout.read_text())["state_partitions"] == 2  # one per core
+    assert sorted(desk.executors_of_state()) == ["0", "1"]
     desk.sh(command("idlestate state repartition"))
     assert json.loads(layout.read_text())["state_partitions"] == 4

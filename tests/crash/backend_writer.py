@@ -2,9 +2,10 @@
 
     backend_writer.py FOLDER FIRST
 
-Round n puts n into the value of every key in one batch, appends n to every list, registers a timer
-for n, and now and then sweeps, compacts or takes a snapshot. One line goes out per round that is
-done.
+Round n puts n into the value of every key in one batch, appends n to every list, writes values
+that live for some rounds, registers a timer for n, and now and then sweeps, compacts or takes a
+snapshot.
+One line goes out before each of these, with its name, and one with n per round that is done.
 """
 
 import sys
@@ -12,20 +13,28 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from idlestate.backends.keyed import rocksdb_walk
 from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.service import TimeDomain
 
-KEYS = [f"key {number}" for number in range(20)]
+KEYS = [f"key {number}" for number in range(300)]
 TTL_ROUNDS = 50
+BRIEF_KEYS = 40
+
+
+def brief_keys(number):
+    """Keys of the short-lived values of a round."""
+    return [f"{number} {at}" for at in range(BRIEF_KEYS)]
 
 
 def states(backend):
     """The value, the list, and the short-lived value that a run writes."""
     long = pa.int64()
     brief = StateTtlConfig(ttl_ms=TTL_ROUNDS)
+    rocksdb_walk.RANGE = 4  # so that sweeps delete ranges too
     return (
         backend.get_state(ValueStateDescriptor(name="value", value_type=long)),
         backend.get_state(ListStateDescriptor(name="list", value_type=long)),
@@ -45,16 +54,20 @@ def main(folder: Path, first: int) -> None:
         for number in range(first, 1_000_000):
             value.put_many(KEYS, [number] * len(KEYS))
             elements.add_many(KEYS, [number] * len(KEYS))
-            brief.put_many([f"{number}"], [number])
+            brief.put_many(brief_keys(number), [number] * BRIEF_KEYS)
             timers.register_many(TimeDomain.EVENT, [KEYS[0]], None, [number])
             clock.advance(1)
             if number % 7 == 0:
-                backend.sweep(clock.now_ms(), 10)
-            if number % 31 == 0:
+                print("sweep", flush=True)
+                backend.sweep(clock.now_ms(), 2000)
+            if number % 11 == 0:
+                print("compact", flush=True)
                 backend.compact()
-            if number % 43 == 0:
+            if number % 13 == 0:
+                print("snapshot", flush=True)
                 backend.snapshot(folder / f"snapshot-{number}").finish()
             print(number, flush=True)
+            print("write", flush=True)
 
 
 if __name__ == "__main__":

@@ -45,8 +45,14 @@ class CheckpointView:
 
     def run_files(self, uid: str, batch_id: int) -> set[str]:
         """Files of state that a batch has written."""
+        return {
+            path for path in self.all_run_files(uid) if Path(path).name.startswith(f"{batch_id}-")
+        }
+
+    def all_run_files(self, uid: str) -> set[str]:
+        """Every file of state that is there."""
         folder = self.root / "idlestate" / uid / "runs"
-        return {str(path) for path in folder.glob(f"*/{batch_id}-*")}
+        return {str(path) for path in folder.glob("*/*.arrow")}
 
     def typical_s(self, killed: set[int]) -> float:
         """How long a quick batch takes here, from planned to committed, no kill between them."""

@@ -1,7 +1,8 @@
 """Input for the crash suite: a few small files, seeded, and the configuration that reads them.
 
 One file is one batch. Over the files keys come, pause for longer than the idle window, come back
-and go; some rows are late, malformed or carry an unusable time.
+and go; some rows are late, malformed or carry an unusable time. Now and then many guests come at
+once: beside them a batch touches little, so that state is several runs until the guests are gone.
 """
 
 import json
@@ -17,6 +18,8 @@ from tests.reference import Record, Rule
 FILES = 16
 ROWS = 120
 KEYS = 90
+GUESTS = 1200
+GUESTS_EVERY = 4
 STEP_MS = 20 * 60_000
 """Event time that a file spans."""
 DELAY_MS = 5 * 60_000
@@ -86,6 +89,11 @@ def make_input(folder: Path, seed: int, files: int = FILES) -> CrashInput:
         for _ in range(ROWS):
             t_ms = FIRST_MS + number * STEP_MS + draw.randrange(STEP_MS)
             record = _row(draw, draw.choice(active), t_ms)
+            records.append(record)
+            lines.append(_line(record))
+        for guest in range(GUESTS if number % GUESTS_EVERY == 0 else 0):
+            t_ms = FIRST_MS + number * STEP_MS + draw.randrange(STEP_MS)
+            record = _row(draw, f"guest-{number}-{guest}", t_ms)
             records.append(record)
             lines.append(_line(record))
         for t_ms in _odd_times(number):

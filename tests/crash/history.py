@@ -2,7 +2,10 @@
 
 DRIVER  Python and JVM, at a random moment of a batch that this process planned itself
 REPLAY  the same, once a restart has written state for the batch it found unfinished
+MERGE   Python and JVM, when a batch has begun to write and merge runs
+REMOVAL the same, when it has begun to remove runs
 WORKER  one Python worker, at a random moment of a batch
+EXECUTOR the JVM of one of two executors, the same; its Python workers outlive it for a moment
 START   Python and JVM, as soon as a first start has touched the checkpoint
 SWEEP   Python and JVM, between the last data batch and the batch without data behind it
 OWED    Python and JVM, while a restart makes up for the sweep that was lost so
@@ -21,15 +24,28 @@ from tests.crash.crash_input import UID, CrashInput, write_config
 from tests.crash.processes import POLL_S, Run, StuckError, kill, pause, wait_until
 
 SWEEP_TRIES = 4
+SWEEP_POLL_S = 0.0005
 INSISTING = 0.85
 """How many of the kills wait for another batch when theirs was committed too soon."""
 DONE = 0
+RETAINED = 3
+"""Batches that Spark keeps: few, so that runs are removed from early on."""
+ONE_MACHINE, TWO_EXECUTORS = "local[2]", "local-cluster[2,1,1024]"
+SETTINGS = {
+    "spark.sql.streaming.minBatchesToRetain": RETAINED,
+    # What an executor that was killed had shuffled is asked for in vain.
+    "spark.shuffle.io.maxRetries": 1,
+    "spark.shuffle.io.retryWait": "100ms",
+}
 
 
 class Aim(StrEnum):
     DRIVER = "driver"
     REPLAY = "replay"
+    MERGE = "merge"
+    REMOVAL = "removal"
     WORKER = "worker"
+    EXECUTOR = "executor"
     START = "start"
     SWEEP = "sweep"
     OWED = "owed"
@@ -46,7 +62,7 @@ class Kill:
 
     def __str__(self) -> str:
         where = "in flight" if self.in_flight else "between batches"
-        return f"{self.aim:<7} batch {self.batch_id:>3}, {self.after_s:5.2f} s into it, {where}"
+        return f"{self.aim:<8} batch {self.batch_id:>3}, {self.after_s:5.2f} s into it, {where}"
 
 
 @dataclass
@@ -57,6 +73,7 @@ class History:
     given: CrashInput
     policy: str
     draw: random.Random
+    master: str = ONE_MACHINE
     kills: list[Kill] = field(default_factory=list)
     plans: dict[int, Planned] = field(default_factory=dict)
 
@@ -106,8 +123,8 @@ class History:
             target, share = target + 1, share / 2
             self._until(f"batch {target}", lambda least=target: self.view.planned >= least)
             waited_s = self._wait_inside(target, share)
-        if aim is Aim.WORKER:
-            self._kill_worker(waited_s)
+        if aim in {Aim.WORKER, Aim.EXECUTOR}:
+            self._kill_one(aim, waited_s)
         else:
             self._note(self._kill_all(aim, waited_s))
 
@@ -130,8 +147,16 @@ class History:
                 lambda: view.run_files(UID, planned) != before or view.has_committed(planned),
             )
             return planned, self.draw.uniform(0, 0.3)
-        target = min(planned + self.draw.choice((1, 1, 2)), self.given.last_batch - 1)
+        ahead = 1 if self.master == TWO_EXECUTORS else self.draw.choice((1, 1, 2))
+        target = min(planned + ahead, self.given.last_batch - 1)
         self._until(f"batch {target}", lambda: view.planned >= target)
+        if aim is Aim.MERGE:
+            self._until("a run", lambda: view.run_files(UID, target) or view.planned > target)
+            return view.planned, self.draw.uniform(0, 0.05)
+        if aim is Aim.REMOVAL:
+            before = view.all_run_files(UID)
+            self._until("a removal", lambda: before - view.all_run_files(UID))
+            return view.planned, self.draw.uniform(0, 0.05)
         return target, self.draw.random()
 
     def _kill_all(self, aim: Aim, waited_s: float) -> Kill:
@@ -140,23 +165,26 @@ class History:
         # Nothing runs any more: what the logs say now is what they said at the kill.
         return Kill(aim, self.view.planned, self.view.in_flight, waited_s)
 
-    def _kill_worker(self, waited_s: float) -> None:
+    def _kill_one(self, aim: Aim, waited_s: float) -> None:
         run = self._running()
         hit = False
         while not hit:
             if run.code is not None:
-                raise StuckError(f"the run ended before its worker was killed:\n{run.said()}")
+                raise StuckError(f"the run ended before its {aim} was killed:\n{run.said()}")
             batch_id, in_flight = self.view.planned, self.view.in_flight
-            # Most workers wait for their next task most of the time, and are missed by nobody.
-            busy = [worker for worker in run.workers() if worker.is_busy]
-            hit = bool(busy) and kill(self.draw.choice(busy).pid)
+            if aim is Aim.EXECUTOR:
+                targets = run.executors()
+            else:
+                # Most workers wait for their next task most of the time, and nobody misses them.
+                targets = [worker for worker in run.workers() if worker.is_busy]
+            hit = bool(targets) and kill(self.draw.choice(targets).pid)
         in_flight = in_flight and not self.view.has_committed(batch_id)
-        self._note(Kill(Aim.WORKER, batch_id, in_flight, waited_s))
+        self._note(Kill(aim, batch_id, in_flight, waited_s))
         self._hurt = run
         # The query stops, or Spark had no more need of that worker and goes on.
         wait_until(
             "the query to stop or go on",
-            lambda: run.code is not None or self.view.committed > batch_id,
+            lambda: self._looked(run.code is not None or self.view.committed > batch_id),
         )
 
     def _kill_before_the_sweep(self) -> None:
@@ -174,7 +202,8 @@ class History:
         for _ in range(SWEEP_TRIES):
             self._running()
             self._until(f"batch {last}", lambda: self.view.has_planned(last))
-            self._until(f"the commit of batch {last}", lambda: self.view.has_committed(last))
+            committed = f"the commit of batch {last}"
+            self._until(committed, lambda: self.view.has_committed(last), SWEEP_POLL_S)
             struck = self._kill_all(Aim.SWEEP, 0.0)
             if self.view.planned == self.view.committed == last:
                 self._note(struck)
@@ -188,22 +217,33 @@ class History:
     def _running(self) -> Run:
         if self._run is None or self._run.code is not None:
             self._starts += 1
-            self._run = Run(self.config, self.place / f"run-{self._starts}.log")
+            submit = ["--master", self.master]
+            submit += [
+                word for each in SETTINGS.items() for word in ("--conf", "=".join(map(str, each)))
+            ]
+            self._run = Run(self.config, self.place / f"run-{self._starts}.log", submit=submit)
         return self._run
 
     def _finish(self) -> None:
         run = self._running()
-        code = run.wait()
+        code = self._wait_for_end(run)
         if code != DONE and run is self._hurt:
-            code = self._running().wait()
+            run = self._running()
+            code = self._wait_for_end(run)
         if code != DONE:
             raise StuckError(f"the run that was left alone failed with {code}:\n{run.said()}")
 
-    def _until(self, what: str, happened: Callable[[], bool]) -> None:
+    def _wait_for_end(self, run: Run) -> int | None:
+        wait_until("the run to end", lambda: self._looked(run.code is not None))
+        return run.code
+
+    def _until(self, what: str, happened: Callable[[], bool], poll_s: float = POLL_S) -> None:
         """Wait for what the running process does."""
         while True:
             run = self._running()
-            wait_until(what, lambda run=run: happened() or run.code is not None)
+            wait_until(
+                what, lambda run=run: self._looked(happened() or run.code is not None), poll_s
+            )
             if run.code is None:
                 return
             if run is not self._hurt:
@@ -214,9 +254,15 @@ class History:
         """Wait for that share of a batch, or until it is committed; how long it was."""
         began = monotonic()
         ends = began + share * self.view.typical_s({kill.batch_id for kill in self.kills})
-        while monotonic() < ends and not self.view.has_committed(batch_id):
+        while monotonic() < ends and not self._looked(self.view.has_committed(batch_id)):
             pause(POLL_S)
         return monotonic() - began
+
+    def _looked(self, happened: object) -> bool:
+        """Whether something happened; on the way what is planned is noted, before Spark forgets."""
+        if self.view.planned not in self.plans:
+            self._note_plans()
+        return bool(happened)
 
     def _note(self, kill: Kill) -> None:
         self.kills.append(kill)

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from idlestate.service import cli
+
 PROC = Path("/proc")
-POLL_S = 0.002
+POLL_S = 0.005
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that lives for seconds its second compiler never pays."""
 LIMIT_S = 600.0
@@ -24,17 +26,17 @@ class StuckError(AssertionError):
     """Something did not happen in time."""
 
 
-def wait_until(what: str, happened: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
-    """Poll until something happened.
+def wait_until(what: str, happened: Callable[[], bool], poll_s: float = POLL_S) -> None:
+    """Poll until something happened, this often.
 
     Raises:
         StuckError: it did not within the limit.
     """
-    ends_s = time.monotonic() + limit_s
+    ends_s = time.monotonic() + LIMIT_S
     while not happened():
         if time.monotonic() > ends_s:
-            raise StuckError(f"waited {limit_s:.0f} s for {what}")
-        pause(POLL_S)
+            raise StuckError(f"waited {LIMIT_S:.0f} s for {what}")
+        pause(poll_s)
 
 
 def pause(seconds: float) -> None:
@@ -95,11 +97,17 @@ class Run:
         config: the configuration file.
         log: where everything goes that it prints.
         options: more words of the command line.
+        submit: options of `spark-submit`, when that is to start it.
     """
 
-    def __init__(self, config: Path, log: Path, *options: str) -> None:
+    def __init__(
+        self, config: Path, log: Path, *options: str, submit: Sequence[str] | None = None
+    ) -> None:
         self.log = log
-        command = [sys.executable, "-m", "idlestate.service.cli", "run", str(config), *options]
+        command = [sys.executable, "-m", "idlestate.service.cli"]
+        if submit is not None:
+            command = [str(Path(sys.executable).with_name("spark-submit")), *submit, cli.__file__]
+        command += ["run", str(config), *options]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -111,6 +119,7 @@ class Run:
                 env={
                     **os.environ,
                     "PYSPARK_PYTHON": sys.executable,
+                    "PYSPARK_DRIVER_PYTHON": sys.executable,
                     "PYTHONSAFEPATH": "1",
                     "JDK_JAVA_OPTIONS": QUICK_JVM,
                 },
@@ -140,6 +149,10 @@ class Run:
         running = self._workers_and_daemons()
         pids = {process.pid for process in running}
         return [process for process in running if process.parent in pids]
+
+    def executors(self) -> list[Process]:
+        """The JVMs of its executors, where it runs on a cluster."""
+        return [one for one in self._members() if "CoarseGrainedExecutorBackend" in one.command]
 
     def kill_jvm(self) -> None:
         """`kill -9` of the JVM alone."""

@@ -1,4 +1,4 @@
-"""Histories with kills, compared with an undisturbed run and with the reference."""
+"""Histories with kills, compared with one another and with the reference."""
 
 import random
 import sys
@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
-from tests.crash.history import Aim, History, Kill
+from tests.crash.history import ONE_MACHINE, TWO_EXECUTORS, Aim, History, Kill
 from tests.crash.outcome import Difference, Outcome, differences, oracle_differences, read_outcomes
 
 EVENT, PROCESSING = "event", "processing"
-PROCESSING_EVERY = 4
-"""One history in so many is in processing time."""
+EVERY = 4
+"""One history in so many is in processing time, and one on two executors."""
 KILLS_PER_HISTORY = 8
+ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER)
 
 
 @dataclass
@@ -53,6 +54,7 @@ class Plan:
 
     policy: str
     aims: tuple[Aim, ...]
+    master: str = ONE_MACHINE
 
 
 NextPlan = Callable[[int, int], Plan | None]
@@ -60,17 +62,22 @@ NextPlan = Callable[[int, int], Plan | None]
 
 
 def until_killed(kills: int, draw: random.Random) -> NextPlan:
-    """Histories until there were so many kills; every kind comes early."""
+    """One history without a kill, then others until there were so many; every kind comes early."""
 
     def next_plan(number: int, done: int) -> Plan | None:
         left = min(kills - done, KILLS_PER_HISTORY)
+        if number == 0:
+            return Plan(EVENT, ())
         if left <= 0:
             return None
-        if number % PROCESSING_EVERY == 1:
-            return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.DRIVER)[:left])
+        if number % EVERY == 1:
+            aims = (Aim.EXECUTOR, Aim.WORKER, *(draw.choice(ON_CLUSTER) for _ in range(6)))
+            return Plan(EVENT, aims[:left], TWO_EXECUTORS)
+        if number % EVERY == 2:
+            return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.MERGE)[:left])
         ends = (Aim.SWEEP, Aim.OWED)[:left]
-        begins = (Aim.START if number else Aim.DRIVER, Aim.REPLAY, Aim.WORKER)
-        rest = (Aim.DRIVER, Aim.DRIVER, Aim.REPLAY, Aim.WORKER)
+        begins = (Aim.START if number > 3 else Aim.DRIVER, Aim.MERGE, Aim.REPLAY, Aim.REMOVAL)
+        rest = (Aim.DRIVER, Aim.MERGE, Aim.REMOVAL, Aim.REPLAY, Aim.WORKER)
         others = tuple(draw.choice(rest) for _ in range(KILLS_PER_HISTORY))
         return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends))
 
@@ -78,27 +85,27 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
 
 
 def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan) -> Report:
-    """Run one history after another over the same input, and compare all of them at the end."""
+    """Run one history after another over the same input, and compare all of them at the end.
+
+    Each is compared with the reference, those in event time also with the first of them.
+    """
     given = make_input(folder / "input", seed, files)
-    calm = History(folder / "calm", given, EVENT, random.Random(seed))
-    calm.suffer([])
     report = Report()
     histories: list[History] = []
     while plan := next_plan(len(histories), len(report.kills)):
         number = len(histories)
         draw = random.Random(f"{seed}-{number}")
-        history = History(folder / f"{plan.policy}-{number}", given, plan.policy, draw)
-        say(f"history {number} ({plan.policy} time)")
+        place = folder / f"{plan.policy}-{number}"
+        history = History(place, given, plan.policy, draw, plan.master)
+        say(f"history {number} ({plan.policy} time, {plan.master})")
         history.suffer(plan.aims)
         report.kills += history.kills
         histories.append(history)
-    outs = [calm.out, *(history.out for history in histories)]
-    undisturbed, *found = read_outcomes(outs, folder / "reader.log")
-    check_worth(undisturbed)
-    report.differences += judge(given, calm, undisturbed)
-    for history, outcome in zip(histories, found, strict=True):
+    first, *rest = read_outcomes([history.out for history in histories], folder / "reader.log")
+    check_worth(first)
+    for history, outcome in zip(histories, [first, *rest], strict=True):
         if history.policy == EVENT:
-            report.differences += differences(undisturbed, outcome)
+            report.differences += differences(first, outcome)
         report.differences += judge(given, history, outcome)
     return report
 

@@ -15,32 +15,51 @@ from pathlib import Path
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.service import TimeDomain
-from tests.crash.backend_writer import KEYS, TTL_ROUNDS, service, states
+from tests.crash.backend_writer import (
+    BRIEF_KEYS,
+    KEYS,
+    TTL_ROUNDS,
+    brief_keys,
+    service,
+    states,
+)
 
 CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "20"))
 WRITER = Path(__file__).parent / "backend_writer.py"
 ROOT = Path(__file__).parents[2]
 
 
-def run_and_kill(folder, first, rounds):
-    """Let the writer do this many rounds or a few more; the last one that it acknowledged."""
+MOMENTS = ["write", "sweep", "compact", "snapshot"]
+"""What the writer is killed in the middle of, in turn."""
+
+
+def run_and_kill(folder, first, moment, times, chance):
+    """Kill the writer in the middle of what it announces for the nth time.
+
+    Returns the last round that it acknowledged.
+    """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
-    writer = subprocess.Popen(
-        [sys.executable, str(WRITER), str(folder), str(first)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
+    with (folder / "errors").open("w") as errors:
+        writer = subprocess.Popen(
+            [sys.executable, str(WRITER), str(folder), str(first)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+        )
     last = first - 1
-    for line in writer.stdout:
-        last = int(line)
-        if last >= first + rounds:
+    for line in map(str.strip, writer.stdout):
+        if line.isdigit():
+            last = int(line)
+        times -= line == moment
+        if not times:
+            sum(range(chance.randrange(100_000)))  # somewhere in its first milliseconds
             writer.send_signal(signal.SIGKILL)
             break
-    rest, errors = writer.communicate()
-    assert writer.returncode == -signal.SIGKILL, errors
-    return max([last, *map(int, rest.split())])
+    rest = writer.stdout.read().split()
+    writer.stdout.close()
+    assert writer.wait() == -signal.SIGKILL, (folder / "errors").read_text()
+    return max([last, *(int(each) for each in rest if each.isdigit())])
 
 
 def look(place, restore=()):
@@ -57,10 +76,13 @@ def look(place, restore=()):
         times = [timer.timestamp_ms for timer in service(backend).timers(TimeDomain.EVENT)]
         assert times == list(range(len(times)))
         clock.advance(last)
-        # A writer sweeps by the time that follows its newest round.
+        # The writer's clock was one further when it swept.
         live = range(max(last - TTL_ROUNDS + 2, 0), last)
-        assert brief.get_many([str(number) for number in live]).to_pylist() == list(live)
-        gone = [str(number) for number in range(max(last - TTL_ROUNDS + 1, 0))]
+        keys = [key for number in live for key in brief_keys(number)]
+        lives = brief.get_many(keys).to_pylist()
+        assert lives == [number for number in live for _ in range(BRIEF_KEYS)]
+        dead = range(max(last - TTL_ROUNDS + 1, 0))
+        gone = [key for number in dead for key in brief_keys(number)]
         assert brief.get_many(gone).null_count == len(gone)
         return last, len(all_rounds) - 1, len(times) - 1
 
@@ -68,9 +90,10 @@ def look(place, restore=()):
 def test_what_was_acknowledged_survives(tmp_path):
     chance, acknowledged, first = random.Random(7), -1, 0
     for number in range(CRASHES):
-        last = run_and_kill(tmp_path, first, chance.randrange(1, 90))
+        moment = MOMENTS[number % len(MOMENTS)]
+        last = run_and_kill(tmp_path, first, moment, chance.randrange(1, 4), chance)
         value, elements, times = look(tmp_path / "db")
-        assert acknowledged < last <= value <= last + 1
+        assert acknowledged <= last <= value <= last + 1
         assert last <= elements <= value
         assert last <= times <= elements
         # A round that was cut off is done again as far as it went missing.
@@ -89,6 +112,6 @@ def finish(backend, elements, times, value):
     _, lists, brief = states(backend)
     if elements < value:
         lists.add_many(KEYS, [value] * len(KEYS))
-    brief.put_many([str(value)], [value])
+    brief.put_many(brief_keys(value), [value] * BRIEF_KEYS)
     if times < value:
         service(backend).register_many(TimeDomain.EVENT, [KEYS[0]], None, [value])

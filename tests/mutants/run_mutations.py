@@ -87,19 +87,38 @@ RUN_MUTATIONS = [
     Mutation(
         "the index of another policy is believed",
         BACKENDS,
-        "            if is_indexed and segment.due:\n",
-        "            if segment.due:\n",
+        "return reached_ms(sweeps, policy, NEVER_MS) if is_indexed else None",
+        "return reached_ms(sweeps, policy, NEVER_MS)",
     ),
     Mutation(
         "the index gives only what is due after the last sweep's code",
         BACKENDS,
-        'begin = self._place(self._code(after_ms), "left")\n        stop',
-        'begin = self._place(self._code(after_ms), "right")\n        stop',
+        "self._places(self._code(after_ms), self._code(upto_ms) + 1)",
+        "self._places(self._code(after_ms) + 1, self._code(upto_ms) + 1)",
     ),
     Mutation(
         "the filter denies some keys it holds",
         BACKENDS,
         "return np.asarray(_PAIRS[low] | _PAIRS[high])",
         "return np.asarray(_PAIRS[low] | _PAIRS[high % (1 + len(high))])",
+    ),
+    # ---- parts of files
+    Mutation(
+        "rows are read that were not asked for",
+        BACKENDS,
+        "        yield Touch.rows(held.columns, rows)\n",
+        "        yield Touch.rows(held.columns[1:], rows[1:])\n",
+    ),
+    Mutation(
+        "a search between fences stops one short",
+        BACKENDS,
+        "    for half in (*_HALVES, 1):\n",
+        "    for half in _HALVES:\n",
+    ),
+    Mutation(
+        "texts are read that were not asked for",
+        BACKENDS,
+        "[_text_span(touch) for touch in touches if _is_text(touch.column)]",
+        "[]",
     ),
 ]

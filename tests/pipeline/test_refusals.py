@@ -70,6 +70,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "odd-max-ahead": ({"max_ahead": "1 fortnight"}, "max_ahead: "),
     "odd-min-event-time": ({"min_event_time": "yesterday"}, "min_event_time.*yesterday.*write"),
     "early-min-event-time": ({"min_event_time": "1970-01-01"}, "before 1970-01-02; Spark"),
+    "runs-with-a-secret": ({"runs": "s3://me:geh/eim@b/x"}, r"runs s3://\*\*\*@b/x holds a secret"),
     "no-shards": ({"shards": 0}, "shards is 0"),
     "policy-without-file": ({"policy": "sessions"}, r"'sessions' is a name.*config='"),
 }

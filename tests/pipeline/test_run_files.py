@@ -185,6 +185,19 @@ def test_a_checkpoint_can_be_copied_and_moved(spark: SparkSession, tmp_path: Pat
     assert not original.exists()
 
 
+def test_runs_elsewhere_serve_as_those_of_the_checkpoint(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    query = Query(spark, tmp_path, runs=str(tmp_path / "elsewhere"))
+    query.run(2)
+    assert query.files == {}
+    query.checkpoint = query.checkpoint.rename(tmp_path / "moved")
+    query.run(1)
+    query.assert_equals_the_reference()
+    (place,) = (tmp_path / "elsewhere").iterdir()
+    assert query.named <= {path.name for path in place.glob("*/*.arrow")}
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

@@ -29,6 +29,7 @@ from idlestate.pipeline.layout import (
     write_layout,
 )
 from idlestate.pipeline.run_files import RunFiles
+from idlestate.pipeline.run_store import RunStore
 from idlestate.pipeline.shard import Advanced, advance
 from idlestate.pipeline.shard_state import Dropped, RowCounts, ShardState
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
@@ -72,11 +73,11 @@ def rows(advanced: Advanced) -> list[tuple[str, str, int]]:
 
 @pytest.fixture
 def files(tmp_path: Path) -> RunFiles:
-    return RunFiles(Folder(str(tmp_path)), "clicks", 3)
+    return RunFiles(Folder(str(tmp_path)), 3)
 
 
 def names(tmp_path: Path) -> set[str]:
-    return {path.name for path in (tmp_path / "idlestate/clicks/runs/3").iterdir()}
+    return {path.name for path in (tmp_path / "3").iterdir()}
 
 
 def test_a_replay_writes_new_files_and_says_the_same(tmp_path: Path, files: RunFiles) -> None:
@@ -134,12 +135,17 @@ def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint, opened = Folder(str(tmp_path)), []
-    really_open = checkpoint.open
-    monkeypatch.setattr(checkpoint, "open", lambda name: opened.append(name) or really_open(name))
+    really_open = RunStore.open_written
+    monkeypatch.setattr(
+        RunStore,
+        "open_written",
+        lambda store, ref: opened.append(ref.name) or really_open(store, ref),
+    )
+    monkeypatch.setattr(RunStore, "open", lambda _, ref: pytest.fail(f"{ref} is read again"))
     users = [f"user {at}" for at in range(5000)]
     state = ShardState("clicks", 3)
     for batch_id in range(5):
-        files = RunFiles(checkpoint, "clicks", 3, "a start")
+        files = RunFiles(checkpoint, 3, "a start")
         assert files.is_first_visit == (batch_id == 0)
         named = set(state.files)
         some = users if batch_id == 0 else users[batch_id * 10 : batch_id * 10 + 10]
@@ -151,7 +157,7 @@ def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
     assert state.current.files[0].batch_id == 0
     assert len(opened) == len(set(opened)) == 5
     # Another start of the query trusts nothing that was open before.
-    assert RunFiles(checkpoint, "clicks", 3, "another start").is_first_visit
+    assert RunFiles(checkpoint, 3, "another start").is_first_visit
 
 
 def test_a_policy_switched_on_later_reaches_keys_never_touched_again(files: RunFiles) -> None:
@@ -199,7 +205,7 @@ def test_a_run_of_another_operator_is_refused(tmp_path: Path, files: RunFiles) -
     state = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
     other = TableSpec(SPEC.keys, bind({"n": "count"}, {}))
     with pytest.raises(DamagedStateError, match=r"\.arrow: "):
-        RunFiles(Folder(str(tmp_path)), "clicks", 3).read("run", state.current, other)
+        RunFiles(Folder(str(tmp_path)), 3).read("run", state.current, other)
 
 
 # ------------------------------------------------------------------ what Spark's logs say

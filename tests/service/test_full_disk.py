@@ -1,49 +1,18 @@
 """A disk that is full: a plain message, and the same command goes on when there is space again."""
 
-import os
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.service.command_line import CommandLine, assert_good, assert_refused, event
 from tests.service.rows import rows
+from tests.small_disk import disk, leave_room  # noqa: F401 - the fixture
 
 pytestmark = pytest.mark.spark
 
-DISK_KB = 8 * 1024
 ROOM_KB = (0, 40, 120, 400)
 """Free space of one try after another: each gets a little further than the one before."""
 HOURS = range(6)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a few megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_KB}k", "tmpfs", str(place)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def leave_room(disk: Path, kilobytes: int) -> Path:
-    """Fill the disk but for so much."""
-    ballast = disk / "ballast"
-    ballast.unlink(missing_ok=True)
-    free = os.statvfs(disk)
-    size = free.f_bavail * free.f_frsize - kilobytes * 1024
-    with ballast.open("wb") as file:
-        file.write(bytes(max(size, 0)))
-    return ballast
 
 
 def day(line: CommandLine) -> None:
@@ -66,7 +35,7 @@ def outcome(line: CommandLine) -> dict[object, tuple[str, int, object]]:
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "sinks"])
-def test_a_full_disk_loses_nothing(here: CommandLine, disk: Path, what: str):
+def test_a_full_disk_loses_nothing(here: CommandLine, disk: Path, what: str):  # noqa: F811
     day(here)
     here.write()
     assert_good(here.run())

@@ -31,11 +31,17 @@ def ran(here: CommandLine) -> CommandLine:
 
 
 @pytest.fixture
-def state(ran: CommandLine, spark, monkeypatch: pytest.MonkeyPatch) -> State:
+def state(ran: CommandLine, state_of: State) -> State:
+    return state_of
+
+
+@pytest.fixture
+def state_of(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch) -> State:
+    """`idlestate state` of the checkpoint."""
     monkeypatch.setattr("idlestate.service.spark.start_spark", lambda partitions, log: spark)
 
     def call(verb: str, *options: str) -> Said:
-        done = CliRunner().invoke(main, ["state", verb, str(ran.checkpoint), *options])
+        done = CliRunner().invoke(main, ["state", verb, str(here.checkpoint), *options])
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Said(done.exit_code, done.output)
@@ -81,7 +87,7 @@ def test_damage_is_named_with_the_batch_to_go_back_to(
     else:
         file.write_bytes(file.read_bytes()[:-1] + b"?")
     said = state("verify")
-    words = "is missing" if hurt == "lost" else "checksum is wrong"
+    words = "is missing" if hurt == "lost" else "wrong checksum"
     assert_refused(said, file.name, words, "needed by batches", f"--to {batch - 1}")
 
     back = state("rollback", "--to", str(batch - 1))
@@ -129,6 +135,33 @@ def test_repartition_is_told_and_cannot_be_rolled_back_over(ran: CommandLine, st
     assert_good(ran.run())
     assert last_counts(ran.out / "results")["a"] >= 1
     assert_good(state("verify"))
+
+
+def test_runs_elsewhere_are_looked_after_as_well(
+    here: CommandLine, state_of: State, tmp_path: Path
+) -> None:
+    for number, lines in enumerate(HOURS[:-1]):
+        here.add(f"{number}.json", lines)
+    here.write(runs=str(tmp_path / "elsewhere"))
+    assert_good(here.run())
+    (place,) = (tmp_path / "elsewhere").iterdir()
+    assert not list(here.checkpoint.glob("idlestate/clicks/runs"))
+    assert str(place) in state_of("ls").text
+    assert_good(state_of("stats"))
+    assert_good(state_of("rollback", "--to", "1"))
+    here.add("last.json", HOURS[-1])
+    assert_good(here.run())
+    assert_good(state_of("repartition", "--partitions", "1"))
+    here.write(runs=str(tmp_path / "other"), state_partitions=None)
+    assert_refused(here.run(), "runs was", "elsewhere, is now", "other")
+    assert "all good" in state_of("verify").text
+    path = max(place.glob("*/*-run-*.arrow"), key=lambda path: int(path.name.partition("-")[0]))
+    path.unlink()
+    assert_refused(state_of("verify"), f"{path} is missing")
+    here.write(runs=str(tmp_path / "other"))
+    assert_good(here.run("--afresh"))
+    assert not place.exists()
+    assert len(list((tmp_path / "other").glob("*/*/*.arrow"))) >= 2
 
 
 def test_a_folder_that_is_no_checkpoint(tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+"""A map per key with a time to live for each entry."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.keyed.cells import Stored
+from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.descriptors import MapStateDescriptor
+from idlestate.backends.keyed.map_state import MapEntry, MapIterator, MapState
+from idlestate.backends.keyed.state import Many
+from idlestate.backends.keyed.table import MapTable
+from idlestate.backends.keyed.ttl import Ttl
+from idlestate.retention.policy import FOREVER_MS
+
+
+class TtlMapState(MapState):
+    """The same with a time to live for each entry."""
+
+    hides_current = True
+
+    def __init__(
+        self, descriptor: MapStateDescriptor, table: MapTable, context: KeyContext, ttl: Ttl
+    ) -> None:
+        """The state over a table of stamped values."""
+        super().__init__(descriptor, table, context)
+        self._ttl = ttl
+
+    def get(self, user_key: Any) -> Any:
+        """The entry's value, None when there is none or it has expired."""
+        found = self._read(user_key)
+        return None if found is None else found[0]
+
+    def contains(self, user_key: Any) -> bool:
+        """Whether `get` would find an entry; as much a read as that."""
+        return self._read(user_key) is not None
+
+    def _read(self, user_key: Any) -> Stored:
+        self._ttl.on_access()
+        return self._judged(self._key, self.namespace, user_key, self.table.remove)
+
+    def _judged(
+        self, key: Any, namespace: Any, user_key: Any, remove: Callable[[Any, Any, Any], None]
+    ) -> Stored:
+        """What a read sees, None for nothing; what has expired goes, what lives is renewed."""
+        ttl, found = self._ttl, self.table.get(key, namespace, user_key)
+        if found is None:
+            return None
+        now = ttl.now_ms()
+        if found[1] > now - ttl.ttl_ms and now != FOREVER_MS:  # `horizon_ms`, without a call
+            if ttl.updates_on_read:
+                self.table.put_all(key, namespace, {user_key: (found[0], now)})
+            return found
+        remove(key, namespace, user_key)
+        return found if ttl.returns_expired else None
+
+    def put(self, user_key: Any, value: Any) -> None:
+        """Set an entry and stamp it."""
+        ttl = self._ttl
+        ttl.on_access()
+        if value is not None:
+            value = self._normal(value)
+        self.table.put_all(self._key, self.namespace, {user_key: (value, ttl.now_ms())})
+
+    def put_all(self, entries: Mapping[Any, Any] | None) -> None:
+        """Set entries, stamped with one time, all or none; None is nothing to do."""
+        self._ttl.on_access()
+        if entries is not None:
+            now, given = self._ttl.now_ms(), self._all_normal(entries)
+            stamped = {key: (value, now) for key, value in given.items()}
+            self.table.put_all(self._key, self.namespace, stamped)
+
+    def remove(self, user_key: Any) -> None:
+        """Remove an entry."""
+        self._ttl.on_access()
+        super().remove(user_key)
+
+    def is_empty(self) -> bool:
+        """Whether no entry is stored, expired ones included."""
+        self._ttl.on_access()
+        return super().is_empty()
+
+    def iterator(self) -> MapIterator:
+        """The visible entries: expired ones are removed, live ones renewed, as their turn comes."""
+        self._ttl.on_access()
+        return super().iterator()
+
+    def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
+        """`get` of one entry for each key, as an Arrow array of the value type."""
+        batch, entries = self._addressed(keys, user_keys)
+        self._ttl.on_access()
+        table, namespace, now = self.table, self.namespace, self._ttl.now_ms()
+        found, horizon = table.get_many(batch, namespace, entries), self._ttl.horizon_ms(now)
+        shown, live = [], list[int]()
+        old: dict[tuple[Any, Any], int] = {}
+        for at, each in enumerate(found):
+            if each is not None and each[1] <= horizon:
+                address = (batch.keys[at], entries[at])
+                shown.append(each[0] if self._ttl.returns_expired and address not in old else None)
+                old.setdefault(address, at)
+            else:
+                shown.append(None if each is None else each[0])
+                live.append(at)
+        if old:
+            gone = np.array(list(old.values()))
+            table.remove_many(batch.take(gone), namespace, [entries[at] for at in gone])
+        if self._ttl.updates_on_read:
+            live = [at for at in live if found[at] is not None]
+            renewed = [(found[at][0], now) for at in live]
+            owners = batch.take(np.array(live, dtype=np.int64))
+            table.put_many(owners, namespace, [entries[at] for at in live], renewed)
+        return pa.array(shown, self._type)
+
+    def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
+        """`put` of one entry for each key, stamped with one time, all or none."""
+        self._ttl.on_access()
+        super().put_many(keys, user_keys, values)
+
+    def _stored(self, values: list[Any]) -> list[Stored]:
+        now = self._ttl.now_ms()
+        return [(value, now) for value in values]
+
+    def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
+        found = self._judged(key, namespace, user_key, self.table.discard)
+        return None if found is None else MapEntry(user_key, found[0], _keep)
+
+
+def _keep(value: Any) -> None:
+    """An entry's value changes in the caller's hands only: with a TTL nothing writes through."""

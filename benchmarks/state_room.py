@@ -1,0 +1,107 @@
+"""Sweeps of idle keys, memory a key on heap, and disk after compaction."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.keyed.descriptors import ValueStateDescriptor
+from idlestate.backends.keyed.idle_batches import IdleBatches
+from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.policy import Policy
+from idlestate.retention.ttl_config import StateTtlConfig, TtlUpdateType
+from idlestate.timers.clock import FakeClock
+from idlestate.timers.service import TimeDomain
+from state_contestants import HOUR_MS, LONG, numbers
+
+BUDGET = 50_000
+TTL = StateTtlConfig(ttl_ms=HOUR_MS, update_type=TtlUpdateType.ON_READ_AND_WRITE)
+
+
+def _rate(work: Callable[[], int]) -> float:
+    start = time.process_time()
+    done = work()
+    return done / (time.process_time() - start)
+
+
+def sweep_rates(
+    kind: Any, folder: Path, batches: list[pa.Array]
+) -> Iterator[tuple[str, float, int | None]]:
+    """Name, keys a second and aim of sweeps over keys that are all idle."""
+    aims = {"heap": (1_000_000, 1_000_000), "rocksdb": (1_000_000, 150_000)}[kind]
+    for records in (False, True):
+        name = f"sweep {records}"
+        clock, place = FakeClock(0), None if kind == "heap" else folder / name
+        with open_backend(kind, place, clock=clock) as backend:
+            state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
+            for batch in batches:
+                state.put_many(batch, numbers(batch))
+
+            def sweep(records: bool = records, backend: Any = backend) -> int:
+                removed, done = 0, False
+                while not done:
+                    report = backend.sweep(HOUR_MS, BUDGET, records=records)
+                    removed, done = removed + report.removed, report.done
+                return removed
+
+            told = "sweep, records wanted" if records else "sweep, nobody reads the records"
+            yield told, _rate(sweep), aims[records]
+            assert backend.size("v") == 0
+    yield "idle windows: timers, cleanup time, records", _idle(kind, folder, batches), aims[1]
+
+
+def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
+    """The same by the rule of idle windows: keys taken, their values read, all of it removed."""
+    with open_backend(kind, None if kind == "heap" else folder / "idle") as backend:
+        state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG))
+        due = backend.get_state(ValueStateDescriptor(name="due", value_type=LONG))
+        timers = backend.timer_service("idle", lambda _: None, lambda _: None)
+        policy = Policy(idle_min_ms=HOUR_MS, idle_max_ms=2 * HOUR_MS)
+        idle = IdleBatches(policy, due, timers, TimeDomain.EVENT)
+        times = np.random.default_rng(7)
+        for batch in batches:
+            state.put_many(batch, numbers(batch))
+            idle.access_many(batch, times.integers(0, HOUR_MS, len(batch)))
+
+        def take() -> int:
+            taken, done = 0, False
+            while not done:
+                keys, done = idle.take_idle(3 * HOUR_MS, BUDGET)
+                taken += len(state.get_many(keys))
+                state.remove_many(keys)
+            return taken
+
+        return _rate(take)
+
+
+def bytes_a_key(batches: list[pa.Array]) -> float:
+    """What a key costs on heap beside its bytes, its value and its timestamp."""
+    count = sum(map(len, batches))
+    with open_backend("heap", clock=FakeClock(0)) as backend:
+        state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
+        for batch in batches:
+            state.put_many(batch, numbers(batch))
+        return (backend.usage().total_bytes - payload_of(batches)) / count
+
+
+def payload_of(batches: list[pa.Array]) -> int:
+    """Bytes of the keys, and sixteen each for value and timestamp."""
+    return sum(pc.sum(pc.binary_length(batch)).as_py() + 16 * len(batch) for batch in batches)
+
+
+def disk_ratio(folder: Path, batches: list[pa.Array]) -> float:
+    """Bytes of files after compaction, over bytes of keys, values and timestamps."""
+    place = folder / "compacted"
+    with open_backend("rocksdb", place, clock=FakeClock(0)) as backend:
+        state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
+        chance = np.random.default_rng(7)
+        for _ in range(2):
+            for batch in batches:
+                values = pa.array(chance.integers(-(2**63), 2**63 - 1, len(batch)), LONG)
+                state.put_many(batch, values)
+        backend.compact()
+        return sum(path.stat().st_size for path in place.glob("*.sst")) / payload_of(batches)
