@@ -159,7 +159,7 @@ class History:
         return target, self.draw.random()
 
     def _removal_seen(self) -> Callable[[], bool]:
-        """Says, asked again and again, whether a file of state has vanished since the first time."""
+        """Says, asked again and again, whether a file of state that was there has vanished."""
         seen: set[str] = set()
 
         def happened() -> bool:
