@@ -154,10 +154,20 @@ class History:
             self._until("a run", lambda: view.run_files(UID, target) or view.planned > target)
             return view.planned, self.draw.uniform(0, 0.05)
         if aim is Aim.REMOVAL:
-            before = view.all_run_files(UID)
-            self._until("a removal", lambda: before - view.all_run_files(UID))
+            self._until("a removal", self._removal_seen())
             return view.planned, self.draw.uniform(0, 0.05)
         return target, self.draw.random()
+
+    def _removal_seen(self) -> Callable[[], bool]:
+        """Says, asked again and again, whether a file of state that was there has vanished."""
+        seen: set[str] = set()
+
+        def happened() -> bool:
+            there = self.view.all_run_files(UID)
+            seen.update(there)
+            return len(seen) > len(there)
+
+        return happened
 
     def _kill_all(self, aim: Aim, waited_s: float) -> Kill:
         self._running().kill()
