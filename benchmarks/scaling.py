@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from aims import AIMS, EXECUTOR_PROCESSOR, EXECUTOR_SHARE, SPACE, SPARSE_GROWTH
+from aims import EXECUTOR_PROCESSOR, EXECUTOR_SHARE, SPACE, SPARSE_GROWTH, aim_of
 from results import Result
 from tables import mib, table, verdict
 
@@ -34,7 +34,7 @@ def sparse_section(results: Sequence[Result]) -> list[str]:
         ):
             lines.append(f"{what} of a batch {sizes}: {_times(times, SPARSE_GROWTH)}")
     for result in ours:
-        aim = AIMS.get((result.job.suite, result.job.case))
+        aim = aim_of(result.job)
         peers = [
             each
             for each in results

@@ -120,9 +120,8 @@ def retain(
         rejects=rejects,
         has_time=is_event_time or malformed is not None,
         shards=shards,
-        runs=None if runs is None else runs_place(uid, runs),
         token=uuid.uuid4().hex,
-        **_place(events, uid, backend, sidecar),
+        **_place(events, uid, backend, sidecar, runs),
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)
     if not events.isStreaming:
@@ -176,7 +175,11 @@ def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
 
 
 def _place(
-    events: DataFrame, uid: str, backend: str, sidecar: str | Address | None
+    events: DataFrame,
+    uid: str,
+    backend: str,
+    sidecar: str | Address | None,
+    runs: str | None,
 ) -> dict[str, Any]:
     """Where state is kept, as fields of the spec."""
     if backend not in BACKENDS:
@@ -189,8 +192,14 @@ def _place(
                 f"operator {uid!r}: a sidecar was named, and backend is spark; write "
                 "backend='rocksdb' or 'heap'"
             )
-        return {}
+        return {"runs": None if runs is None else runs_place(uid, runs)}
+    if runs is not None:
+        raise RefusedError(
+            f"operator {uid!r}: a sidecar keeps its state in its own folder; leave out runs, or "
+            "write backend='spark'"
+        )
     return {
+        "runs": None,
         "backend": backend,
         "sidecar": Address(sidecar) if isinstance(sidecar, str) else sidecar,
         "partitions": int(str(events.sparkSession.conf.get("spark.sql.shuffle.partitions"))),

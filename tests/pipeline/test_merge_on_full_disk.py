@@ -19,7 +19,7 @@ ROOM_KB = (0, 16, 200, 900)
 
 def grown(folder: Path) -> tuple[RunFiles, Advanced]:
     """A shard of several runs."""
-    files = RunFiles(Folder(str(folder)), "clicks", 3)
+    files = RunFiles(Folder(str(folder)), 3)
     advanced = step(ShardState("clicks", 3), files, [packet(USERS, [5] * len(USERS))], 0)
     for batch_id in range(1, 4):
         some = USERS[: 4000 >> batch_id]
@@ -35,7 +35,7 @@ def merging(files: RunFiles, state: ShardState) -> Advanced:
 
 
 def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.glob("idlestate/clicks/runs/3/*")}
+    return {path.name for path in folder.glob("3/*")}
 
 
 def test_what_was_there_stays_and_the_batch_does_the_same_later(
@@ -56,7 +56,7 @@ def test_what_was_there_stays_and_the_batch_does_the_same_later(
         assert names(disk) == before, "half a file was left behind"
     ballast.unlink()
     # A worker that starts anew finds what the one before found.
-    for attempt in (files, RunFiles(Folder(str(disk)), "clicks", 3)):
+    for attempt in (files, RunFiles(Folder(str(disk)), 3)):
         merged = merging(attempt, state.state)
         assert rows(merged) == rows(expected)
         assert merged.state.files[0].checksum == expected.state.files[0].checksum
