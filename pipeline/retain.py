@@ -5,7 +5,6 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -26,14 +25,12 @@ from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.outside import retain_outside
 from idlestate.pipeline.policy_choice import choose_policy
-from idlestate.pipeline.runs_place import runs_place
 from idlestate.pipeline.session import check_session, register
-from idlestate.pipeline.sidecar_link import link_file
+from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.steps import packed, unpacked
 from idlestate.pipeline.types import arrow_type
 from idlestate.retention.policy import Policy, TimeDomain
 
-BACKENDS = ("spark", "rocksdb", "heap")
 DAY_MS = 86_400_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
@@ -121,7 +118,7 @@ def retain(
         has_time=is_event_time or malformed is not None,
         shards=shards,
         token=uuid.uuid4().hex,
-        **_place(events, uid, backend, sidecar, runs),
+        **state_place(events.sparkSession, uid, backend, sidecar, runs),
     )
     marked = _mark(events, spec, time, malformed, min_event_time_ms)
     if not events.isStreaming:
@@ -172,39 +169,6 @@ def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
         )
     )
     return unpacked(changed, spec)
-
-
-def _place(
-    events: DataFrame,
-    uid: str,
-    backend: str,
-    sidecar: str | Address | None,
-    runs: str | None,
-) -> dict[str, Any]:
-    """Where state is kept, as fields of the spec."""
-    if backend not in BACKENDS:
-        raise RefusedError(
-            f"operator {uid!r}: backend {backend!r} is none of {', '.join(BACKENDS)}"
-        )
-    if backend == "spark":
-        if sidecar is not None:
-            raise RefusedError(
-                f"operator {uid!r}: a sidecar was named, and backend is spark; write "
-                "backend='rocksdb' or 'heap'"
-            )
-        return {"runs": None if runs is None else runs_place(uid, runs)}
-    if runs is not None:
-        raise RefusedError(
-            f"operator {uid!r}: a sidecar keeps its state in its own folder; leave out runs, or "
-            "write backend='spark'"
-        )
-    return {
-        "runs": None,
-        "backend": backend,
-        "sidecar": Address(sidecar) if isinstance(sidecar, str) else sidecar,
-        "partitions": int(str(events.sparkSession.conf.get("spark.sql.shuffle.partitions"))),
-        "link_file": link_file(uuid.uuid4().hex),
-    }
 
 
 def _mark(

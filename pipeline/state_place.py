@@ -1,0 +1,50 @@
+"""Where an operator keeps its state: in the checkpoint, its runs elsewhere, or in a sidecar."""
+
+import uuid
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from idlestate.backends.sidecar.connection import Address
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.runs_place import runs_place
+from idlestate.pipeline.sidecar_link import link_file
+
+BACKENDS = ("spark", "rocksdb", "heap")
+
+
+def state_place(
+    spark: SparkSession,
+    uid: str,
+    backend: str,
+    sidecar: str | Address | None,
+    runs: str | None,
+) -> dict[str, Any]:
+    """What `retain` was told of it, as fields of the operator's spec.
+
+    Raises:
+        RefusedError: the arguments do not go together, or a secret is in `runs`.
+    """
+    if backend not in BACKENDS:
+        raise RefusedError(
+            f"operator {uid!r}: backend {backend!r} is none of {', '.join(BACKENDS)}"
+        )
+    if backend == "spark":
+        if sidecar is not None:
+            raise RefusedError(
+                f"operator {uid!r}: a sidecar was named, and backend is spark; write "
+                "backend='rocksdb' or 'heap'"
+            )
+        return {"runs": None if runs is None else runs_place(uid, runs)}
+    if runs is not None:
+        raise RefusedError(
+            f"operator {uid!r}: a sidecar keeps its state in its own folder; leave out runs, or "
+            "write backend='spark'"
+        )
+    return {
+        "runs": None,
+        "backend": backend,
+        "sidecar": Address(sidecar) if isinstance(sidecar, str) else sidecar,
+        "partitions": int(str(spark.conf.get("spark.sql.shuffle.partitions"))),
+        "link_file": link_file(uuid.uuid4().hex),
+    }
