@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Behind everything else, so that no room of the project is found by its bare name first.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # Behind everything else, so that no room of the project is found by its bare name first.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 import pyarrow as pa
 

@@ -29,6 +29,7 @@ def outcome(line: CommandLine, said: Said) -> dict[str, Any]:
         for row in rows(line.out / "expired")
     )
     figures = {k: v for k, v in said.summary().items() if k in ("live now", "expired", "rows")}
+    figures["live now"] = figures["live now"].partition(",")[0]  # files are not of one size
     return {"ends": ends, "last": last_counts(line.out / "results"), "figures": figures}
 
 
