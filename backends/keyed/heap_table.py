@@ -147,8 +147,9 @@ class DictTable(HeapTable):
         for start, stored in found:
             yield from self._to_rows(start, stored)
 
+    @abstractmethod
     def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
-        raise NotImplementedError
+        """The rows of what one key has."""
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""
@@ -157,8 +158,9 @@ class DictTable(HeapTable):
             _, key, namespace, rest = split(row.key)
             self._take(self.space(namespace), key, row.value, rest)
 
+    @abstractmethod
     def _take(self, space: Space, key: Any, value: bytes, rest: bytes, /) -> None:
-        raise NotImplementedError
+        """Put one row into its place."""
 
 
 class DictWalk(Walk):
