@@ -11,7 +11,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pyarrow as pa
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle import IdleRetention
@@ -24,6 +24,10 @@ POLICIES = st.sampled_from([(2, 3), (10, 10), (10, 15), (30, 45), (30, 100)]).ma
     lambda pair: Policy(idle_min_ms=pair[0], idle_max_ms=pair[1])
 )
 KEYS = st.sampled_from(["", "a", "b", "c", "\u043a\u043b\u044e\u0447"])
+
+
+STEPS_BETWEEN_RESTORES = 40
+"""Opening RocksDB takes as long as a hundred other steps."""
 
 
 class Kept:
@@ -76,13 +80,20 @@ class Kept:
 
 
 class IdleLives(RuleBasedStateMachine):
-    """Four ways, fed with the same steps."""
+    """Four ways, fed with the same steps.
+
+    Attributes:
+        taken: how many steps all machines have taken.
+    """
+
+    taken = 0
 
     @initialize(policy=POLICIES, domain=st.sampled_from(TimeDomain))
     def begin(self, policy, domain):
         self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-"))
         self.policy, self.domain = policy, domain
         self.now, self.opened, self.cleanup = 1000, 0, {}
+        self.restored = 0
         self.ways = [
             self.open(kind, in_batches, [])
             for kind in ("heap", "rocksdb")
@@ -96,9 +107,9 @@ class IdleLives(RuleBasedStateMachine):
         kept.use(self.policy)
         return kept
 
-    @rule(keys=st.lists(KEYS, min_size=1, max_size=6), data=st.data())
-    def access(self, keys, data):
-        times = [self.now + data.draw(st.integers(0, 20)) for _ in keys]
+    @rule(given=st.lists(st.tuples(KEYS, st.integers(0, 20)), min_size=1, max_size=6))
+    def access(self, given):
+        keys, times = [key for key, _ in given], [self.now + by_ms for _, by_ms in given]
         for way in self.ways:
             way.access(keys, times)
         for key, t_ms in zip(keys, times, strict=True):
@@ -121,9 +132,10 @@ class IdleLives(RuleBasedStateMachine):
         for way in self.ways:
             way.use(policy)
 
+    @precondition(lambda self: self.restored >= STEPS_BETWEEN_RESTORES)
     @rule(swapped=st.booleans())
     def restore(self, swapped):
-        ways = []
+        self.restored, ways = 0, []
         for way in self.ways:
             folder = self.folder / f"snapshot-{self.opened}-{way.kind}-{way.in_batches}"
             way.backend.snapshot(folder).finish()
@@ -131,6 +143,11 @@ class IdleLives(RuleBasedStateMachine):
             other = {"heap": "rocksdb", "rocksdb": "heap"}[way.kind]
             ways.append(self.open(other if swapped else way.kind, way.in_batches, [folder]))
         self.ways = ways
+
+    @invariant()
+    def one_more(self):
+        type(self).taken += 1
+        self.restored += 1
 
     def teardown(self):
         for way in getattr(self, "ways", []):
