@@ -19,11 +19,19 @@ from idlestate.backends.keyed.idle_batches import IdleBatches
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import Policy
 from idlestate.timers.service import TimeDomain
+from tests.backends.state_steps import MEMORY
 
 POLICIES = st.sampled_from([(2, 3), (10, 10), (10, 15), (30, 45), (30, 100)]).map(
     lambda pair: Policy(idle_min_ms=pair[0], idle_max_ms=pair[1])
 )
-KEYS = st.sampled_from(["", "a", "b", "c", "\u043a\u043b\u044e\u0447"])
+KEYS = ["", "a", "b", "c", "\u043a\u043b\u044e\u0447"]
+ROWS = st.binary(min_size=2, max_size=12).map(
+    lambda drawn: [
+        (KEYS[key % len(KEYS)], by_ms % 21)
+        for key, by_ms in zip(drawn[::2], drawn[1::2], strict=False)
+    ]
+)
+"""Rows of a batch: a key and how much later than now it is accessed."""
 
 
 STEPS_BETWEEN_RESTORES = 40
@@ -90,7 +98,7 @@ class IdleLives(RuleBasedStateMachine):
 
     @initialize(policy=POLICIES, domain=st.sampled_from(TimeDomain))
     def begin(self, policy, domain):
-        self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-", dir=MEMORY))
         self.policy, self.domain = policy, domain
         self.now, self.opened, self.cleanup = 1000, 0, {}
         self.restored = 0
@@ -107,9 +115,9 @@ class IdleLives(RuleBasedStateMachine):
         kept.use(self.policy)
         return kept
 
-    @rule(given=st.lists(st.tuples(KEYS, st.integers(0, 20)), min_size=1, max_size=6))
-    def access(self, given):
-        keys, times = [key for key, _ in given], [self.now + by_ms for _, by_ms in given]
+    @rule(rows=ROWS)
+    def access(self, rows):
+        keys, times = [key for key, _ in rows], [self.now + by_ms for _, by_ms in rows]
         for way in self.ways:
             way.access(keys, times)
         for key, t_ms in zip(keys, times, strict=True):

@@ -18,7 +18,16 @@ from idlestate.retention.ttl_config import TtlTime
 from idlestate.timers.clock import FakeClock
 from tests.backends.golden_state import descriptor_of, plain, raw_of, run_op
 from tests.backends.state_model import Model
-from tests.backends.state_steps import BATCHES, KEYS, OPS, SPACES, TTLS, USER_KEYS, WRITTEN
+from tests.backends.state_steps import (
+    ADDRESSES,
+    BATCHES,
+    CALLS,
+    MEMORY,
+    NAMESPACES,
+    ROWS,
+    TEXTS,
+    TTLS,
+)
 
 MAX_PARALLELISM = 8
 WATERMARK_DELAY_MS = 3
@@ -39,9 +48,9 @@ class KeyedState(RuleBasedStateMachine):
 
     taken = 0
 
-    @initialize(kind=st.sampled_from(sorted(OPS)), ttl=TTLS)
+    @initialize(kind=st.sampled_from(sorted(CALLS)), ttl=TTLS)
     def begin(self, kind, ttl):
-        self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-", dir=MEMORY))
         self.kind, self.ttl = kind, ttl
         self.clock, self.model = FakeClock(1000), Model(kind, ttl)
         self.opened, self.parallelism = 0, 1
@@ -96,86 +105,72 @@ class KeyedState(RuleBasedStateMachine):
         assert found[0] == found[1]
         return found[0]
 
-    def many(self, keys, namespace, act):
-        """Act on each instance with the positions of its keys; what it gives, by position."""
-        at, both = [self.index(key) for key in keys], []
-        self.touched.update((key, namespace) for key in keys)
+    def many(self, columns, namespace, name):
+        """Call a batch method on each instance with the rows of its keys; what it gives, by row."""
+        at, both = [self.index(key) for key in columns[0]], []
+        self.touched.update((key, namespace) for key in columns[0])
         for states in self.states.values():
-            found = [None] * len(keys)
+            found = [None] * len(at)
             for index, state in enumerate(states):
-                mine = [place for place, each in enumerate(at) if each == index]
+                mine = [row for row, each in enumerate(at) if each == index]
                 if not mine:
                     continue
                 state.set_current_namespace(namespace)
-                given = act(state, mine)
-                for place, value in zip(mine, given or [None] * len(mine), strict=True):
-                    found[place] = value
-            both.append(plain(found))
+                given = getattr(state, name)(*([column[row] for row in mine] for column in columns))
+                for row, value in zip(mine, given or [None] * len(mine), strict=True):
+                    found[row] = unpacked(value)
+            both.append(found)
         assert both[0] == both[1]
         return both[0]
 
-    @rule(data=st.data(), namespace=SPACES)
-    def write_many(self, data, namespace):
+    @rule(rows=ROWS, namespace=NAMESPACES)
+    def write_many(self, rows, namespace):
         """A batch writes what calls one by one write."""
-        keys, user_keys, values = zip(*data.draw(WRITTEN[self.kind]), strict=True)
+        keys, user_keys, values = zip(*rows, strict=True)
+        if self.kind == "value":
+            values = [TEXTS[value % len(TEXTS)] for value in values]
         columns = (keys, user_keys, values) if self.kind == "map" else (keys, values)
         name, op = BATCHES.get(self.kind, ("add_many", "add"))
-        self.many(
-            keys,
-            namespace,
-            lambda state, mine: getattr(state, name)(*picked(columns, mine)),
-        )
+        self.many(columns, namespace, name)
         for key, *args in zip(*columns, strict=True):
             self.model.do((key, namespace), op, args, self.now)
 
-    @rule(rows=st.lists(st.tuples(KEYS, USER_KEYS), min_size=1, max_size=8), namespace=SPACES)
+    @rule(rows=ROWS, namespace=NAMESPACES)
     def read_many(self, rows, namespace):
         """A batch reads what calls one by one read."""
         columns = list(zip(*rows, strict=True))[: 2 if self.kind == "map" else 1]
-
-        def read(state, mine):
-            found = state.get_many(*picked(columns, mine)).to_pylist()
-            return [tuple(each.values()) if isinstance(each, dict) else each for each in found]
-
-        found = self.many(columns[0], namespace, read)
+        found = self.many(columns, namespace, "get_many")
         op = "value" if self.kind == "value" else "get"
         for (key, *args), each in zip(zip(*columns, strict=True), found, strict=True):
             assert each == self.model.do((key, namespace), op, args, self.now)
 
-    @rule(
-        rows=st.lists(st.tuples(KEYS, USER_KEYS), min_size=1, max_size=8),
-        namespace=SPACES,
-        entries=st.booleans(),
-    )
+    @rule(rows=ROWS, namespace=NAMESPACES, entries=st.booleans())
     def remove_many(self, rows, namespace, entries):
-        keys, user_keys = zip(*rows, strict=True)
+        keys, user_keys, _ = zip(*rows, strict=True)
         if entries and self.kind == "map":
-            columns, name = (keys, user_keys), "remove_entries"
+            self.many((keys, user_keys), namespace, "remove_entries")
+            for key, user_key in zip(keys, user_keys, strict=True):
+                self.model.do((key, namespace), "remove", [user_key], self.now)
         else:
-            columns, name = (keys,), "remove_many"
-        self.many(keys, namespace, lambda state, mine: getattr(state, name)(*picked(columns, mine)))
-        for key, *args in zip(*columns, strict=True):
-            if args:
-                self.model.do((key, namespace), "remove", args, self.now)
-            else:
+            self.many((keys,), namespace, "remove_many")
+            for key in keys:
                 self.model.clear((key, namespace))
 
-    @rule(key=KEYS, namespace=SPACES, data=st.data())
-    def operate(self, key, namespace, data):
-        op, args = data.draw(OPS[self.kind])
-        address = (key, namespace)
+    @rule(address=ADDRESSES, data=st.data())
+    def call(self, address, data):
+        op, *args = data.draw(CALLS[self.kind])
         if op == "iterator_remove":
             # What has expired is gone when an iteration shows it: to remove it is an error.
             here = self.model.stored.get(address, [])
             dead = [item[0] for item in here if not self.model.lives(item, self.now)]
-            args = ([each for each in args[0] if each not in dead],)
-        result = self.each(address, lambda state: run_op(state, op, list(args)))
+            args = [[each for each in args[0] if each not in dead]]
+        result = self.each(address, lambda state: run_op(state, op, args))
         assert result == self.model.do(address, op, args, self.now), (op, args)
 
-    @rule(key=KEYS, namespace=SPACES)
-    def clear(self, key, namespace):
-        self.each((key, namespace), lambda state: state.clear())
-        self.model.clear((key, namespace))
+    @rule(address=ADDRESSES)
+    def clear(self, address):
+        self.each(address, lambda state: state.clear())
+        self.model.clear(address)
 
     @rule(by_ms=st.sampled_from([0, 1, 9, 10, 99, 100]))
     def pass_time(self, by_ms):
@@ -262,5 +257,7 @@ class KeyedState(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def picked(columns, positions):
-    return [[column[at] for at in positions] for column in columns]
+def unpacked(value):
+    """An Arrow value as JSON has it, an accumulator as a list."""
+    found = None if value is None else value.as_py()
+    return list(found.values()) if isinstance(found, dict) else found

@@ -1,6 +1,7 @@
 """What random lives of keyed state are made of: keys, values, operations, times to live."""
 
 from itertools import product
+from pathlib import Path
 
 import hypothesis.strategies as st
 
@@ -11,44 +12,57 @@ from idlestate.retention.ttl_config import (
     TtlUpdateType,
 )
 
-KEYS = st.sampled_from(["", "a", "b", "\u043a\u043b\u044e\u0447", "\U0001d11e"])
-SPACES = st.sampled_from([None, "", "w"])
-USER_KEYS = st.sampled_from(["", "x", "y"])
-NUMBERS = st.integers(-5, 5)
-TEXTS = st.sampled_from(["p", "q", None])
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""Where files are quick to make; elsewhere the usual folder for short-lived files."""
 
-SUMS = st.one_of(
-    st.tuples(st.just("add"), st.tuples(NUMBERS)), st.tuples(st.just("get"), st.just(()))
-)
-OPS = {
-    "value": st.one_of(
-        st.tuples(st.just("update"), st.tuples(TEXTS)),
-        st.tuples(st.just("value"), st.just(())),
-    ),
-    "list": st.one_of(
-        st.tuples(st.just("add"), st.tuples(NUMBERS)),
-        st.tuples(st.sampled_from(["addAll", "update"]), st.tuples(st.lists(NUMBERS, max_size=3))),
-        st.tuples(st.sampled_from(["get", "get_first"]), st.just(())),
-    ),
-    "map": st.one_of(
-        st.tuples(st.just("put"), st.tuples(USER_KEYS, NUMBERS)),
-        st.tuples(st.just("putAll"), st.tuples(st.dictionaries(USER_KEYS, NUMBERS, max_size=3))),
-        st.tuples(st.sampled_from(["get", "contains", "remove"]), st.tuples(USER_KEYS)),
-        st.tuples(st.sampled_from(["entries", "keys", "values"]), st.just(())),
-        st.tuples(st.just("iterator_remove"), st.tuples(st.lists(USER_KEYS, max_size=3))),
-    ),
-    "reducing": SUMS,
-    "aggregating": SUMS,
-}
-"""Per kind the calls for one key, by their recorded names."""
+KEYS = ["", "a", "b", "\u043a\u043b\u044e\u0447", "\U0001d11e"]
+SPACES = [None, "", "w"]
+USER_KEYS = ["", "x", "y"]
+NUMBERS = [-5, 0, 1, 3]
+TEXTS = ["p", "q", None]
 
-WRITTEN = {
-    kind: st.lists(
-        st.tuples(KEYS, USER_KEYS, TEXTS if kind == "value" else NUMBERS), min_size=1, max_size=8
-    )
-    for kind in OPS
+ADDRESSES = st.sampled_from(list(product(KEYS, SPACES)))
+"""Key and namespace."""
+
+NAMESPACES = st.sampled_from(SPACES)
+
+_SUMS = [*(("add", number) for number in NUMBERS), ("get",), ("get",)]
+_LISTS = [[], [3], [0, -5, 1]]
+_MAPS = [{}, {"x": 1}, {"y": 0, "": 3}]
+_CALLS = {
+    "value": [*(("update", text) for text in TEXTS), ("value",), ("value",)],
+    "list": [
+        *(("add", number) for number in NUMBERS),
+        *product(["addAll", "update"], _LISTS),
+        *[("get",), ("get_first",)] * 3,
+    ],
+    "map": [
+        *product(["put"], USER_KEYS, NUMBERS[:2]),
+        *(("putAll", entries) for entries in _MAPS),
+        *product(["get", "contains", "remove"], USER_KEYS),
+        *[("entries",), ("keys",), ("values",)],
+        *(("iterator_remove", keys) for keys in ([], ["x"], ["", "y"], USER_KEYS)),
+    ],
+    "reducing": _SUMS,
+    "aggregating": _SUMS,
 }
-"""Per kind the rows of a batch: key, user key, value."""
+CALLS = {kind: st.sampled_from(calls) for kind, calls in _CALLS.items()}
+"""Per kind the calls for one key, by their recorded names, with what they are given."""
+
+
+def _rows(drawn: bytes) -> list[tuple[str, str, int]]:
+    return [
+        (
+            KEYS[first % len(KEYS)],
+            USER_KEYS[first // len(KEYS) % len(USER_KEYS)],
+            NUMBERS[second % len(NUMBERS)],
+        )
+        for first, second in zip(drawn[::2], drawn[1::2], strict=False)
+    ]
+
+
+ROWS = st.binary(min_size=2, max_size=16).map(_rows)
+"""Rows of a batch: key, user key, number. Bytes are one draw, where a list of tuples is many."""
 
 BATCHES = {"value": ("put_many", "update"), "map": ("put_many", "put")}
 """Per kind what writes a batch and what writes one of it, where that is not `add_many`, `add`."""
