@@ -154,7 +154,7 @@ class IdleLives(RuleBasedStateMachine):
 
     @invariant()
     def one_more(self):
-        type(self).taken += 1
+        IdleLives.taken += 1
         self.restored += 1
 
     def teardown(self):

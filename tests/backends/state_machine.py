@@ -39,20 +39,29 @@ STEPS_BETWEEN_LOOKS = 8
 """What was touched is compared after each step, everything after so many."""
 
 
+def machine_of(kind, ttls):
+    """Lives of one kind that begin with one of these times to live."""
+    return type("KeyedState", (KeyedState,), {"kind": kind, "ttls": ttls})
+
+
 class KeyedState(RuleBasedStateMachine):
     """One state of each backend, fed with the same steps; a backend is one or more instances.
 
     Attributes:
+        kind: the kind of state.
+        ttls: times to live that it may begin with; a restore may take any.
         taken: how many steps all machines have taken.
     """
 
+    kind = "value"
+    ttls = TTLS
     taken = 0
 
-    @initialize(kind=st.sampled_from(sorted(CALLS)), ttl=TTLS)
-    def begin(self, kind, ttl):
+    @initialize(data=st.data())
+    def begin(self, data):
         self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-", dir=MEMORY))
-        self.kind, self.ttl = kind, ttl
-        self.clock, self.model = FakeClock(1000), Model(kind, ttl)
+        self.ttl = data.draw(st.sampled_from(self.ttls))
+        self.clock, self.model = FakeClock(1000), Model(self.kind, self.ttl)
         self.opened, self.parallelism = 0, 1
         self.restored = self.compacted = self.looked = 0
         self.touched, self.addresses = set(), set()
@@ -208,7 +217,7 @@ class KeyedState(RuleBasedStateMachine):
     @rule(
         mode=st.sampled_from(SnapshotMode),
         swapped=st.booleans(),
-        ttl=st.none() | TTLS,
+        ttl=st.sampled_from([None, *TTLS]),
         parallelism=st.integers(1, 3),
     )
     def restore(self, mode, swapped, ttl, parallelism):
@@ -235,7 +244,7 @@ class KeyedState(RuleBasedStateMachine):
 
     @invariant()
     def all_store_the_same(self):
-        type(self).taken += 1
+        KeyedState.taken += 1
         self.restored += 1
         self.compacted += 1
         self.looked += 1

@@ -67,19 +67,17 @@ ROWS = st.binary(min_size=2, max_size=16).map(_rows)
 BATCHES = {"value": ("put_many", "update"), "map": ("put_many", "put")}
 """Per kind what writes a batch and what writes one of it, where that is not `add_many`, `add`."""
 
-TTLS = st.sampled_from(
-    [
-        StateTtlConfig(
-            ttl_ms=ttl_ms,
-            update_type=update,
-            visibility=visibility,
-            time=time,
-            cleanup_in_background=False,
-        )
-        for ttl_ms, update, visibility, time in product(
-            [1, 10, 100], TtlUpdateType, StateVisibility, TtlTime
-        )
-    ]
-)
+TTLS = [
+    StateTtlConfig(
+        ttl_ms=ttl_ms,
+        update_type=update,
+        visibility=visibility,
+        time=time,
+        cleanup_in_background=False,
+    )
+    for update, visibility, ttl_ms, time in product(
+        TtlUpdateType, StateVisibility, [1, 10, 100], TtlTime
+    )
+]
 """Every update type (one is off), visibility and clock. Nothing is cleaned up in background: each
 backend has its own ways there, and the model could not know what is still stored."""

@@ -2,41 +2,65 @@
 
 import os
 import time
+from itertools import cycle, groupby
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.backends.keyed import heap_single
 from tests.backends.idle_machine import IdleLives
-from tests.backends.state_machine import KeyedState
+from tests.backends.state_machine import KeyedState, machine_of
+from tests.backends.state_steps import CALLS, TTLS
 
 STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "0"))
-STEPS_SHORT = 4_000
-STEPS_EACH = 200
-CASES_A_ROUND = 100
-"""Hypothesis remembers all cases of a round, and a round tells how far it came."""
+"""Of all tests here together, 0 for the short form."""
+
+STEPS_SHORT = 10_000
+STEPS_EACH = 100
+TOLD_EVERY_S = 15
+
+CASES_A_RUN = 5
+"""Hypothesis varies what it has after the tenth case of a run; new cases find more."""
+
+RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, ttl.visibility))]
 
 
-@pytest.mark.parametrize(("machine", "share"), [(KeyedState, 0.9), (IdleLives, 0.1)])
-def test_backends_and_model_agree(machine, share, monkeypatch, capsys):
-    # The few keys of a machine go the way that thousands go.
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch):
+    """The few keys of a machine go the way that thousands go."""
     monkeypatch.setattr(heap_single, "FRONT", 2)
     monkeypatch.setattr(heap_single, "SMALL", 3)
-    wanted, begun = round((STEPS or STEPS_SHORT) * share), time.perf_counter()
-    machine.taken = 0
-    while machine.taken < wanted:
-        cases = -(-(wanted - machine.taken) // STEPS_EACH)
+
+
+@pytest.mark.parametrize("kind", sorted(CALLS))
+def test_backends_do_what_the_model_does(kind, capsys):
+    """As many lives of every update type and visibility."""
+    live(KeyedState, [machine_of(kind, ttls) for ttls in RULES], 0.9 / len(CALLS), capsys)
+
+
+def test_idle_retention_ends_what_the_model_ends(capsys):
+    live(IdleLives, [IdleLives], 0.1, capsys)
+
+
+def live(counter, machines, share, capsys):
+    """Run machines in turn until they took their share of the steps."""
+    wanted, told = round((STEPS or STEPS_SHORT) * share), time.perf_counter()
+    counter.taken, begun = 0, told
+    for machine in cycle(machines):
+        if counter.taken >= wanted:
+            break
         machine.TestCase.settings = settings(
-            max_examples=min(cases, CASES_A_ROUND),
+            max_examples=CASES_A_RUN if STEPS else 2,
             stateful_step_count=STEPS_EACH,
             phases=[Phase.generate, Phase.shrink],
             database=None,
             derandomize=settings().derandomize and not STEPS,
             print_blob=True,
-            suppress_health_check=[HealthCheck.too_slow],
+            suppress_health_check=list(HealthCheck),
         )
         machine.TestCase().runTest()
-        if STEPS:
-            rate = machine.taken / (time.perf_counter() - begun)
+        now = time.perf_counter()
+        if STEPS and (now > told + TOLD_EVERY_S or counter.taken >= wanted):
+            told, rate = now, counter.taken / (now - begun)
             with capsys.disabled():
-                print(f"{machine.__name__}: {machine.taken:,} of {wanted:,} steps, {rate:,.0f}/s")
+                print(f"{counter.taken:,} of {wanted:,} steps, {rate:,.0f}/s", flush=True)
