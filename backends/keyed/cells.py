@@ -85,16 +85,6 @@ def _one_by_one(codec: Codec, given: Iterable[Any]) -> tuple[Column, Flags]:
     return column, has
 
 
-def as_values(codec: Codec, given: Any) -> list[Any]:
-    """Values of a batch as Python has them, None where there is none.
-
-    Raises:
-        StateMigrationError: one is of another type.
-    """
-    column, has = as_column(codec, given)
-    return Cells(column, has, has, None).objects()
-
-
 @dataclass(frozen=True, slots=True)
 class Cells:
     """What is stored for each key of a batch.
@@ -164,3 +154,35 @@ class Cells:
                 self.objects(), self.stamps.tolist(), self.there.tolist(), strict=True
             )
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The list of each key of a batch.
+
+    Attributes:
+        there: which keys have one.
+        sizes: how many elements each has.
+        items: all elements, those of one key behind those of the key before.
+    """
+
+    there: Flags
+    sizes: Positions
+    items: Cells
+
+    @classmethod
+    def of(
+        cls, lists: Sequence[list[Stored] | None], kind: pa.DataType, *, stamped: bool
+    ) -> "Lists":
+        """Lists that single reads found."""
+        there = np.fromiter((each is not None for each in lists), np.bool_, len(lists))
+        sizes = np.fromiter((len(each or ()) for each in lists), np.int64, len(lists))
+        flat = [item for each in lists if each for item in each]
+        return cls(there, sizes, Cells.of(flat, kind, stamped=stamped))
+
+    def visible(self, kind: pa.DataType, there: Flags) -> pa.Array:
+        """The lists as an Arrow array, null where there is none."""
+        offsets = np.concatenate(([0], np.cumsum(self.sizes))).astype(np.int32)
+        mask = None if there.all() else pa.array(~there)
+        values = self.items.visible(kind)
+        return pa.ListArray.from_arrays(pa.array(offsets), values, pa.list_(kind), mask=mask)

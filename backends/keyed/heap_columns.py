@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
+from idlestate.backends.keyed.heap_spaces import Spaces
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.usage import Usage
@@ -23,6 +24,7 @@ class HeapColumns:
 
     Attributes:
         index: numbers the keys.
+        spaces: numbers the namespaces.
         made: how often they were numbered anew.
     """
 
@@ -34,8 +36,7 @@ class HeapColumns:
         self._values: Column = np.empty(0, dtype=self._dtype)
         self._has = np.empty(0, dtype=np.bool_)
         self._stamps = np.empty(0, dtype=np.int64)
-        self._namespaces: dict[Any, int] = {None: 0}
-        self._numbered = 1
+        self.spaces = Spaces()
         self.made = 0
 
     def usage(self) -> Usage:
@@ -43,18 +44,9 @@ class HeapColumns:
         columns = self._values.nbytes + self._has.nbytes + self._stamps.nbytes
         return self.index.usage() + Usage(columns, self.index.dead_share(columns))
 
-    @property
-    def namespaces(self) -> dict[int, Any]:
-        """The namespace of each number that `ByteIndex.spaces` has."""
-        return {number: name for name, number in self._namespaces.items()}
-
-    def _space(self, namespace: Any) -> int:
-        """The number of a namespace, one that nothing has when it is new."""
-        return self._namespaces.get(namespace, self._numbered)
-
     def get(self, data: bytes, namespace: Any) -> Stored:
         """What one key has, None when nothing is stored."""
-        number = self.index.find_one(data, self._space(namespace))
+        number = self.index.find_one(data, self.spaces.find(namespace))
         return None if number == ABSENT else self._stored(number)
 
     def _stored(self, number: int) -> Stored:
@@ -65,11 +57,11 @@ class HeapColumns:
 
     def has(self, data: bytes, namespace: Any) -> bool:
         """Whether a key is there."""
-        return self.index.find_one(data, self._space(namespace)) != ABSENT
+        return self.index.find_one(data, self.spaces.find(namespace)) != ABSENT
 
     def find(self, keys: KeyBatch, namespace: Any) -> Positions:
         """The number of each key, `ABSENT` where it is not there."""
-        return self.index.find(keys.encoded, self._space(namespace))
+        return self.index.find(keys.encoded, self.spaces.find(namespace))
 
     def fetch(self, keys: KeyBatch, namespace: Any) -> Cells:
         """What each key has."""
@@ -101,9 +93,7 @@ class HeapColumns:
             has: where there is a value.
             stamps: the timestamps, or one for all; anything in a state without.
         """
-        space = self._namespaces.setdefault(namespace, self._numbered)
-        self._numbered = max(self._numbered, space + 1)
-        numbers, _ = self.index.add(keys.encoded, space)
+        numbers, _ = self.index.add(keys.encoded, self.spaces.number(namespace))
         self._values = grown(self._values, self.index.count)
         self._has = grown(self._has, self.index.count)
         self._values[numbers] = values
@@ -156,10 +146,7 @@ class HeapColumns:
         self._values, self._has = self._values[kept], self._has[kept]
         if self._layout.stamped:
             self._stamps = self._stamps[kept]
-        used = set(np.unique(self.index.spaces).tolist()) | {0}
-        self._namespaces = {
-            name: number for name, number in self._namespaces.items() if number in used
-        }
+        self.spaces.keep(np.unique(self.index.spaces).tolist())
 
     def copy(self) -> "HeapColumns":
         """The columns as they are now, for reading."""
@@ -168,12 +155,12 @@ class HeapColumns:
         count = self.index.count
         other._values, other._has = self._values[:count].copy(), self._has[:count].copy()
         other._stamps = self._stamps[:count].copy()
-        other._namespaces, other._numbered = dict(self._namespaces), self._numbered
+        other.spaces = self.spaces.copy()
         return other
 
     def in_namespace(self, namespace: Any) -> Positions:
         """The numbers of the keys of a namespace."""
-        return np.flatnonzero(self.index.alive & (self.index.spaces == self._space(namespace)))
+        return np.flatnonzero(self.index.alive & (self.index.spaces == self.spaces.find(namespace)))
 
     def keys(self, numbers: Positions) -> pa.BinaryArray:
         """The bytes of these keys."""

@@ -1,63 +1,74 @@
 """A list per key on heap."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from itertools import chain
+from typing import Any, Self
 
-from idlestate.backends.keyed.cells import Column, Stored
-from idlestate.backends.keyed.heap_table import DictTable, Space
+import numpy as np
+
+from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
+from idlestate.backends.keyed.heap_chains import HeapChains
+from idlestate.backends.keyed.heap_table import ItemsTable, Space
 from idlestate.backends.keyed.key_batch import KeyBatch
-from idlestate.backends.keyed.rows import MERGED
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import MERGED, ValueLayout
 from idlestate.backends.keyed.table import ListTable, Removed, Row
 
 
-class HeapListTable(DictTable, ListTable):
+class HeapListTable(ItemsTable, ListTable):
     """A list per key."""
+
+    def __init__(
+        self,
+        keys: KeyLayout,
+        layout: ValueLayout,
+        columns: HeapChains | None = None,
+        spaces: dict[Any, Space] | None = None,
+    ) -> None:
+        """A table of what the columns and these dicts have, of nothing without."""
+        super().__init__(keys, layout, columns or HeapChains(layout), spaces)
+
+    def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
+        return type(self)(self.key_layout, self.layout, columns, spaces)
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
         """A copy of the list, None when there is none."""
-        space = self._spaces.get(namespace)
-        found = None if space is None else space.get(key)
+        found = self.found(key, namespace)
         return None if found is None else found.copy()
 
     def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
         """Replace the list; an empty one is removed."""
-        if not items:
-            self.clear(key, namespace)
-            return
-        self.space(namespace)[key] = items
-        if self._frozen:
-            self._own.add((key, namespace))
+        self.clear(key, namespace)
+        if items:
+            self.place(key, namespace, items)
 
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
         """Put items behind the others."""
-        space = self.space(namespace)
-        found = self.mine(key, namespace, space)
+        found = self.mine(key, namespace)
         if found is None:
-            self.put(key, namespace, list(items))
+            self.place(key, namespace, list(items))
         else:
             found.extend(items)
 
+    def get_many(self, keys: KeyBatch, namespace: Any) -> Lists:
+        """`get` of many keys."""
+        if self.is_small(keys):
+            return super().get_many(keys, namespace)
+        return self.columns.lists(keys, namespace)
+
     def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
         """`append` of one item for each key."""
-        items: list[Stored] = values.tolist()
-        if self.layout.stamped:
-            items = [(value, stamp_ms) for value in items]
-        space = self.space(namespace)
-        if self._frozen:
-            for key, item in zip(keys.keys, items, strict=True):
-                self.append(key, namespace, [item])
+        if not self.is_small(keys):
+            has = np.ones(len(values), dtype=np.bool_)
+            self.columns.append(keys, namespace, values, has, stamp_ms)
             return
-        get = space.get
-        for key, item in zip(keys.keys, items, strict=True):
-            found = get(key)
-            if found is None:
-                space[key] = [item]
-            else:
-                found.append(item)
+        stamped = self.layout.stamped
+        for key, item in zip(keys.keys, values.tolist(), strict=True):
+            self.append(key, namespace, [(item, stamp_ms) if stamped else item])
 
     def items(self, key: Any, namespace: Any) -> Collection[Stored]:
         """The elements of a key."""
-        items: list[Stored] = self._spaces.get(namespace, {}).get(key, [])
+        items: list[Stored] = self.found(key, namespace) or []
         return items
 
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
@@ -72,8 +83,18 @@ class HeapListTable(DictTable, ListTable):
             removed.stored.extend(old)
         return len(old)
 
-    def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
-        yield Row(prefix + MERGED, self.layout.encode_items(stored))
+    def _unpacked(self, number: int, /) -> Any:
+        return [self.columns.stored(item) for item in self.columns.items_of(number)]
+
+    def _pack(self, keys: KeyBatch, namespace: Any, some: list[tuple[Any, Any]], /) -> None:
+        sizes = [len(items) for _, items in some]
+        flat = list(chain.from_iterable(items for _, items in some))
+        cells = Cells.of(flat, self.layout.value.kind, stamped=self.layout.stamped)
+        owners = keys.take(np.repeat(np.arange(len(some)), sizes))
+        self.columns.append(owners, namespace, cells.values, cells.has, cells.stamps)
+
+    def _to_rows(self, prefix: bytes, items: Any) -> Iterator[Row]:
+        yield Row(prefix + MERGED, self.layout.encode_items(items))
 
     def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
         # A row of appends comes behind the row of the merged list.

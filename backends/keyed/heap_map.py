@@ -1,56 +1,84 @@
 """A map per key on heap."""
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, Self
 
-from idlestate.backends.keyed.cells import Stored
-from idlestate.backends.keyed.heap_table import DictTable, Space
-from idlestate.backends.keyed.key_batch import KeyBatch
+import numpy as np
+
+from idlestate.backends.keyed.byte_index import ABSENT
+from idlestate.backends.keyed.cells import Cells, Column, Stored
+from idlestate.backends.keyed.heap_entries import HeapEntries
+from idlestate.backends.keyed.heap_table import ItemsTable, Space
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.table import MapTable, Removed, Row
 
 
-class HeapMapTable(DictTable, MapTable):
+class HeapMapTable(ItemsTable, MapTable):
     """A map per key."""
 
+    columns: HeapEntries
+
+    def __init__(
+        self,
+        keys: KeyLayout,
+        layout: ValueLayout,
+        columns: HeapEntries | None = None,
+        spaces: dict[Any, Space] | None = None,
+    ) -> None:
+        """A table of what the columns and these dicts have, of nothing without."""
+        super().__init__(keys, layout, columns or HeapEntries(layout), spaces)
+
+    def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
+        return type(self)(self.key_layout, self.layout, columns, spaces)
+
     def _map(self, key: Any, namespace: Any) -> dict[Any, Stored]:
-        space = self._spaces.get(namespace)
-        found = None if space is None else space.get(key)
+        found: dict[Any, Stored] | None = self.found(key, namespace)
         return {} if found is None else found
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
         """Whether there is an entry, also one without a value."""
-        return user_key in self._map(key, namespace)
+        space = self._spaces.get(namespace)
+        if space is not None and (entries := space.get(key)) is not None:
+            return user_key in entries
+        return self._entry(key, namespace, user_key) != ABSENT
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
         """The entry's value, None when there is none."""
-        return self._map(key, namespace).get(user_key)
+        space = self._spaces.get(namespace)
+        if space is not None and (entries := space.get(key)) is not None:
+            return entries.get(user_key)
+        number = self._entry(key, namespace, user_key)
+        return None if number == ABSENT else self.columns.stored(number)
+
+    def _entry(self, key: Any, namespace: Any, user_key: Any) -> int:
+        if not self.columns.live:
+            return ABSENT
+        data = self.key_layout.key.encode(key)
+        return self.columns.find_entry(data, namespace, self.layout.encode_user_key(user_key))
 
     def put_all(self, key: Any, namespace: Any, entries: dict[Any, Stored]) -> None:
         """Set entries; without any a map that is not there becomes an empty one."""
-        space = self.space(namespace)
-        found = self.mine(key, namespace, space)
+        found = self.mine(key, namespace)
         if found is None:
-            space[key] = dict(entries)
-            if self._frozen:
-                self._own.add((key, namespace))
+            self.place(key, namespace, dict(entries))
         else:
             found.update(entries)
 
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry; the last one takes the map with it."""
-        space = self._spaces.get(namespace)
-        if space is None or key not in space:
-            return
-        found = self.mine(key, namespace, space)
-        found.pop(user_key, None)
-        if not found:
-            self.clear(key, namespace)
+        found = self.mine(key, namespace)
+        if found is not None:
+            found.pop(user_key, None)
+            if not found:
+                self.clear(key, namespace)
 
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry as an iterator does: an empty map stays."""
-        space = self._spaces.get(namespace)
-        if space is not None and key in space:
-            self.mine(key, namespace, space).pop(user_key, None)
+        found = self.mine(key, namespace)
+        if found is not None:
+            found.pop(user_key, None)
 
     def user_keys(self, key: Any, namespace: Any) -> list[Any]:
         """Keys of the entries."""
@@ -60,40 +88,40 @@ class HeapMapTable(DictTable, MapTable):
         """Whether nothing is stored, expired or not."""
         return not self._map(key, namespace)
 
-    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> Cells:
         """`get` of many entries."""
-        get = self._spaces.get(namespace, {}).get
-        nothing: dict[Any, Stored] = {}
-        return [
-            get(key, nothing).get(user_key)
-            for key, user_key in zip(keys.keys, user_keys, strict=True)
-        ]
+        if not self.is_small(keys):
+            found = self.columns.find_entries(keys, namespace, user_keys.encoded)
+            return self.columns.at(found)
+        each = zip(keys.keys, user_keys.keys, strict=True)
+        stored = [self.get(key, namespace, user_key) for key, user_key in each]
+        return Cells.of(stored, self.layout.value.kind, stamped=self.layout.stamped)
 
     def put_many(
         self,
         keys: KeyBatch,
         namespace: Any,
-        user_keys: Sequence[Any],
-        stored: Sequence[Stored],
+        user_keys: KeyBatch,
+        values: Column,
+        has: Flags,
+        stamp_ms: int,
     ) -> None:
         """Set one entry for each of many keys."""
-        if self._frozen:
-            for key, user_key, each in zip(keys.keys, user_keys, stored, strict=True):
-                self.put_all(key, namespace, {user_key: each})
+        if not self.is_small(keys):
+            self.columns.put(keys, namespace, user_keys.encoded, values, has, stamp_ms)
             return
-        space = self.space(namespace)
-        get = space.get
-        for key, user_key, each in zip(keys.keys, user_keys, stored, strict=True):
-            found = get(key)
-            if found is None:
-                space[key] = {user_key: each}
-            else:
-                found[user_key] = each
+        stamped, values_or_none = self.layout.stamped, Cells(values, has, has, None).objects()
+        for key, user_key, value in zip(keys.keys, user_keys.keys, values_or_none, strict=True):
+            self.put_all(key, namespace, {user_key: (value, stamp_ms) if stamped else value})
 
-    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> None:
+    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> None:
         """`remove` of one entry for each of many keys."""
-        for key, user_key in zip(keys.keys, user_keys, strict=True):
-            self.remove(key, namespace, user_key)
+        if self.is_small(keys):
+            for key, user_key in zip(keys.keys, user_keys.keys, strict=True):
+                self.remove(key, namespace, user_key)
+        else:
+            self.columns.remove_entries(keys, namespace, user_keys.encoded)
+            self.columns.compact_if_sparse()
 
     def items(self, key: Any, namespace: Any) -> Collection[Stored]:
         """The values of a key's entries."""
@@ -112,12 +140,33 @@ class HeapMapTable(DictTable, MapTable):
             removed.stored.extend(old.values())
         return len(old)
 
-    def _to_rows(self, prefix: bytes, stored: Any) -> Iterator[Row]:
+    def user_keys_of(self, numbers: Any, /) -> list[Any]:
+        """The user keys of entries in the columns."""
+        decode, name = self.layout.decode_user_key, self.columns.user_key
+        return [decode(name(number)) for number in numbers.tolist()]
+
+    def _unpacked(self, number: int, /) -> Any:
+        numbers = self.columns.items_of(number)
+        stored = map(self.columns.stored, numbers)
+        return dict(zip(self.user_keys_of(np.array(numbers)), stored, strict=True))
+
+    def _pack(self, keys: KeyBatch, namespace: Any, some: list[tuple[Any, Any]], /) -> None:
+        sizes = [len(entries) for _, entries in some]
+        user_keys = self.layout.user_keys([each for _, entries in some for each in entries])
+        flat = [stored for _, entries in some for stored in entries.values()]
+        cells = Cells.of(flat, self.layout.value.kind, stamped=self.layout.stamped)
+        owners = keys.take(np.repeat(np.arange(len(some)), sizes))
+        self.columns.own(keys, namespace)  # those with an empty map as well
+        self.columns.put(
+            owners, namespace, user_keys.encoded, cells.values, cells.has, cells.stamps
+        )
+
+    def _to_rows(self, prefix: bytes, items: Any) -> Iterator[Row]:
         # The empty map of a key is one row without a user key, which no entry can have.
-        if not stored:
+        if not items:
             yield Row(prefix, b"")
         layout = self.layout
-        entries = ((prefix + layout.encode_user_key(each), stored[each]) for each in stored)
+        entries = ((prefix + layout.encode_user_key(each), items[each]) for each in items)
         for row, value in sorted(entries):
             yield Row(row, layout.encode(value))
 

@@ -156,8 +156,9 @@ class HeapSingleTable(HeapTable, SingleTable):
         if not self._in_front or not len(numbers):
             return 0
         columns, nothing = self.columns, dict[Any, Any]()
+        names = columns.spaces.names
         keys = KeyBatch(self.key_layout.key, columns.keys(numbers)).keys
-        spaces = [columns.namespaces[each] for each in columns.index.spaces[numbers].tolist()]
+        spaces = [names[each] for each in columns.index.spaces[numbers].tolist()]
         return sum(
             key in self.front.get(space, nothing) for key, space in zip(keys, spaces, strict=True)
         )
@@ -208,7 +209,7 @@ class HeapSingleTable(HeapTable, SingleTable):
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
         self.settle()
-        names, encode = self.columns.namespaces, self.layout.encode
+        names, encode = self.columns.spaces.names, self.layout.encode
         found: list[tuple[bytes, int]] = []
         for space in np.unique(self.columns.index.spaces[self.columns.index.alive]).tolist():
             there = self.columns.in_namespace(names[space])

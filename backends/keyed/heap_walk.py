@@ -73,6 +73,6 @@ class SingleWalk(Walk):
     def _keep(self, numbers: Positions, removed: Removed) -> None:
         columns = self._table.columns
         removed.keys.extend(KeyBatch(self._table.key_layout.key, columns.keys(numbers)).keys)
-        names = columns.namespaces
+        names = columns.spaces.names
         removed.namespaces.extend([names[each] for each in columns.index.spaces[numbers].tolist()])
         removed.stored.extend(columns.at(numbers).stored())

@@ -75,12 +75,27 @@ class KeyBatch:
         """The keys at these positions."""
         return KeyBatch(self.codec, self.encoded.take(pa.array(positions)))
 
+    @property
+    def codes(self) -> Positions:
+        """A number for each key, equal for equal ones."""
+        codes = self.encoded.dictionary_encode().indices
+        found: Positions = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
     def first_of_each(self) -> Flags:
         """Flags the first position of each distinct key."""
-        codes = self.encoded.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        flags = np.zeros(len(codes), dtype=np.bool_)
-        flags[np.unique(codes, return_index=True)[1]] = True
-        return flags
+        return _first_of_each(self.codes)
+
+
+def first_of_each_pair(keys: KeyBatch, others: KeyBatch) -> Flags:
+    """Flags the first position of each distinct pair."""
+    return _first_of_each(keys.codes * len(keys) + others.codes)
+
+
+def _first_of_each(codes: Positions) -> Flags:
+    flags = np.zeros(len(codes), dtype=np.bool_)
+    flags[np.unique(codes, return_index=True)[1]] = True
+    return flags
 
 
 def _as_tuple(value: dict[str, Any]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.cells import Stored, as_column
@@ -71,9 +72,8 @@ class ListState(State[ListTable]):
 
     def get_many(self, keys: Many) -> pa.Array:
         """The list of each key, null where there is none."""
-        get, namespace = self.table.get, self.namespace
-        found = [get(key, namespace) for key in self.table.batch_of(keys).keys]
-        return pa.array(found, pa.list_(self._type))
+        found = self.table.get_many(self.table.batch_of(keys), self.namespace)
+        return found.visible(self._type, found.there)
 
     def add_many(self, keys: Many, elements: Many) -> None:
         """`add` for each key in this order, all or none."""
@@ -146,13 +146,19 @@ class TtlListState(ListState):
 
     def get_many(self, keys: Many) -> pa.Array:
         """The visible elements of each key, an empty list where there are none."""
-        asked, current = self.table.batch_of(keys).keys, self._context.mark
-        found = []
-        for key in asked:
+        batch, now = self.table.batch_of(keys), self._ttl.now_ms()
+        found = self.table.get_many(batch, self.namespace)
+        stamps = found.items.stamps
+        assert stamps is not None
+        if not self._ttl.updates_on_read and (stamps > self._ttl.horizon_ms(now)).all():
+            self._ttl.on_access()
+            return found.visible(self._type, np.ones(len(batch), dtype=np.bool_))
+        current, lists = self._context.mark, []
+        for key in batch.keys:
             self._context.key = key
-            found.append(list(self.get()))
+            lists.append(list(self.get()))
         self._context.restore(current)
-        return pa.array(found, pa.list_(self._type))
+        return pa.array(lists, pa.list_(self._type))
 
     def add_many(self, keys: Many, elements: Many) -> None:
         """`add` for each key, all or none, stamped with one time."""

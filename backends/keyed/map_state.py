@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.cells import Stored, as_values
+from idlestate.backends.keyed.cells import as_column
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import MapStateDescriptor
 from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
 from idlestate.backends.keyed.key_batch import KeyBatch
-from idlestate.backends.keyed.state import Many, State, check_pairs, to_list
+from idlestate.backends.keyed.state import Many, State, check_pairs
 from idlestate.backends.keyed.table import MapTable
 
 
@@ -46,6 +46,8 @@ class MapState(State[MapTable]):
         super().__init__(descriptor.name, table, context)
         self._type = descriptor.value_type
         self._normal = table.layout.value.normal
+        assert table.layout.user_key is not None
+        self._normal_key = table.layout.user_key.normal
 
     def get(self, user_key: Any) -> Any:
         """The entry's value, None when there is none."""
@@ -55,6 +57,8 @@ class MapState(State[MapTable]):
         """Set an entry."""
         if value is not None:
             value = self._normal(value)
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         self.table.put_all(self._key, self.namespace, {user_key: value})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
@@ -66,8 +70,11 @@ class MapState(State[MapTable]):
         self.table.put_all(self._key, self.namespace, self._all_normal(entries))
 
     def _all_normal(self, entries: Mapping[Any, Any]) -> dict[Any, Any]:
-        normal = self._normal
-        return {key: None if value is None else normal(value) for key, value in entries.items()}
+        normal, normal_key = self._normal, self._normal_key
+        return {
+            None if key is None else normal_key(key): None if value is None else normal(value)
+            for key, value in entries.items()
+        }
 
     def contains(self, user_key: Any) -> bool:
         """Whether there is an entry, also one whose value is None."""
@@ -100,28 +107,27 @@ class MapState(State[MapTable]):
     def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
         """`get` of one entry for each key, as an Arrow array of the value type."""
         batch, entries = self._addressed(keys, user_keys)
-        found = self.table.get_many(batch, self.namespace, entries)
-        return pa.array(found, self._type)
+        return self.table.get_many(batch, self.namespace, entries).visible(self._type)
 
     def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
         """`put` of one entry for each key, all or none."""
+        self._put(keys, user_keys, values, 0)
+
+    def _put(self, keys: Many, user_keys: Many, values: Many, stamp_ms: int) -> None:
         batch, entries = self._addressed(keys, user_keys)
-        given = as_values(self.table.layout.value, values)
+        given, has = as_column(self.table.layout.value, values)
         check_pairs(batch, given)
-        self.table.put_many(batch, self.namespace, entries, self._stored(given))
+        self.table.put_many(batch, self.namespace, entries, given, has, stamp_ms)
 
     def remove_entries(self, keys: Many, user_keys: Many) -> None:
         """`remove` of one entry for each key, all or none."""
         batch, entries = self._addressed(keys, user_keys)
         self.table.remove_many(batch, self.namespace, entries)
 
-    def _addressed(self, keys: Many, user_keys: Many) -> tuple[KeyBatch, list[Any]]:
-        batch, entries = self.table.batch_of(keys), to_list(user_keys)
+    def _addressed(self, keys: Many, user_keys: Many) -> tuple[KeyBatch, KeyBatch]:
+        batch, entries = self.table.batch_of(keys), self.table.layout.user_keys(user_keys)
         check_pairs(batch, entries)
         return batch, entries
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
-        return values
 
     def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
         """The entry an iteration shows for this user key, None for none."""

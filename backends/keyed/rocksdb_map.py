@@ -1,15 +1,14 @@
 """A map per key in RocksDB, one row per entry."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.keyed.cells import Stored
-from idlestate.backends.keyed.key_batch import KeyBatch, Positions, order_of
+from idlestate.backends.keyed.cells import Cells, Column, Stored
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions, order_of
 from idlestate.backends.keyed.rocksdb_table import RocksDBTable
+from idlestate.backends.keyed.rows import NO_VALUE
 from idlestate.backends.keyed.table import MapTable
 
 
@@ -59,38 +58,42 @@ class RocksDBMapTable(RocksDBTable, MapTable):
         return next(self.scan(self.key_layout.prefix(key, namespace)), None) is None
 
     def _rows(
-        self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]
+        self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch
     ) -> tuple[list[bytes], Positions]:
         """The rows of a batch in their order, and which entry each is of."""
-        entries = pa.array(map(self.layout.encode_user_key, user_keys), pa.binary())
         prefixes = self.key_layout.prefixes(keys, namespace)
-        rows = pc.binary_join_element_wise(prefixes, entries, b"")
+        rows = pc.binary_join_element_wise(prefixes, user_keys.encoded, b"")
         order = order_of(rows)
         return rows.take(order).to_pylist(), order.to_numpy().astype(np.int64)
 
-    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> Cells:
         """`get` of many entries."""
         rows, order = self._rows(keys, namespace, user_keys)
         found = self.layout.decode_many(self.read(rows) if rows else [])
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
-        return found.take(back).stored()
+        return found.take(back)
 
     def put_many(
         self,
         keys: KeyBatch,
         namespace: Any,
-        user_keys: Sequence[Any],
-        stored: Sequence[Stored],
+        user_keys: KeyBatch,
+        values: Column,
+        has: Flags,
+        stamp_ms: int,
     ) -> None:
         """Set one entry for each of many keys, all or none."""
+        if not has.all():
+            self._encode((None, stamp_ms) if self.layout.stamped else None)  # refuses a None
         rows, order = self._rows(keys, namespace, user_keys)
-        batch, encode = self.batch(), self._encode
-        for row, at in zip(rows, order.tolist(), strict=True):
-            batch.put(row, encode(stored[at]))
+        batch, ordered = self.batch(), has[order]
+        data = self.layout.encode_many(values[order], ordered, stamp_ms)
+        for row, value, each in zip(rows, data, ordered.tolist(), strict=True):
+            batch.put(row, value if each else NO_VALUE)
         self.write(batch)
 
-    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> None:
+    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> None:
         """`remove` of one entry for each of many keys, all or none."""
         batch = self.batch()
         for row in self._rows(keys, namespace, user_keys)[0]:

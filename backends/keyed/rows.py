@@ -17,11 +17,12 @@ Row value:
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
 from idlestate.backends.keyed.codec import (
@@ -32,7 +33,7 @@ from idlestate.backends.keyed.codec import (
 )
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.errors import NullValueError
-from idlestate.backends.keyed.key_batch import Flags, Positions, fixed_width
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions, fixed_width
 
 ROW_VERSION = 1
 
@@ -177,6 +178,30 @@ class ValueLayout:
             return b"\0"
         assert self.user_key is not None
         return b"\1" + self.user_key.encode(user_key)
+
+    def user_keys(self, given: Any) -> KeyBatch:
+        """User keys of a batch, as `encode_user_key` makes them.
+
+        Raises:
+            StateMigrationError: one is of another type.
+        """
+        assert self.user_key is not None
+        codec = replace(
+            self.user_key,
+            kind=pa.binary(),
+            encode=self.encode_user_key,
+            decode=self.decode_user_key,
+        )
+        if not isinstance(given, pa.Array | pa.ChunkedArray):
+            given = given.tolist() if isinstance(given, np.ndarray) else list(given)
+            any_none = None in given
+        else:
+            any_none = given.null_count > 0
+            given = given.to_pylist() if any_none else given
+        if any_none:
+            return KeyBatch(codec, pa.array(map(self.encode_user_key, given), pa.binary()))
+        plain = KeyBatch.of(self.user_key, given).encoded
+        return KeyBatch(codec, pc.binary_join_element_wise(pa.scalar(b"\1"), plain, b""))
 
     def decode_user_key(self, rest: bytes) -> Any:
         """The key of a map entry."""

@@ -6,11 +6,11 @@ does with timestamps is to remove what is not younger than it is told, when it i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from idlestate.backends.keyed.cells import Cells, Column, Stored
+from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.row_keys import KeyLayout
@@ -172,6 +172,11 @@ class ListTable(Table):
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
         """Put at least one item behind the others."""
 
+    def get_many(self, keys: KeyBatch, namespace: Any) -> Lists:
+        """`get` of many keys."""
+        found = [self.get(key, namespace) for key in keys.keys]
+        return Lists.of(found, self.layout.value.kind, stamped=self.layout.stamped)
+
     @abstractmethod
     def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
         """`append` of one item for each key, all or none, with one timestamp where there are."""
@@ -209,19 +214,24 @@ class MapTable(Table):
         """Whether nothing is stored, expired or not."""
 
     @abstractmethod
-    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> list[Stored]:
-        """`get` of many entries."""
+    def get_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> Cells:
+        """`get` of many entries; `ValueLayout.user_keys` makes the user keys of a batch."""
 
     @abstractmethod
     def put_many(
         self,
         keys: KeyBatch,
         namespace: Any,
-        user_keys: Sequence[Any],
-        stored: Sequence[Stored],
+        user_keys: KeyBatch,
+        values: Column,
+        has: Flags,
+        stamp_ms: int,
     ) -> None:
-        """Set one entry for each of many keys, all or none."""
+        """Set one entry for each of many keys, all or none; one without a value where has is not.
+
+        The last of an entry's values counts. Their timestamp is for a state with timestamps.
+        """
 
     @abstractmethod
-    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: Sequence[Any]) -> None:
+    def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> None:
         """`remove` of one entry for each of many keys, all or none."""

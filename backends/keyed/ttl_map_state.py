@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import MapStateDescriptor
+from idlestate.backends.keyed.key_batch import first_of_each_pair
 from idlestate.backends.keyed.map_state import MapEntry, MapIterator, MapState
 from idlestate.backends.keyed.state import Many
 from idlestate.backends.keyed.table import MapTable
@@ -62,6 +62,8 @@ class TtlMapState(MapState):
         ttl.on_access()
         if value is not None:
             value = self._normal(value)
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         self.table.put_all(self._key, self.namespace, {user_key: (value, ttl.now_ms())})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
@@ -92,35 +94,24 @@ class TtlMapState(MapState):
         batch, entries = self._addressed(keys, user_keys)
         self._ttl.on_access()
         table, namespace, now = self.table, self.namespace, self._ttl.now_ms()
-        found, horizon = table.get_many(batch, namespace, entries), self._ttl.horizon_ms(now)
-        shown, live = [], list[int]()
-        old: dict[tuple[Any, Any], int] = {}
-        for at, each in enumerate(found):
-            if each is not None and each[1] <= horizon:
-                address = (batch.keys[at], entries[at])
-                shown.append(each[0] if self._ttl.returns_expired and address not in old else None)
-                old.setdefault(address, at)
-            else:
-                shown.append(None if each is None else each[0])
-                live.append(at)
-        if old:
-            gone = np.array(list(old.values()))
-            table.remove_many(batch.take(gone), namespace, [entries[at] for at in gone])
-        if self._ttl.updates_on_read:
-            live = [at for at in live if found[at] is not None]
-            renewed = [(found[at][0], now) for at in live]
-            owners = batch.take(np.array(live, dtype=np.int64))
-            table.put_many(owners, namespace, [entries[at] for at in live], renewed)
-        return pa.array(shown, self._type)
+        found = table.get_many(batch, namespace, entries)
+        assert found.stamps is not None
+        expired = found.there & (found.stamps <= self._ttl.horizon_ms(now))
+        if self._ttl.updates_on_read and (live := found.there & ~expired).any():
+            kept, owners, inside = found.where(live), batch.where(live), entries.where(live)
+            table.put_many(owners, namespace, inside, kept.values, kept.has, now)
+        if expired.any():
+            gone, inside = batch.where(expired), entries.where(expired)
+            table.remove_many(gone, namespace, inside)
+            if self._ttl.returns_expired:
+                # What was expired is shown once, by the first read.
+                expired[expired] = ~first_of_each_pair(gone, inside)
+        return found.visible(self._type, expired)
 
     def put_many(self, keys: Many, user_keys: Many, values: Many) -> None:
         """`put` of one entry for each key, stamped with one time, all or none."""
         self._ttl.on_access()
-        super().put_many(keys, user_keys, values)
-
-    def _stored(self, values: list[Any]) -> list[Stored]:
-        now = self._ttl.now_ms()
-        return [(value, now) for value in values]
+        self._put(keys, user_keys, values, self._ttl.now_ms())
 
     def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
         found = self._judged(key, namespace, user_key, self.table.discard)

@@ -7,7 +7,7 @@ from itertools import cycle, groupby
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from idlestate.backends.keyed import heap_single
+from idlestate.backends.keyed import heap_single, heap_table
 from tests.backends.idle_machine import IdleLives
 from tests.backends.state_machine import KeyedState, machine_of
 from tests.backends.state_steps import CALLS, TTLS
@@ -29,7 +29,8 @@ RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, t
 def small_tables(monkeypatch):
     """The few keys of a machine go the way that thousands go."""
     monkeypatch.setattr(heap_single, "FRONT", 2)
-    monkeypatch.setattr(heap_single, "SMALL", 3)
+    for module in (heap_single, heap_table):
+        monkeypatch.setattr(module, "SMALL", 3)
 
 
 @pytest.mark.parametrize("kind", sorted(CALLS))

@@ -1,0 +1,305 @@
+"""Many items per key on heap, as columns: no object for a key, a list, a map or an item.
+
+    owners         `ByteIndex` numbers the keys; a key is there iff it has a list or map
+    head, tail     of each key its first and last item, -1 for none
+    counts         of each key how many items are there
+    values …       of each item, with its owner, the next of the same owner, whether it is there
+
+Items are numbered in the order in which they come, so a key's chain runs upwards. A removed item
+stays in its chain until `compact`, or until its key is removed from a list.
+"""
+
+from copy import copy
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
+from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored, dtype_of
+from idlestate.backends.keyed.heap_spaces import Spaces
+from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.usage import Usage
+
+SPARE: Final = 1024
+"""Removed items that are not worth new columns."""
+
+FEW: Final = 8
+"""Chains that are followed one by one: array steps are not worth it."""
+
+
+class HeapChains:
+    """Items of many keys.
+
+    Attributes:
+        owners: numbers the keys.
+        spaces: numbers the namespaces.
+        count: items numbered so far, those of removed ones included.
+        live: how many of them are there.
+        made: how often they were numbered anew.
+    """
+
+    def __init__(self, layout: ValueLayout) -> None:
+        """No keys."""
+        self.layout = layout
+        self.owners, self.spaces = ByteIndex(), Spaces()
+        self.count = self.live = self.made = 0
+        self._dtype = dtype_of(layout.value.kind)
+        self._values: Column = np.empty(0, dtype=self._dtype)
+        self._has = np.empty(0, dtype=np.bool_)
+        self._stamps = np.empty(0, dtype=np.int64)
+        self._alive = np.empty(0, dtype=np.bool_)
+        self._owner = np.empty(0, dtype=np.int32)
+        self._next = np.empty(0, dtype=np.int32)
+        self._head = np.empty(0, dtype=np.int32)
+        self._tail = np.empty(0, dtype=np.int32)
+        self._counts = np.empty(0, dtype=np.int32)
+
+    def usage(self) -> Usage:
+        """How much room the columns take."""
+        items = (self._values, self._has, self._stamps, self._alive, self._owner, self._next)
+        size = sum([each.nbytes for each in items])
+        links = sum([each.nbytes for each in (self._head, self._tail, self._counts)])
+        dead = size * (self.count - self.live) // max(self.count, 1)
+        return self.owners.usage() + Usage(size + links, dead + self.owners.dead_share(links))
+
+    # -------------------------------------------------------------- one key
+
+    def find_one(self, data: bytes, namespace: Any) -> int:
+        """The number of a key, `ABSENT` when it is not there."""
+        return self.owners.find_one(data, self.spaces.find(namespace))
+
+    def items_of(self, owner: int) -> list[int]:
+        """The numbers of a key's items, in order."""
+        return self._from(int(self._head[owner]))
+
+    def _from(self, at: int) -> list[int]:
+        """The items from this one on."""
+        following, alive, found = self._next.data, self._alive.data, list[int]()
+        while at >= 0:
+            if alive[at]:
+                found.append(at)
+            at = following[at]
+        return found
+
+    def stored(self, number: int) -> Stored:
+        """What an item holds."""
+        value = self._values[number] if self._has[number] else None
+        if value is not None and not self._dtype.hasobject:
+            value = value.item()
+        return (value, int(self._stamps[number])) if self.layout.stamped else value
+
+    def is_there(self, number: int) -> bool:
+        """Whether an item was not removed."""
+        return bool(self._alive[number])
+
+    # -------------------------------------------------------------- many keys
+
+    def find(self, keys: KeyBatch, namespace: Any) -> Positions:
+        """The number of each key that is there, once."""
+        numbers = self.owners.find(keys.encoded, self.spaces.find(namespace))
+        return distinct(numbers[numbers != ABSENT])
+
+    def own(self, keys: KeyBatch, namespace: Any) -> Positions:
+        """The number of each key, given to it now where it has none: then it has no items."""
+        before = self.owners.count
+        numbers, _ = self.owners.add(keys.encoded, self.spaces.number(namespace))
+        count = self.owners.count
+        if count > before:
+            self._head, self._tail = grown(self._head, count), grown(self._tail, count)
+            self._counts = grown(self._counts, count)
+            self._head[before:count] = self._tail[before:count] = ABSENT
+            self._counts[before:count] = 0
+        return numbers
+
+    def append(
+        self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamps: Any
+    ) -> None:
+        """Put an item behind the others of each key.
+
+        Args:
+            keys: whose.
+            namespace: in which namespace.
+            values: the values.
+            has: where there is a value.
+            stamps: the timestamps, or one for all; anything in a state without.
+        """
+        owners, first = self.own(keys, namespace), self.count
+        self._make_room(first + len(owners))
+        numbers = np.arange(first, self.count)
+        self.set(numbers, values, has, stamps)
+        self._alive[first:] = True
+        self._link(first, owners)
+        self._count_in(owners)
+
+    def _make_room(self, count: int) -> None:
+        """Number items, not there yet, until there are so many."""
+        first, self.count = self.count, count
+        self._values, self._has = grown(self._values, count), grown(self._has, count)
+        if self.layout.stamped:
+            self._stamps = grown(self._stamps, count)
+        self._alive = grown(self._alive, count)
+        self._owner, self._next = grown(self._owner, count), grown(self._next, count)
+        self._alive[first:] = False
+
+    def set(self, numbers: Positions, values: Column, has: Flags, stamps: Any) -> None:
+        """Give items values and timestamps; of a number that comes twice the last counts."""
+        self._values[numbers] = values
+        self._has[numbers] = has
+        if self.layout.stamped:
+            self._stamps[numbers] = stamps
+
+    def _count_in(self, owners: Positions) -> None:
+        self.live += len(owners)
+        np.add.at(self._counts, owners, 1)
+
+    def _link(self, first: int, owners: Positions) -> None:
+        """Put the items from `first` on behind the others of these owners."""
+        numbers = np.arange(first, first + len(owners), dtype=np.int32)
+        self._owner[first : first + len(owners)] = owners
+        self._next[first : first + len(owners)] = ABSENT
+        before = self._tail[owners]
+        self._tail[owners] = numbers
+        if not np.array_equal(self._tail[owners], numbers):  # a key comes more than once
+            order = np.argsort(owners, kind="stable")
+            owners, numbers, before = owners[order], numbers[order], before[order]
+            same = owners[1:] == owners[:-1]
+            self._next[numbers[:-1][same]] = numbers[1:][same]
+            self._tail[owners[:-1][~same]] = numbers[:-1][~same]
+            self._tail[owners[-1:]] = numbers[-1:]
+            starts = np.concatenate(([True], ~same))
+            owners, numbers, before = owners[starts], numbers[starts], before[starts]
+        behind = before >= 0
+        self._next[before[behind]] = numbers[behind]
+        self._head[owners[~behind]] = numbers[~behind]
+
+    def at(self, numbers: Positions) -> Cells:
+        """What items hold; `ABSENT` and what was removed hold nothing."""
+        if not self.count:
+            nothing = np.zeros(len(numbers), dtype=np.bool_)
+            stamps = np.zeros(len(numbers), dtype=np.int64) if self.layout.stamped else None
+            return Cells(np.zeros(len(numbers), dtype=self._dtype), nothing, nothing, stamps)
+        there = (numbers != ABSENT) & self._alive[numbers]
+        stamps = self._stamps[numbers] if self.layout.stamped else None
+        return Cells(self._values[numbers], self._has[numbers] & there, there, stamps)
+
+    def lists(self, keys: KeyBatch, namespace: Any) -> Lists:
+        """The items of each key."""
+        owners = self.owners.find(keys.encoded, self.spaces.find(namespace))
+        there = owners != ABSENT
+        rows, items = self._chains(owners)
+        order = np.argsort(rows, kind="stable")
+        sizes = np.bincount(rows, minlength=len(owners))
+        return Lists(there, sizes, self.at(items[order]))
+
+    def _chains(self, owners: Positions) -> tuple[Positions, Positions]:
+        """All items of these owners, those of one in order, and the row that each is of."""
+        rows = np.flatnonzero(owners != ABSENT)
+        at = self._head[owners[rows]] if len(rows) else np.empty(0, dtype=np.int32)
+        of, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        while len(at):
+            more = at >= 0
+            rows, at = rows[more], at[more]
+            if len(at) < FEW:
+                for row, item in zip(rows.tolist(), at.tolist(), strict=True):
+                    items = np.array(self._from(item), dtype=np.int64)
+                    of.append(np.full(len(items), row))
+                    found.append(items)
+                break
+            of.append(rows)
+            found.append(at.astype(np.int64))
+            at = self._next[at]
+        all_rows, all_items = np.concatenate(of), np.concatenate(found)
+        alive = self._alive[all_items]
+        return all_rows[alive], all_items[alive]
+
+    # -------------------------------------------------------------- removing
+
+    def clear(self, owners: Positions) -> None:
+        """Remove keys, each there and given once, with all they have."""
+        _, items = self._chains(owners)
+        self._take_out(items)
+        self._counts[owners] = 0
+        self._drop(owners)
+
+    def remove(self, items: Positions) -> None:
+        """Remove items, each there and given once; the last one takes the key with it."""
+        self._take_out(items)
+        owners = self._owner[items]
+        np.subtract.at(self._counts, owners, 1)
+        self._drop(distinct(owners[self._counts[owners] == 0].astype(np.int64)))
+
+    def _take_out(self, items: Positions) -> None:
+        self._alive[items] = False
+        self.live -= len(items)
+        if self._dtype.hasobject:
+            self._values[items] = None
+
+    def _drop(self, owners: Positions) -> None:
+        self.owners.remove(owners)
+        self._head[owners] = self._tail[owners] = ABSENT
+
+    def compact_if_sparse(self) -> None:
+        """Make the columns anew when most of what they have is gone."""
+        owners = self.owners
+        if self.count > 2 * self.live + SPARE or owners.count > 2 * owners.live + SPARE:
+            self.compact()
+
+    def compact(self) -> None:
+        """Make the columns anew, as long as there are items, and forget unused namespaces."""
+        self.made += 1
+        kept = np.flatnonzero(self._alive[: self.count])
+        owners = self.owners.compact()
+        renumbered = np.empty(int(owners[-1]) + 1 if len(owners) else 0, dtype=np.int64)
+        renumbered[owners] = np.arange(len(owners))
+        mine = renumbered[self._owner[kept]]
+        self._values, self._has = self._values[kept], self._has[kept]
+        if self.layout.stamped:
+            self._stamps = self._stamps[kept]
+        self.count = self.live = len(kept)
+        self._alive = np.ones(len(kept), dtype=np.bool_)
+        self._owner, self._next = np.empty((2, len(kept)), dtype=np.int32)
+        self._head = np.full(len(owners), ABSENT, dtype=np.int32)
+        self._tail = self._head.copy()
+        self._counts = np.bincount(mine, minlength=len(owners)).astype(np.int32)
+        self._link(0, mine)
+        self.spaces.keep(np.unique(self.owners.spaces).tolist())
+
+    # -------------------------------------------------------------- the whole
+
+    def old(self, first: int, end: int, horizon_ms: int) -> tuple[Positions, int, int]:
+        """Of the items from `first` to `end`: the old ones, how many there are, the oldest kept."""
+        numbers = first + np.flatnonzero(self._alive[first:end])
+        stamps = self._stamps[numbers]
+        kept = stamps[stamps > horizon_ms]
+        oldest = int(kept.min()) if len(kept) else np.iinfo(np.int64).max
+        return numbers[stamps <= horizon_ms], len(numbers), oldest
+
+    def owners_of(self, items: Positions) -> tuple[pa.BinaryArray, list[Any]]:
+        """The bytes of the keys of items, and their namespaces."""
+        owners, names = self._owner[items], self.spaces.names
+        keys = self.owners.keys.take(pa.array(owners)).cast(pa.binary())
+        return keys, [names[each] for each in self.owners.spaces[owners].tolist()]
+
+    def in_namespace(self, namespace: Any) -> Positions:
+        """The numbers of the keys of a namespace."""
+        space = self.spaces.find(namespace)
+        return np.flatnonzero(self.owners.alive & (self.owners.spaces == space))
+
+    def keys(self, owners: Positions) -> pa.BinaryArray:
+        """The bytes of these keys."""
+        return self.owners.keys.take(pa.array(owners)).cast(pa.binary())
+
+    def copy(self) -> Self:
+        """The columns as they are now, for reading."""
+        other = copy(self)
+        other.part()
+        return other
+
+    def part(self) -> None:
+        """Have what changes for itself: it is shared with what this was copied from."""
+        self.owners, self.spaces = self.owners.copy(), self.spaces.copy()
+        self._values, self._has = self._values[: self.count].copy(), self._has[: self.count].copy()
+        self._stamps, self._alive = self._stamps.copy(), self._alive[: self.count].copy()
+        self._next, self._head = self._next[: self.count].copy(), self._head.copy()

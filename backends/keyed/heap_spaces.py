@@ -1,0 +1,37 @@
+"""Namespaces of a table on heap, numbered for its columns."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+class Spaces:
+    """Numbers namespaces; 0 is the one of state that has none."""
+
+    def __init__(self, numbers: dict[Any, int] | None = None, used: int = 1) -> None:
+        """These numbers, and how many were ever given."""
+        self._numbers = {None: 0} if numbers is None else numbers
+        self._used = used
+
+    def find(self, namespace: Any) -> int:
+        """The number of a namespace, one that nothing has when it is new."""
+        return self._numbers.get(namespace, self._used)
+
+    def number(self, namespace: Any) -> int:
+        """The number of a namespace, given to it now where it has none."""
+        found = self._numbers.setdefault(namespace, self._used)
+        self._used = max(self._used, found + 1)
+        return found
+
+    @property
+    def names(self) -> dict[int, Any]:
+        """The namespace of each number."""
+        return {number: name for name, number in self._numbers.items()}
+
+    def keep(self, used: Iterable[int]) -> None:
+        """Forget all namespaces but these."""
+        kept = {0, *used}
+        self._numbers = {name: each for name, each in self._numbers.items() if each in kept}
+
+    def copy(self) -> "Spaces":
+        """The numbers as they are now."""
+        return Spaces(dict(self._numbers), self._used)
