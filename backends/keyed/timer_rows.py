@@ -39,7 +39,7 @@ class TimerLayout:
             StateError: there are more keys than times, or fewer.
         """
         batch = KeyBatch.of(self.keys.key, keys)
-        times = np.fromiter(times_ms, dtype=np.int64)
+        times = np.asarray(times_ms, dtype=np.int64)
         if len(batch) != len(times):
             raise StateError(f"{len(batch)} keys, but {len(times)} times: give one for each")
         rows = self.keys.prefixes(batch, namespace, times.view(np.uint64) ^ _FLIP)
