@@ -4,6 +4,7 @@ What is not compared, and why:
 
     ttl_incremental_heap   sizes, and results under ReturnExpiredIfNotCleanedUp or of isEmpty: they
                            follow the order of Flink's hash slots. Sizes are bounded instead
+    all, by event time     traces whose clock runs back: a watermark does not
     timers                 listings of the RocksDB queue: Flink's iterator misses timers
     timers, idle_cleanup   the order of timers of one time: nobody promised one
     config_defaults        options without a counterpart here

@@ -31,6 +31,7 @@ from idlestate.retention.ttl_config import (
     IncrementalCleanup,
     StateTtlConfig,
     StateVisibility,
+    TtlTime,
     TtlUpdateType,
 )
 from idlestate.timers.clock import FakeClock
@@ -48,6 +49,9 @@ ERRORS: dict[type[Exception], str] = {
     ValueError: "IllegalArgumentException",
     TypeError: "NullPointerException",
 }
+
+WRONG_MS = 10**15
+"""What the clock says that does not count."""
 
 ACCUMULATOR = pa.struct([("sum", pa.int64()), ("count", pa.int64())])
 
@@ -72,7 +76,7 @@ def error_name(error: Exception) -> str:
     return next((name for kind, name in ERRORS.items() if isinstance(error, kind)), repr(error))
 
 
-def ttl_of(config: dict[str, Any]) -> StateTtlConfig:
+def ttl_of(config: dict[str, Any], time: TtlTime = TtlTime.PROCESSING) -> StateTtlConfig:
     cleanup = config["cleanup"]
     incremental, each = cleanup["incremental"], cleanup["rocksdb_filter"]
     if isinstance(each, list):
@@ -81,6 +85,7 @@ def ttl_of(config: dict[str, Any]) -> StateTtlConfig:
         ttl_ms=config["ttl_ms"],
         update_type=TtlUpdateType(config["update_type"]),
         visibility=StateVisibility(config["visibility"]),
+        time=time,
         full_snapshot=cleanup["full_snapshot"],
         incremental=incremental and IncrementalCleanup(*incremental),
         compaction=None if each is None else CompactionCleanup(each),
@@ -158,10 +163,17 @@ class Replay:
     """The backends of one trace, one for each parallel instance."""
 
     def __init__(
-        self, trace: dict[str, Any], stack: ExitStack, *, compare_sizes=True, compare_raw=True
+        self,
+        trace: dict[str, Any],
+        stack: ExitStack,
+        *,
+        compare_sizes=True,
+        compare_raw=True,
+        time=TtlTime.PROCESSING,
     ):
         self.trace = trace
-        self.clock = FakeClock()
+        self.time = time
+        self.clock = FakeClock(trace["ops"][0]["t"])
         self.stack = stack
         self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.snapshots: list[Path] = []
@@ -176,7 +188,7 @@ class Replay:
         self.config = config
         self.backends: list[KeyedStateBackend] = []
         self.states: list[Any] = []
-        descriptor = descriptor_of(config["kind"], ttl_of(config))
+        descriptor = descriptor_of(config["kind"], ttl_of(config, self.time))
         total, count = config["max_parallelism"], config["parallelism"]
         for index in range(count):
             self.opened += 1
@@ -186,8 +198,11 @@ class Replay:
                 None if kind == "heap" else self.folder / f"db{self.opened}",
                 max_parallelism=total,
                 groups=key_group_range(total, count, index),
-                clock=self.clock,
+                clock=self.clock if self.time is TtlTime.PROCESSING else FakeClock(WRONG_MS),
                 restore=restore,
+            )
+            backend.watermark.advance(
+                self.clock.now_ms() if self.time is TtlTime.EVENT else WRONG_MS
             )
             self.stack.callback(backend.close)
             self.backends.append(backend)
@@ -206,6 +221,9 @@ class Replay:
 
     def step(self, step: Step) -> None:
         self.clock.advance(step["t"] - self.clock.now_ms())
+        if self.time is TtlTime.EVENT:
+            for backend in self.backends:
+                backend.watermark.advance(step["t"])
         match step["op"]:
             case "snapshot_start":
                 mode = SnapshotMode(step["mode"])
@@ -253,10 +271,12 @@ class Replay:
             assert self.size() == step["size"]
 
 
-def replay(trace: dict[str, Any], *, compare_sizes: bool = True) -> int:
+def replay(
+    trace: dict[str, Any], *, compare_sizes: bool = True, time: TtlTime = TtlTime.PROCESSING
+) -> int:
     """Replay a trace; the number of steps."""
     with ExitStack() as stack:
-        run = Replay(trace, stack, compare_sizes=compare_sizes)
+        run = Replay(trace, stack, compare_sizes=compare_sizes, time=time)
         for number, step in enumerate(trace["ops"]):
             try:
                 run.step(step)

@@ -20,8 +20,8 @@ DELETES_FIRST = {"BaseTwoInputStreamOperatorWithStateRetention"}
 class Replay:
     """One trace: the rule, its value state and its timers are ours, the function is replayed."""
 
-    def __init__(self, trace, kind, folder):
-        self.trace = trace
+    def __init__(self, trace, kind, folder, domain):
+        self.trace, self.domain = trace, domain
         self.backend = open_backend(kind, folder, clock=FakeClock(trace["ops"][0]["t"]))
         long = pa.int64()
         self.due = self.backend.get_state(ValueStateDescriptor(name="due", value_type=long))
@@ -34,21 +34,30 @@ class Replay:
 
     def register(self, namespace, ts):
         self.calls.append(["register", ts])
-        self.service.register_processing_time_timer(namespace, ts)
+        self.wait(namespace, ts)
+
+    def wait(self, namespace, ts):
+        if self.domain is TimeDomain.EVENT:
+            self.service.register_event_time_timer(namespace, ts)
+        else:
+            self.service.register_processing_time_timer(namespace, ts)
 
     def delete(self, namespace, ts):
         self.calls.append(["delete", ts])
-        self.service.delete_processing_time_timer(namespace, ts)
+        if self.domain is TimeDomain.EVENT:
+            self.service.delete_event_time_timer(namespace, ts)
+        else:
+            self.service.delete_processing_time_timer(namespace, ts)
 
     def fire(self, timer):
-        cleaned = self.cleans(timer.timestamp_ms, is_processing_time=True)
+        cleaned = self.cleans(timer.timestamp_ms, is_own_domain=True)
         self.fired.append((timer.timestamp_ms, timer.key, cleaned))
 
-    def cleans(self, ts, *, is_processing_time):
+    def cleans(self, ts, *, is_own_domain):
         """Whether the recorded function cleans the current key on this timer, and the cleaning."""
         mode = self.trace.get("on_timer")
         if mode in CLEANS_WHEN_DUE:
-            cleans = is_processing_time and self.idle.is_cleanup_due(ts)
+            cleans = is_own_domain and self.idle.is_cleanup_due(ts)
         else:
             cleans = self.on
         if cleans:
@@ -58,7 +67,10 @@ class Replay:
 
     def step(self, step):
         self.calls, self.fired = [], []
-        self.service.advance_processing_time(step["t"])
+        if self.domain is TimeDomain.EVENT:
+            self.service.advance_watermark(step["t"])
+        else:
+            self.service.advance_processing_time(step["t"])
         recorded = [(each["ts"], each["key"], self.cleaned(each)) for each in step["fired_before"]]
         assert sorted(self.fired) == sorted(recorded)
         self.backend.set_current_key(step["key"])
@@ -69,9 +81,9 @@ class Replay:
                 if "count" in step:
                     assert self.count.value() == step["count"]
             case "foreign_proc_timer":
-                self.service.register_processing_time_timer(None, step["ts"])
+                self.wait(None, step["ts"])
             case "event_timer":
-                cleaned = self.cleans(step["ts"], is_processing_time=False)
+                cleaned = self.cleans(step["ts"], is_own_domain=False)
                 assert cleaned == step["fired"][0]["cleaned"]
             case "drop_timer":
                 self.idle.drop()
@@ -84,7 +96,7 @@ class Replay:
         assert self.calls == expected
         assert self.due.value() == step["cleanup_time"]
         if "proc_timers" in step:
-            assert self.service.count(TimeDomain.PROCESSING) == step["proc_timers"]
+            assert self.service.count(self.domain) == step["proc_timers"]
 
     @staticmethod
     def cleaned(timer):
@@ -93,10 +105,12 @@ class Replay:
 
 @pytest.mark.parametrize("name", ["idle_cleanup", "idle_cleanup_legacy"])
 @pytest.mark.parametrize("kind", ["heap", "rocksdb"])
-def test_golden_idle_retention(name, kind, tmp_path, record_property):
+@pytest.mark.parametrize("domain", TimeDomain)
+def test_golden_idle_retention(name, kind, domain, tmp_path, record_property):
+    """Recorded in processing time; by watermarks it is the same rule."""
     traces, steps = read_traces(name), 0
     for number, trace in enumerate(traces):
-        run = Replay(trace, kind, None if kind == "heap" else tmp_path / str(number))
+        run = Replay(trace, kind, None if kind == "heap" else tmp_path / str(number), domain)
         for at, step in enumerate(trace["ops"]):
             try:
                 run.step(step)
@@ -106,4 +120,4 @@ def test_golden_idle_retention(name, kind, tmp_path, record_property):
         run.backend.close()
     record_property("traces", len(traces))
     record_property("steps", steps)
-    print(f"{name} on {kind}: {len(traces)} traces, {steps} steps")
+    print(f"{name} by {domain.value} time on {kind}: {len(traces)} traces, {steps} steps")
