@@ -31,7 +31,7 @@ TABLES: dict[StateKind, type[HeapListTable | HeapMapTable]] = {
 
 
 class HeapKeyedStateBackend(KeyedStateBackend):
-    """States in dicts."""
+    """States in columns and dicts."""
 
     kind = "heap"
 
@@ -88,13 +88,13 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return found
 
     def compact(self) -> None:
-        """Give memory of removed keys back: a dict keeps its size until it is made anew."""
+        """Give memory of removed keys back: columns and dicts keep their size until made anew."""
         for table in self._tables.values():
             assert isinstance(table, HeapTable)
             table.shrink()
 
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
-        """Hold the state as it is now: dicts are copied, what they hold is copied on write."""
+        """Hold the state as it is now: columns are copied, what dicts hold is copied on write."""
         parts: list[Part] = []
         for name, meta in self._metas.items():
             table = self._tables[name]

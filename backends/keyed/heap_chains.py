@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
-from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored, dtype_of
+from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
 from idlestate.backends.keyed.heap_spaces import Spaces
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.stored_columns import StoredColumns
 from idlestate.backends.keyed.usage import Usage
 
 SPARE: Final = 1024
@@ -45,10 +46,7 @@ class HeapChains:
         self.layout = layout
         self.owners, self.spaces = ByteIndex(), Spaces()
         self.count = self.live = self.made = 0
-        self._dtype = dtype_of(layout.value.kind)
-        self._values: Column = np.empty(0, dtype=self._dtype)
-        self._has = np.empty(0, dtype=np.bool_)
-        self._stamps = np.empty(0, dtype=np.int64)
+        self._stored = StoredColumns(layout)
         self._alive = np.empty(0, dtype=np.bool_)
         self._owner = np.empty(0, dtype=np.int32)
         self._next = np.empty(0, dtype=np.int32)
@@ -58,11 +56,11 @@ class HeapChains:
 
     def usage(self) -> Usage:
         """How much room the columns take."""
-        items = (self._values, self._has, self._stamps, self._alive, self._owner, self._next)
-        size = sum([each.nbytes for each in items])
-        links = sum([each.nbytes for each in (self._head, self._tail, self._counts)])
+        links = (self._alive, self._owner, self._next)
+        size = self._stored.nbytes + sum([each.nbytes for each in links])
+        owners = sum([each.nbytes for each in (self._head, self._tail, self._counts)])
         dead = size * (self.count - self.live) // max(self.count, 1)
-        return self.owners.usage() + Usage(size + links, dead + self.owners.dead_share(links))
+        return self.owners.usage() + Usage(size + owners, dead + self.owners.dead_share(owners))
 
     # -------------------------------------------------------------- one key
 
@@ -85,10 +83,7 @@ class HeapChains:
 
     def stored(self, number: int) -> Stored:
         """What an item holds."""
-        value = self._values[number] if self._has[number] else None
-        if value is not None and not self._dtype.hasobject:
-            value = value.item()
-        return (value, int(self._stamps[number])) if self.layout.stamped else value
+        return self._stored.one(number)
 
     def is_there(self, number: int) -> bool:
         """Whether an item was not removed."""
@@ -128,7 +123,7 @@ class HeapChains:
         owners, first = self.own(keys, namespace), self.count
         self._make_room(first + len(owners))
         numbers = np.arange(first, self.count)
-        self.set(numbers, values, has, stamps)
+        self._stored.set(numbers, values, has, stamps)
         self._alive[first:] = True
         self._link(first, owners)
         self._count_in(owners)
@@ -136,19 +131,9 @@ class HeapChains:
     def _make_room(self, count: int) -> None:
         """Number items, not there yet, until there are so many."""
         first, self.count = self.count, count
-        self._values, self._has = grown(self._values, count), grown(self._has, count)
-        if self.layout.stamped:
-            self._stamps = grown(self._stamps, count)
         self._alive = grown(self._alive, count)
         self._owner, self._next = grown(self._owner, count), grown(self._next, count)
         self._alive[first:] = False
-
-    def set(self, numbers: Positions, values: Column, has: Flags, stamps: Any) -> None:
-        """Give items values and timestamps; of a number that comes twice the last counts."""
-        self._values[numbers] = values
-        self._has[numbers] = has
-        if self.layout.stamped:
-            self._stamps[numbers] = stamps
 
     def _count_in(self, owners: Positions) -> None:
         self.live += len(owners)
@@ -176,13 +161,9 @@ class HeapChains:
 
     def at(self, numbers: Positions) -> Cells:
         """What items hold; `ABSENT` and what was removed hold nothing."""
-        if not self.count:
-            nothing = np.zeros(len(numbers), dtype=np.bool_)
-            stamps = np.zeros(len(numbers), dtype=np.int64) if self.layout.stamped else None
-            return Cells(np.zeros(len(numbers), dtype=self._dtype), nothing, nothing, stamps)
-        there = (numbers != ABSENT) & self._alive[numbers]
-        stamps = self._stamps[numbers] if self.layout.stamped else None
-        return Cells(self._values[numbers], self._has[numbers] & there, there, stamps)
+        there = numbers != ABSENT
+        there[there] = self._alive[numbers[there]]
+        return self._stored.at(numbers, there)
 
     def lists(self, keys: KeyBatch, namespace: Any) -> Lists:
         """The items of each key."""
@@ -233,8 +214,7 @@ class HeapChains:
     def _take_out(self, items: Positions) -> None:
         self._alive[items] = False
         self.live -= len(items)
-        if self._dtype.hasobject:
-            self._values[items] = None
+        self._stored.let_go(items)
 
     def _drop(self, owners: Positions) -> None:
         self.owners.remove(owners)
@@ -254,9 +234,7 @@ class HeapChains:
         renumbered = np.empty(int(owners[-1]) + 1 if len(owners) else 0, dtype=np.int64)
         renumbered[owners] = np.arange(len(owners))
         mine = renumbered[self._owner[kept]]
-        self._values, self._has = self._values[kept], self._has[kept]
-        if self.layout.stamped:
-            self._stamps = self._stamps[kept]
+        self._stored.keep(kept)
         self.count = self.live = len(kept)
         self._alive = np.ones(len(kept), dtype=np.bool_)
         self._owner, self._next = np.empty((2, len(kept)), dtype=np.int32)
@@ -271,7 +249,7 @@ class HeapChains:
     def old(self, first: int, end: int, horizon_ms: int) -> tuple[Positions, int, int]:
         """Of the items from `first` to `end`: the old ones, how many there are, the oldest kept."""
         numbers = first + np.flatnonzero(self._alive[first:end])
-        stamps = self._stamps[numbers]
+        stamps = self._stored.stamps[numbers]
         kept = stamps[stamps > horizon_ms]
         oldest = int(kept.min()) if len(kept) else np.iinfo(np.int64).max
         return numbers[stamps <= horizon_ms], len(numbers), oldest
@@ -300,6 +278,5 @@ class HeapChains:
     def part(self) -> None:
         """Have what changes for itself: it is shared with what this was copied from."""
         self.owners, self.spaces = self.owners.copy(), self.spaces.copy()
-        self._values, self._has = self._values[: self.count].copy(), self._has[: self.count].copy()
-        self._stamps, self._alive = self._stamps.copy(), self._alive[: self.count].copy()
-        self._next, self._head = self._next[: self.count].copy(), self._head.copy()
+        self._stored, self._alive = self._stored.copy(), self._alive.copy()
+        self._next, self._head = self._next.copy(), self._head.copy()

@@ -61,7 +61,7 @@ class HeapEntries(HeapChains):
         first = self._names.count
         numbers, _ = self._names.add(_names_of(keys, user_keys), self.spaces.number(namespace))
         self._make_room(self._names.count)
-        self.set(numbers, values, has, stamps)
+        self._stored.set(numbers, values, has, stamps)
         rows = np.flatnonzero(~self._alive[numbers])
         if len(rows):
             self._revive(keys, namespace, numbers, rows, first)

@@ -29,7 +29,5 @@ def state_over(
 ) -> Kinds:
     """The state that a descriptor describes, over its table; with a time to live if one is."""
     plain, timed = _CLASSES[descriptor.kind]
-    state: Kinds = (
-        plain(descriptor, table, context) if ttl is None else timed(descriptor, table, context, ttl)
-    )
+    state: Kinds = (plain if ttl is None else timed)(descriptor, table, context, ttl)
     return state

@@ -19,11 +19,14 @@ class ListState(State[ListTable]):
     """`add`, `add_all`, `update`, `get`, `clear`."""
 
     def __init__(
-        self, descriptor: ListStateDescriptor, table: ListTable, context: KeyContext
+        self,
+        descriptor: ListStateDescriptor,
+        table: ListTable,
+        context: KeyContext,
+        ttl: Ttl | None = None,
     ) -> None:
         """The state over its table."""
-        super().__init__(descriptor.name, table, context)
-        self._type = descriptor.value_type
+        super().__init__(descriptor, table, context, ttl)
         self._normal = table.layout.value.normal
 
     def get(self) -> Iterable[Any] | None:
@@ -101,13 +104,7 @@ class TtlListState(ListState):
     """The same with a time to live for each element."""
 
     _all_or_none = True
-
-    def __init__(
-        self, descriptor: ListStateDescriptor, table: ListTable, context: KeyContext, ttl: Ttl
-    ) -> None:
-        """The state over a table of stamped elements."""
-        super().__init__(descriptor, table, context)
-        self._ttl = ttl
+    _ttl: Ttl
 
     def get(self) -> Iterable[Any]:
         """The elements, each judged when it is iterated, anew with each iteration.

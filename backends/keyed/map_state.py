@@ -12,6 +12,7 @@ from idlestate.backends.keyed.errors import IteratorStateError, NullValueError
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.state import Many, State, check_pairs
 from idlestate.backends.keyed.table import MapTable
+from idlestate.backends.keyed.ttl import Ttl
 
 
 class MapEntry:
@@ -40,11 +41,14 @@ class MapState(State[MapTable]):
     """`put`, `put_all`, `get`, `contains`, `remove`, `is_empty`, `clear`, and iterations."""
 
     def __init__(
-        self, descriptor: MapStateDescriptor, table: MapTable, context: KeyContext
+        self,
+        descriptor: MapStateDescriptor,
+        table: MapTable,
+        context: KeyContext,
+        ttl: Ttl | None = None,
     ) -> None:
         """The state over its table."""
-        super().__init__(descriptor.name, table, context)
-        self._type = descriptor.value_type
+        super().__init__(descriptor, table, context, ttl)
         self._normal = table.layout.value.normal
         assert table.layout.user_key is not None
         self._normal_key = table.layout.user_key.normal

@@ -7,9 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.context import KeyContext
+from idlestate.backends.keyed.descriptors import StateDescriptor
 from idlestate.backends.keyed.errors import StateError
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.table import Table
+from idlestate.backends.keyed.ttl import Ttl
 
 T = TypeVar("T", bound=Table)
 
@@ -20,12 +22,16 @@ Many: TypeAlias = Any
 class State(Generic[T]):
     """State of one name: what it holds belongs to the current key and namespace."""
 
-    def __init__(self, name: str, table: T, context: KeyContext) -> None:
-        """The state over its table."""
-        self.name = name
+    def __init__(
+        self, descriptor: StateDescriptor, table: T, context: KeyContext, ttl: Ttl | None = None
+    ) -> None:
+        """The state over its table, of stamped values when there is a time to live."""
+        self.name = descriptor.name
         self.table = table
         self.namespace: Any = None
         self._context = context
+        self._ttl = ttl
+        self._type = descriptor.value_type
 
     def set_current_namespace(self, namespace: Any) -> None:
         """Use this namespace from now on; None is the one of state that has no namespaces."""

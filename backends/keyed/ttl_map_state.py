@@ -6,12 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.keyed.cells import Stored
-from idlestate.backends.keyed.context import KeyContext
-from idlestate.backends.keyed.descriptors import MapStateDescriptor
 from idlestate.backends.keyed.key_batch import first_of_each_pair
 from idlestate.backends.keyed.map_state import MapEntry, MapIterator, MapState
 from idlestate.backends.keyed.state import Many
-from idlestate.backends.keyed.table import MapTable
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.retention.policy import FOREVER_MS
 
@@ -20,13 +17,7 @@ class TtlMapState(MapState):
     """The same with a time to live for each entry."""
 
     hides_current = True
-
-    def __init__(
-        self, descriptor: MapStateDescriptor, table: MapTable, context: KeyContext, ttl: Ttl
-    ) -> None:
-        """The state over a table of stamped values."""
-        super().__init__(descriptor, table, context)
-        self._ttl = ttl
+    _ttl: Ttl
 
     def get(self, user_key: Any) -> Any:
         """The entry's value, None when there is none or it has expired."""

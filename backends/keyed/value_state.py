@@ -18,12 +18,15 @@ class ValueState(State[SingleTable]):
     """`value`, `update`, `clear`; a missing value is the descriptor's default."""
 
     def __init__(
-        self, descriptor: ValueStateDescriptor, table: SingleTable, context: KeyContext
+        self,
+        descriptor: ValueStateDescriptor,
+        table: SingleTable,
+        context: KeyContext,
+        ttl: Ttl | None = None,
     ) -> None:
         """The state over its table."""
-        super().__init__(descriptor.name, table, context)
+        super().__init__(descriptor, table, context, ttl)
         self._default = descriptor.default
-        self._type = descriptor.value_type
 
     def value(self) -> Any:
         """The current key's value."""
@@ -59,16 +62,7 @@ class ValueState(State[SingleTable]):
 class TtlValueState(ValueState):
     """The same with a time to live. A missing value is None, whatever the default, as in Flink."""
 
-    def __init__(
-        self,
-        descriptor: ValueStateDescriptor,
-        table: SingleTable,
-        context: KeyContext,
-        ttl: Ttl,
-    ) -> None:
-        """The state over a table of stamped values."""
-        super().__init__(descriptor, table, context)
-        self._ttl = ttl
+    _ttl: Ttl
 
     def value(self) -> Any:
         """The current key's value, None when there is none or it has expired."""
