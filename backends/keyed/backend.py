@@ -13,10 +13,10 @@ from idlestate.backends.keyed.cleanup import SnapshotFilter
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import StateDescriptor
 from idlestate.backends.keyed.errors import KeyGroupError, StateError, StateMigrationError
-from idlestate.backends.keyed.key_groups import KeyGroupRange, check_parallelism
 from idlestate.backends.keyed.kinds import Kinds, state_over
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.settings import BackendSettings
 from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.sweep import Sweep, SweepReport
@@ -25,7 +25,6 @@ from idlestate.backends.keyed.timer_rows import TimerLayout
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
-from idlestate.timers.clock import Clock, SystemClock
 from idlestate.timers.service import OnTimer, TimerService
 from idlestate.timers.timer import TimerQueue
 from idlestate.timers.watermark import WatermarkClock
@@ -43,30 +42,16 @@ class KeyedStateBackend(ABC):
 
     kind: str
 
-    def __init__(
-        self,
-        *,
-        key_type: pa.DataType,
-        namespace_type: pa.DataType,
-        max_parallelism: int,
-        groups: KeyGroupRange | None,
-        clock: Clock | None,
-    ) -> None:
-        """See `open_backend`."""
-        check_parallelism(max_parallelism)
-        self.max_parallelism = max_parallelism
-        self.groups = groups or KeyGroupRange(0, max_parallelism - 1)
-        if self.groups.last >= max_parallelism:
-            raise KeyGroupError(
-                f"key groups {self.groups.first} to {self.groups.last}: with max parallelism "
-                f"{max_parallelism} the last is {max_parallelism - 1}"
-            )
-        self.key_type = key_type
-        self.namespace_type = namespace_type
+    def __init__(self, settings: BackendSettings) -> None:
+        """A backend without states."""
+        self.max_parallelism = settings.max_parallelism
+        self.groups = settings.groups
+        self.key_type = settings.key_type
+        self.namespace_type = settings.namespace_type
         self.watermark = WatermarkClock()
-        self._clock: Clock = clock or SystemClock()
-        self._keys = KeyLayout.of(key_type, namespace_type, max_parallelism)
-        self._keys_are_nested = pa.types.is_nested(key_type)
+        self._clock = settings.clock
+        self._keys = KeyLayout.of(self.key_type, self.namespace_type, self.max_parallelism)
+        self._keys_are_nested = pa.types.is_nested(self.key_type)
         self._timer_layout = TimerLayout(self._keys)
         self._context = KeyContext()
         self._metas: dict[str, StateMeta] = {}

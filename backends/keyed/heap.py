@@ -1,9 +1,7 @@
 """Keyed state in this process's memory. What a snapshot did not write is gone with the process."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-
-import pyarrow as pa
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
 from idlestate.backends.keyed.cleanup import IncrementalStep
@@ -14,6 +12,7 @@ from idlestate.backends.keyed.heap_single import HeapSingleTable
 from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
+from idlestate.backends.keyed.settings import BackendSettings
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
@@ -21,7 +20,6 @@ from idlestate.backends.keyed.table import Row, Table
 from idlestate.backends.keyed.timer_columns import ColumnTimerQueue
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.usage import Usage
-from idlestate.timers.clock import Clock
 from idlestate.timers.timer import TimerQueue
 
 TABLES: dict[StateKind, type[HeapListTable | HeapMapTable]] = {
@@ -35,26 +33,11 @@ class HeapKeyedStateBackend(KeyedStateBackend):
 
     kind = "heap"
 
-    def __init__(
-        self,
-        *,
-        key_type: pa.DataType,
-        namespace_type: pa.DataType,
-        max_parallelism: int,
-        groups: KeyGroupRange | None,
-        clock: Clock | None,
-        restore: Sequence[Path],
-    ) -> None:
-        """See `open_backend`."""
-        super().__init__(
-            key_type=key_type,
-            namespace_type=namespace_type,
-            max_parallelism=max_parallelism,
-            groups=groups,
-            clock=clock,
-        )
+    def __init__(self, settings: BackendSettings) -> None:
+        """A backend with what the snapshots hold."""
+        super().__init__(settings)
         self._held = 0
-        for folder in restore:
+        for folder in settings.restore:
             info = SnapshotInfo.read(folder)
             self._check_restore(info)
             for part in stored_parts(info, self._keys):

@@ -9,14 +9,14 @@ Items are numbered in the order in which they come, so a key's chain runs upward
 stays in its chain until `compact`, or until its key is removed from a list.
 """
 
-from copy import copy
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
+from idlestate.backends.keyed.copied import Copied
 from idlestate.backends.keyed.heap_spaces import Spaces
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
@@ -30,7 +30,7 @@ FEW: Final = 8
 """Chains that are followed one by one: array steps are not worth it."""
 
 
-class HeapChains:
+class HeapChains(Copied):
     """Items of many keys.
 
     Attributes:
@@ -269,14 +269,8 @@ class HeapChains:
         """The bytes of these keys."""
         return self.owners.keys.take(pa.array(owners)).cast(pa.binary())
 
-    def copy(self) -> Self:
-        """The columns as they are now, for reading."""
-        other = copy(self)
-        other.part()
-        return other
-
     def part(self) -> None:
-        """Have what changes for itself: it is shared with what this was copied from."""
+        """Have for itself what changes."""
         self.owners, self.spaces = self.owners.copy(), self.spaces.copy()
         self._stored, self._alive = self._stored.copy(), self._alive.copy()
         self._next, self._head = self._next.copy(), self._head.copy()

@@ -3,14 +3,14 @@
 Numbers that `ByteIndex` gives to keys are positions in the columns of values and timestamps.
 """
 
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct
 from idlestate.backends.keyed.cells import Cells, Column, Stored
+from idlestate.backends.keyed.copied import Copied
 from idlestate.backends.keyed.heap_spaces import Spaces
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
@@ -21,7 +21,7 @@ SPARE = 1024
 """Removed keys that are not worth new columns."""
 
 
-class HeapColumns:
+class HeapColumns(Copied):
     """Keys, values and timestamps.
 
     Attributes:
@@ -120,14 +120,8 @@ class HeapColumns:
         self._stored.keep(self.index.compact())
         self.spaces.keep(np.unique(self.index.spaces).tolist())
 
-    def copy(self) -> Self:
-        """The columns as they are now, for reading."""
-        other = copy(self)
-        other.part()
-        return other
-
     def part(self) -> None:
-        """Have what changes for itself: it is shared with what this was copied from."""
+        """Have for itself what changes."""
         self.index, self.spaces = self.index.copy(), self.spaces.copy()
         self._stored = self._stored.copy()
 

@@ -10,8 +10,13 @@ import pyarrow as pa
 from idlestate.backends.keyed.backend import KeyedStateBackend
 from idlestate.backends.keyed.errors import StateError
 from idlestate.backends.keyed.heap import HeapKeyedStateBackend
-from idlestate.backends.keyed.key_groups import DEFAULT_MAX_PARALLELISM, KeyGroupRange
-from idlestate.timers.clock import Clock
+from idlestate.backends.keyed.key_groups import (
+    DEFAULT_MAX_PARALLELISM,
+    KeyGroupRange,
+    key_group_range,
+)
+from idlestate.backends.keyed.settings import BackendSettings
+from idlestate.timers.clock import Clock, SystemClock
 
 Place = str | PathLike[str]
 
@@ -46,19 +51,18 @@ def open_backend(
         StateMigrationError: keys or namespaces are stored as other types.
         StorageError: RocksDB does not open.
     """
-    folders = [Path(folder) for folder in restore]
-    keys, namespaces = key_type or pa.string(), namespace_type or pa.string()
+    settings = BackendSettings(
+        key_type=key_type or pa.string(),
+        namespace_type=namespace_type or pa.string(),
+        max_parallelism=max_parallelism,
+        groups=groups or key_group_range(max_parallelism, 1, 0),
+        clock=clock or SystemClock(),
+        restore=[Path(folder) for folder in restore],
+    )
     if kind == "heap":
         if path is not None:
             raise StateError("heap state has no folder: leave path out, or open rocksdb")
-        return HeapKeyedStateBackend(
-            key_type=keys,
-            namespace_type=namespaces,
-            max_parallelism=max_parallelism,
-            groups=groups,
-            clock=clock,
-            restore=folders,
-        )
+        return HeapKeyedStateBackend(settings)
     if kind != "rocksdb":
         raise StateError(f"there is no backend {kind!r}: take heap or rocksdb")
     if path is None:
@@ -66,12 +70,4 @@ def open_backend(
     # Only who opens RocksDB needs its library.
     from idlestate.backends.keyed.rocksdb import RocksDBKeyedStateBackend  # noqa: PLC0415
 
-    return RocksDBKeyedStateBackend(
-        Path(path),
-        key_type=keys,
-        namespace_type=namespaces,
-        max_parallelism=max_parallelism,
-        groups=groups,
-        clock=clock,
-        restore=folders,
-    )
+    return RocksDBKeyedStateBackend(Path(path), settings)

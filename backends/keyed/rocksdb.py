@@ -1,18 +1,15 @@
 """Keyed state in RocksDB: it is on disk once a call returns, and there again after a crash."""
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
 from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
 from idlestate.backends.keyed.cleanup import CompactionFilter, merged_row
 from idlestate.backends.keyed.errors import SnapshotError, StateError, StateMigrationError
-from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
 from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
 from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
@@ -30,13 +27,13 @@ from idlestate.backends.keyed.rocksdb_table import (
     plainly,
     usage_of,
 )
+from idlestate.backends.keyed.settings import BackendSettings
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, drop_draft, start_folder
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.usage import Usage
-from idlestate.timers.clock import Clock
 from idlestate.timers.stored_queue import StoredTimerQueue
 from idlestate.timers.timer import TimerQueue
 
@@ -49,26 +46,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     kind = "rocksdb"
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        key_type: pa.DataType,
-        namespace_type: pa.DataType,
-        max_parallelism: int,
-        groups: KeyGroupRange | None,
-        clock: Clock | None,
-        restore: Sequence[Path],
-    ) -> None:
-        """See `open_backend`."""
-        super().__init__(
-            key_type=key_type,
-            namespace_type=namespace_type,
-            max_parallelism=max_parallelism,
-            groups=groups,
-            clock=clock,
-        )
-        infos = [SnapshotInfo.read(folder) for folder in restore]
+    def __init__(self, path: Path, settings: BackendSettings) -> None:
+        """A backend with what is in the folder, or in the snapshots."""
+        super().__init__(settings)
+        infos = [SnapshotInfo.read(folder) for folder in settings.restore]
         for info in infos:
             self._check_restore(info)
         if infos and (path / "CURRENT").exists():

@@ -1,17 +1,17 @@
 """Stored values with their timestamps as columns, by number."""
 
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from idlestate.backends.keyed.byte_index import ABSENT, grown
 from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
+from idlestate.backends.keyed.copied import Copied
 from idlestate.backends.keyed.key_batch import Flags, Positions
 from idlestate.backends.keyed.rows import ValueLayout
 
 
-class StoredColumns:
+class StoredColumns(Copied):
     """Values, whether there is one, and timestamps.
 
     Attributes:
@@ -81,13 +81,7 @@ class StoredColumns:
         if self._stamped:
             self.stamps = self.stamps[numbers]
 
-    def copy(self) -> Self:
-        """The columns as they are now."""
-        other = copy(self)
-        other.part()
-        return other
-
     def part(self) -> None:
-        """Share nothing with what this was copied from."""
+        """Have for itself what changes."""
         self._values, self._has = self._values.copy(), self._has.copy()
         self.stamps = self.stamps.copy()
