@@ -29,8 +29,10 @@ class ItemsWalk(Walk):
         if visit.seen < limit:
             self._visit_dicts(limit - visit.seen, horizon_ms, visit, removed)
         self._removed += visit.removed
-        if visit.done and self._removed > 3 * self._table.size():
-            self._table.shrink()
+        if visit.done:
+            columns.compact_if_sparse()
+            if self._removed > 3 * self._table.size():
+                self._table.shrink()
         return visit
 
     def _visit_columns(
