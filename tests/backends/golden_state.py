@@ -93,6 +93,11 @@ def ttl_of(config: dict[str, Any], time: TtlTime = TtlTime.PROCESSING) -> StateT
     )
 
 
+def runs_forward(steps: list[Step]) -> bool:
+    times = [step["t"] for step in steps]
+    return times == sorted(times)
+
+
 def descriptor_of(kind: str, ttl: StateTtlConfig, **more: Any) -> StateDescriptor:
     name = more.pop("name", "state")
     match kind:

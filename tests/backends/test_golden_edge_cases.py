@@ -7,14 +7,17 @@ from contextlib import ExitStack
 import pytest
 
 from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.ttl_config import TtlTime
 from idlestate.timers.clock import FakeClock
 from tests.backends.golden_state import (
     BACKENDS,
+    WRONG_MS,
     descriptor_of,
     error_name,
     plain,
     raw_of,
     run_op,
+    runs_forward,
     ttl_of,
 )
 from tests.golden_files import read_traces
@@ -38,20 +41,22 @@ def default_of(trace):
 class Scenario:
     """One line of the recording."""
 
-    def __init__(self, trace, folder, stack):
+    def __init__(self, trace, folder, stack, time):
         self.clock = FakeClock()
-        self.trace = trace
+        self.trace, self.time = trace, time
         kind = BACKENDS[trace["backend"]]
         self.backend = stack.enter_context(
             open_backend(
                 kind,
                 None if kind == "heap" else folder,
                 max_parallelism=trace["max_parallelism"],
-                clock=self.clock,
+                clock=self.clock if time is TtlTime.PROCESSING else FakeClock(WRONG_MS),
             )
         )
         more = {"default": default_of(trace)} if trace["kind"] == "value" else {}
-        self.state = self.backend.get_state(descriptor_of(trace["kind"], ttl_of(trace), **more))
+        self.state = self.backend.get_state(
+            descriptor_of(trace["kind"], ttl_of(trace, time), **more)
+        )
         self.backend.set_current_key(KEY)
         self.held = self.iterator = None
 
@@ -98,6 +103,8 @@ class Scenario:
 
     def step(self, step):
         self.clock.advance(step["t"] - self.clock.now_ms())
+        if self.time is TtlTime.EVENT:
+            self.backend.watermark.advance(step["t"])
         error = result = None
         try:
             result = plain(self.do(step["do"]))
@@ -111,11 +118,15 @@ class Scenario:
         assert self.backend.size("state") == step["size"]
 
 
-def test_golden_edge_cases(tmp_path, record_property):
+@pytest.mark.parametrize("time", TtlTime)
+def test_golden_edge_cases(time, tmp_path, record_property):
+    """Also by event time, but for clocks that run back: a watermark does not."""
     traces, steps = read_traces("ttl_edge_cases", "steps"), 0
+    if time is TtlTime.EVENT:
+        traces = [trace for trace in traces if runs_forward(trace["steps"])]
     for number, trace in enumerate(traces):
         with ExitStack() as stack:
-            run = Scenario(trace, tmp_path / str(number), stack)
+            run = Scenario(trace, tmp_path / str(number), stack, time)
             for at, step in enumerate(trace["steps"]):
                 try:
                     run.step(step)
@@ -125,4 +136,4 @@ def test_golden_edge_cases(tmp_path, record_property):
                 steps += 1
     record_property("traces", len(traces))
     record_property("steps", steps)
-    print(f"ttl_edge_cases: {len(traces)} scenarios, {steps} steps")
+    print(f"ttl_edge_cases by {time.value}: {len(traces)} scenarios, {steps} steps")

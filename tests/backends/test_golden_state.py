@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from idlestate.retention.ttl_config import TtlTime
-from tests.backends.golden_state import Replay, replay
+from tests.backends.golden_state import Replay, replay, runs_forward
 from tests.golden_files import read_traces
 
 pytestmark = pytest.mark.golden
@@ -36,7 +36,7 @@ def test_golden_state_in_event_time(name, backend, record_property):
     traces = [trace for trace in read_traces(name) if trace["backend"] == backend]
     if not traces:
         pytest.skip(f"{name} has no traces of {backend}")
-    forward = [trace for trace in traces if runs_forward(trace)]
+    forward = [trace for trace in traces if runs_forward(trace["ops"])]
     steps = sum(replay(trace, time=TtlTime.EVENT) for trace in forward)
     record_property("traces", len(forward))
     record_property("steps", steps)
@@ -44,11 +44,6 @@ def test_golden_state_in_event_time(name, backend, record_property):
         f"{name} by event time on {backend}: {len(forward)} of {len(traces)} traces, {steps} steps"
     )
     assert len(forward) > len(traces) // 2
-
-
-def runs_forward(trace):
-    times = [step["t"] for step in trace["ops"]]
-    return times == sorted(times)
 
 
 @pytest.mark.parametrize("name", ["ttl_core", "ttl_disabled", "ttl_overflow"])

@@ -156,6 +156,33 @@ def test_entries_of_a_batch(backend, ttl):
     assert sorted(state.entries()) == [("y", 2)]
 
 
+@pytest.mark.parametrize("count", [3, 40])
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+def test_entries_without_a_value_or_a_user_key(backend, ttl, count):
+    state = backend.get_state(
+        MapStateDescriptor(name="m", key_type=pa.string(), value_type=pa.int64(), ttl=ttl)
+    )
+    keys, user_keys = [f"key {number}" for number in range(count)], [None, "x", ""] * count
+    backend.set_current_key(keys[0])
+    if backend.kind == "rocksdb" and ttl.enabled:
+        with pytest.raises(NullValueError):
+            state.put_many(keys, user_keys[:count], [1, None, *range(2, count)])
+        assert backend.size("m") == 0
+        return
+    state.put_many(keys, user_keys[:count], [None, *range(1, count)])
+    assert state.contains(None)
+    assert state.get(None) is None
+    assert list(state.entries()) == [(None, None)]
+    found = state.get_many(keys, user_keys[:count]).to_pylist()
+    assert found == [None, *range(1, count)]
+    assert state.get_many(keys, ["nowhere"] * count).null_count == count
+    state.put("x", 7)
+    assert dict(state.entries()) == {None: None, "x": 7}
+    state.remove_entries(keys, user_keys[:count])
+    assert list(state.entries()) == [("x", 7)]
+    assert backend.size("m") == 1
+
+
 def test_a_changed_struct_is_applied_or_refused(tmp_path):
     old = pa.struct([("n", pa.int32()), ("gone", pa.string())])
     new = pa.struct([("n", pa.int64()), ("where", pa.string())])
