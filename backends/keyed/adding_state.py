@@ -1,6 +1,6 @@
 """What reducing and aggregating state share: values are added into one stored value per key."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +12,7 @@ from idlestate.backends.keyed.table import SingleTable
 from idlestate.backends.keyed.ttl import Ttl
 
 
-class AddingState(State[SingleTable]):
+class AddingState(State[SingleTable], ABC):
     """`add`, `merge_namespaces`, `add_many`."""
 
     @abstractmethod
@@ -43,7 +43,8 @@ class AddingState(State[SingleTable]):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Merge what other namespaces have into the target's, pair by pair."""
-        key, table, merged = self._key, self.table, None
+        key, table = self._key, self.table
+        merged: Stored = None
         for source in sources:
             found = table.get(key, source)
             table.clear(key, source)
@@ -84,7 +85,7 @@ class AddingState(State[SingleTable]):
         table.put_many(distinct, self.namespace, cells.values, cells.has, stamp_ms)
 
 
-class TtlAddingState(AddingState):
+class TtlAddingState(AddingState, ABC):
     """The same with a time to live, renewed by every `add`.
 
     An expired value is dropped and adding starts again; with `RETURN_EXPIRED_IF_NOT_CLEANED_UP`

@@ -22,6 +22,7 @@ from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.stored_columns import StoredColumns
 from idlestate.backends.keyed.usage import Usage
+from idlestate.retention.policy import FOREVER_MS
 
 SPARE: Final = 1024
 """Removed items that are not worth new columns."""
@@ -251,7 +252,7 @@ class HeapChains(Copied):
         numbers = first + np.flatnonzero(self._alive[first:end])
         stamps = self._stored.stamps[numbers]
         kept = stamps[stamps > horizon_ms]
-        oldest = int(kept.min()) if len(kept) else np.iinfo(np.int64).max
+        oldest = int(kept.min(initial=FOREVER_MS))
         return numbers[stamps <= horizon_ms], len(numbers), oldest
 
     def owners_of(self, items: Positions) -> tuple[pa.BinaryArray, list[Any]]:
