@@ -125,7 +125,7 @@ class HeapChains(Copied):
         self._make_room(first + len(owners))
         numbers = np.arange(first, self.count)
         self._stored.set(numbers, values, has, stamps)
-        self._alive[first:] = True
+        self._alive[numbers] = True
         self._link(first, owners)
         self._count_in(owners)
 
@@ -134,7 +134,7 @@ class HeapChains(Copied):
         first, self.count = self.count, count
         self._alive = grown(self._alive, count)
         self._owner, self._next = grown(self._owner, count), grown(self._next, count)
-        self._alive[first:] = False
+        self._alive[first:count] = False
 
     def _count_in(self, owners: Positions) -> None:
         self.live += len(owners)

@@ -153,9 +153,10 @@ class ItemsTable(HeapTable):
         """Move everything into the columns."""
         self.columns.compact_if_sparse()
         for namespace, space in self._spaces.items():
-            left = iter(space.items())
-            while some := list(islice(left, AT_ONCE)):
+            while some := list(islice(space.items(), AT_ONCE)):
                 self._pack(self.batch_of([key for key, _ in some]), namespace, some)
+                for key, _ in some:
+                    del space[key]
         self._spaces, self._own = {None: {}}, set()
 
     @abstractmethod
