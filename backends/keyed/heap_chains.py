@@ -44,7 +44,6 @@ class HeapChains(Copied):
 
     def __init__(self, layout: ValueLayout) -> None:
         """No keys."""
-        self.layout = layout
         self.owners, self.spaces = ByteIndex(), Spaces()
         self.count = self.live = self.made = 0
         self._stored = StoredColumns(layout)
@@ -85,10 +84,6 @@ class HeapChains(Copied):
     def stored(self, number: int) -> Stored:
         """What an item holds."""
         return self._stored.one(number)
-
-    def is_there(self, number: int) -> bool:
-        """Whether an item was not removed."""
-        return bool(self._alive[number])
 
     # -------------------------------------------------------------- many keys
 
