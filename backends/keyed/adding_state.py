@@ -1,7 +1,7 @@
 """What reducing and aggregating state share: values are added into one stored value per key."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from idlestate.backends.keyed.cells import Cells, Stored
@@ -62,26 +62,39 @@ class AddingState(State[SingleTable], ABC):
             table.put(key, target, both)
 
     def add_many(self, keys: Many, values: Many) -> None:
-        """`add` for each key in this order, all or none; with one timestamp where there are.
+        """`add` for each key in this order, all or none.
 
         Raises:
             NullValueError: one of the values is None.
         """
-        self._add_many(keys, values, 0)
+        self._add_many(keys, values, 0, Cells.objects)
 
-    def _add_many(self, keys: Many, values: Many, stamp_ms: int) -> None:
-        """All keys are read at once and written at once."""
-        table, add = self.table, self._add
+    def _add_many(
+        self,
+        keys: Many,
+        values: Many,
+        stamp_ms: int,
+        begin: Callable[[Cells], list[Any]],
+    ) -> None:
+        """Read all keys at once, add, write all at once.
+
+        Args:
+            keys: whose.
+            values: what is added.
+            stamp_ms: the timestamp of all, in a state with timestamps.
+            begin: what is added to, from what is stored.
+        """
+        table, added = self.table, self._added
         batch, given = table.batch_of(keys), to_list(values)
         check_pairs(batch, given)
         if None in given:
             raise NullValueError(f"state {self.name}: add_many was given None")
         codes = batch.encoded.dictionary_encode()
         distinct = KeyBatch(batch.codec, codes.dictionary)
-        found = table.get_many(distinct, self.namespace).stored()
+        sums = begin(table.get_many(distinct, self.namespace))
         for at, value in zip(codes.indices.to_pylist(), given, strict=True):
-            found[at] = add(found[at], value)
-        cells = Cells.of(found, table.layout.value.kind, stamped=table.layout.stamped)
+            sums[at] = added(sums[at], value)
+        cells = Cells.of(sums, table.layout.value.kind, stamped=False)
         table.put_many(distinct, self.namespace, cells.values, cells.has, stamp_ms)
 
 
@@ -101,8 +114,16 @@ class TtlAddingState(AddingState, ABC):
 
     def add_many(self, keys: Many, values: Many) -> None:
         """`add` for each key in this order, stamped with one time, all or none."""
-        self._ttl.on_access()
-        self._add_many(keys, values, self._ttl.now_ms())
+        ttl, now = self._ttl, self._ttl.now_ms()
+        horizon = ttl.horizon_ms(now)
+
+        def begin(found: Cells) -> list[Any]:
+            assert found.stamps is not None
+            lives = found.has & (found.stamps > horizon)
+            return found.objects(found.has if ttl.returns_expired else lives)
+
+        ttl.on_access()
+        self._add_many(keys, values, now, begin)
 
     def _add(self, there: Stored, value: Any) -> Stored:
         now = self._ttl.now_ms()

@@ -1,5 +1,7 @@
 """Batch calls do what calls one by one do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,9 +13,11 @@ from idlestate.backends.keyed.descriptors import (
 )
 from idlestate.backends.keyed.errors import NullValueError, StateError, StateMigrationError
 from idlestate.backends.keyed.opening import open_backend
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility, TtlTime
 from idlestate.timers.clock import FakeClock
-from tests.backends.golden_state import descriptor_of
+from tests.backends.golden_state import descriptor_of, raw_of
 
 BRIEF = StateTtlConfig(ttl_ms=100)
 SHOWN = StateTtlConfig(
@@ -142,6 +146,23 @@ def test_adding_a_batch_is_adding_one_by_one(backend, kind, ttl):
     with pytest.raises(NullValueError):
         state.add_many(["a", "b"], [1, None])
     assert state.get_many(["a"]).to_pylist() == [more]
+
+
+@pytest.mark.parametrize("kind", ["reducing", "aggregating"])
+@pytest.mark.parametrize("ttl", [BRIEF, SHOWN, replace(SHOWN, time=TtlTime.EVENT)])
+@pytest.mark.parametrize("now", [NEVER_MS, 5, FOREVER_MS - 1])
+def test_a_batch_adds_at_the_ends_of_time_as_calls_do(backend, kind, ttl, now):
+    backend.clock.advance(now - backend.clock.now_ms())
+    backend.watermark.advance(now)
+    many, one = (backend.get_state(descriptor_of(kind, ttl, name=name)) for name in "mo")
+    keys = ["a", "b", "a"] * 10
+    for _ in range(2):
+        many.add_many(keys, [1, 2, 3] * 10)
+        for key, value in zip(keys, [1, 2, 3] * 10, strict=True):
+            backend.set_current_key(key)
+            one.add(value)
+        stored = [[raw_of(state, key) for key in ("a", "b")] for state in (many, one)]
+        assert stored[0] == stored[1]
 
 
 @pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
