@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pyarrow as pa
+from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
@@ -19,7 +20,7 @@ from idlestate.backends.keyed.idle_batches import IdleBatches
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import Policy
 from idlestate.timers.service import TimeDomain
-from tests.backends.state_steps import MEMORY
+from tests.backends.state_steps import MEMORY, NOT_SIMPLEST
 
 POLICIES = st.sampled_from([(2, 3), (10, 10), (10, 15), (30, 45), (30, 100)]).map(
     lambda pair: Policy(idle_min_ms=pair[0], idle_max_ms=pair[1])
@@ -96,8 +97,9 @@ class IdleLives(RuleBasedStateMachine):
 
     taken = 0
 
-    @initialize(policy=POLICIES, domain=st.sampled_from(TimeDomain))
-    def begin(self, policy, domain):
+    @initialize(policy=POLICIES, domain=st.sampled_from(TimeDomain), any_number=NOT_SIMPLEST)
+    def begin(self, policy, domain, any_number):
+        assume(any_number)
         self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-", dir=MEMORY))
         self.policy, self.domain = policy, domain
         self.now, self.opened, self.cleanup = 1000, 0, {}

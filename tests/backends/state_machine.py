@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import hypothesis.strategies as st
+from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from idlestate.backends.keyed.key_groups import key_group_range, operator_index
@@ -22,8 +23,10 @@ from tests.backends.state_steps import (
     ADDRESSES,
     BATCHES,
     CALLS,
+    LAPSES,
     MEMORY,
     NAMESPACES,
+    NOT_SIMPLEST,
     ROWS,
     TEXTS,
     TTLS,
@@ -57,8 +60,9 @@ class KeyedState(RuleBasedStateMachine):
     ttls = TTLS
     taken = 0
 
-    @initialize(data=st.data())
-    def begin(self, data):
+    @initialize(data=st.data(), any_number=NOT_SIMPLEST)
+    def begin(self, data, any_number):
+        assume(any_number)
         self.folder = Path(tempfile.mkdtemp(prefix="idlestate-machine-", dir=MEMORY))
         self.ttl = data.draw(st.sampled_from(self.ttls))
         self.clock, self.model = FakeClock(1000), Model(self.kind, self.ttl)
@@ -181,15 +185,18 @@ class KeyedState(RuleBasedStateMachine):
         self.each(address, lambda state: state.clear())
         self.model.clear(address)
 
-    @rule(by_ms=st.sampled_from([0, 1, 9, 10, 99, 100]))
-    def pass_time(self, by_ms):
-        self.clock.advance(by_ms)
+    @rule(lapse=LAPSES)
+    def pass_time(self, lapse):
+        """Often to the very millisecond at which what was just written expires."""
+        lives, more_ms = lapse
+        self.clock.advance(max(lives * min(self.ttl.ttl_ms, 100) + more_ms, 0))
         for backend in self.instances:
             backend.watermark.advance(self.clock.now_ms() - WATERMARK_DELAY_MS)
 
-    @rule(budget=st.integers(1, 4), records=st.booleans())
-    def sweep(self, budget, records):
+    @rule(lapse=LAPSES, budget=st.sampled_from([1, 4, 100]), records=st.booleans())
+    def sweep(self, lapse, budget, records):
         """Sweeps remove all that has expired; their records tell what."""
+        self.pass_time(lapse)
         expected = self.model.sweep(self.now)
         for instances in self.backends.values():
             stamps, removed = [], 0

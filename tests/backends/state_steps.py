@@ -26,6 +26,13 @@ ADDRESSES = st.sampled_from(list(product(KEYS, SPACES)))
 
 NAMESPACES = st.sampled_from(SPACES)
 
+LAPSES = st.sampled_from([(1, 0), (0, 0), (0, 1), (1, -1), (1, 1)])
+"""How much time passes: so many times to live, and milliseconds more."""
+
+NOT_SIMPLEST = st.integers(0, 1 << 16)
+"""Hypothesis begins each run with the simplest case there is, one step over and over: a case that
+asks for a number above 0 here is spared that."""
+
 _SUMS = [*(("add", number) for number in NUMBERS), ("get",), ("get",)]
 _LISTS = [[], [3], [0, -5, 1]]
 _MAPS = [{}, {"x": 1}, {"y": 0, "": 3}]
@@ -78,6 +85,7 @@ TTLS = [
     for update, visibility, ttl_ms, time in product(
         TtlUpdateType, StateVisibility, [1, 10, 100], TtlTime
     )
+    if update is not TtlUpdateType.DISABLED or visibility is StateVisibility.NEVER_RETURN_EXPIRED
 ]
 """Every update type (one is off), visibility and clock. Nothing is cleaned up in background: each
 backend has its own ways there, and the model could not know what is still stored."""
