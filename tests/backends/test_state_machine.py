@@ -15,7 +15,7 @@ from tests.backends.state_steps import CALLS, TTLS
 STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "0"))
 """Of all tests here together, 0 for the short form."""
 
-STEPS_SHORT = 10_000
+STEPS_SHORT = 8_000
 STEPS_EACH = 100
 TOLD_EVERY_S = 15
 
