@@ -21,16 +21,15 @@ class TtlMapState(MapState):
 
     def get(self, user_key: Any) -> Any:
         """The entry's value, None when there is none or it has expired."""
-        found = self._read(user_key)
+        self._ttl.on_access()
+        found = self._judged(self._key, self.namespace, user_key, self.table.remove)
         return None if found is None else found[0]
 
     def contains(self, user_key: Any) -> bool:
         """Whether `get` would find an entry; as much a read as that."""
-        return self._read(user_key) is not None
-
-    def _read(self, user_key: Any) -> Stored:
         self._ttl.on_access()
-        return self._judged(self._key, self.namespace, user_key, self.table.remove)
+        seen = self._judged(self._key, self.namespace, user_key, self.table.remove)
+        return seen is not None
 
     def _judged(
         self, key: Any, namespace: Any, user_key: Any, remove: Callable[[Any, Any, Any], None]
