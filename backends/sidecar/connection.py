@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,12 @@ class Address:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+
+    def beside(self, place: str) -> "Address":
+        """Another address of the same sidecar: a socket by what its name has more, or a port."""
+        if self.place.startswith("unix:"):
+            return replace(self, place=self.place + place)
+        return replace(self, place=f"{self.place.rpartition(':')[0]}:{place}")
 
     @property
     def location(self) -> str:
