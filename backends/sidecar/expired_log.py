@@ -1,8 +1,8 @@
 """The numbered log of expired records: the one way by which they leave.
 
 A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`; when it counts they
-get their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was. Records
-stay until every registered consumer has acknowledged them, or for the retention.
+get their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was.
+Records stay until every registered consumer has acknowledged them, or for the retention.
 """
 
 import bisect

@@ -30,7 +30,7 @@ class FarRanges:
         bytes_on_disk: Callable[[], int],
     ) -> None:
         self.stage: Stage | None = None
-        self.places = tuple(places)
+        self.places: Sequence[str] = places
         self.tidy = tidy
         self.bytes_on_disk = bytes_on_disk
         self._links = links

@@ -1,4 +1,6 @@
-"""What the sidecar does on its own: settle, sweep, compact, trim, tidy. Each job is short or budgeted."""
+"""What the sidecar does on its own: settle, sweep, compact, trim, tidy. Each job is short or
+budgeted.
+"""
 
 import threading
 from contextlib import suppress

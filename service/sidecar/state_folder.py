@@ -1,10 +1,10 @@
 """The files of a sidecar: its own store, and a store per range where workers keep the tables.
 
-`<directory>/<backend>` has everything but what the tables are made of; that is there too, or over n
-workers in `<directory>/<backend>-ranges/<n>/<range>`. Which n holds stands in the own store. When the
-file names another, all of it is copied first, then the new n is written, then the old copy goes: at
-whatever point that is interrupted, one whole copy is the one that counts, and the rest is removed
-at the next start.
+`<directory>/<backend>` has everything but what the tables are made of; that is there too, or over
+n workers in `<directory>/<backend>-ranges/<n>/<range>`. Which n holds stands in the own store. When
+the file names another, all of it is copied first, then the new n is written, then the old copy
+goes: at whatever point that is interrupted, one whole copy is the one that counts, and the rest is
+removed at the next start.
 """
 
 import shutil

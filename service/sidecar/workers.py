@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ class Worker:
         """Start the process, without waiting for it."""
         self._starts += 1
         inner = f"{self._settings.inner}.{self._starts}"  # nobody waits at the socket of before
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "idlestate.service.sidecar.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -128,10 +129,8 @@ class Worker:
 
     def bytes_on_disk(self) -> int:
         """How much its store takes; as it was while it is away."""
-        try:
+        with suppress(BusyError):
             self._bytes = self.call("size", {}).header["bytes"]
-        except BusyError:
-            pass
         return self._bytes
 
     def stop(self) -> None:
@@ -154,6 +153,8 @@ class Worker:
                 self.spawn()
                 self.greet()
                 wait_s = _FIRST_WAIT_S
+                if self._stopping.is_set():
+                    self._end()
             except (WorkerError, OSError) as error:
                 _log.error("%s; it is tried again", error)
                 self._stopping.wait(wait_s)
@@ -166,10 +167,8 @@ class Worker:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        try:
+        with suppress(BrokenPipeError):
             process.stdin.close()
-        except BrokenPipeError:
-            pass
         try:
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:

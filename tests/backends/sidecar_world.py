@@ -121,7 +121,7 @@ class World:
             names = [f".{at}" for at in range(self.ranges)]
             self.works = FarRanges(self.workers, names, lambda: None, lambda: 0)
         is_committed = lambda _, batch_id: batch_id in self.commits  # noqa: E731
-        host = Host(self.store, self.clock, is_committed, self.works)
+        self.host = host = Host(self.store, self.clock, is_committed, self.works)
         declaration = Declaration.of(UID, SPEC, TimeDomain.PROCESSING, SHARDS)
         host.declare(declaration, policy_processing(self.rule))
         self.operator = host[UID]
