@@ -59,12 +59,18 @@ class Connection:
         address: where the sidecar is.
         patience_s: how long to wait for one that is away or busy.
         clock: measures that.
+        timeout_s: how long one call may take.
     """
 
     def __init__(
-        self, address: Address, patience_s: float = PATIENCE_S, clock: Clock | None = None
+        self,
+        address: Address,
+        patience_s: float = PATIENCE_S,
+        clock: Clock | None = None,
+        timeout_s: float = _CALL_TIMEOUT_S,
     ) -> None:
         self.address = address
+        self._timeout_s = timeout_s
         self._patience_s = patience_s
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -93,7 +99,7 @@ class Connection:
         if address.token_file:
             token = Path(address.token_file).read_text().strip()
             headers.append((b"authorization", f"Bearer {token}".encode()))
-        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_S, headers=headers)
+        options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
         try:
             (result,) = self._connected().do_action(
                 flight.Action(name, pa.py_buffer(body)), options

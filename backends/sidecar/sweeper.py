@@ -28,7 +28,8 @@ class Pace:
     """How many lives a step closes, about; more only if they end in the same millisecond."""
 
     rows: int = _FIRST_ROWS
-    _cuts: dict[int, list[int]] = field(default_factory=dict)
+    _plans: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    """Per shard the times that its sweep goes by, and about how many lives lie between them."""
 
     def took(self, seconds: float) -> None:
         """A step took so long: the next is to take `_STEP_S`."""
@@ -36,19 +37,22 @@ class Pace:
         self.rows = min(_MOST_ROWS, max(_LEAST_ROWS, round(self.rows * factor)))
 
     def plan(self, at: int, cuts: list[int]) -> None:
-        """The times that a shard's sweep goes by."""
-        self._cuts[at] = cuts
+        """Let a shard's sweep go by times that are `rows` lives apart."""
+        self._plans[at] = (self.rows, cuts)
 
     def again(self, at: int, reach_ms: int) -> None:
         """A step was in vain."""
-        self._cuts.setdefault(at, []).insert(0, reach_ms)
+        self._plans[at][1].insert(0, reach_ms)
 
-    def reach_ms(self, at: int, to_ms: int) -> int | None:
-        """How far the next step of a shard goes; None when that is not planned."""
-        cuts = self._cuts.get(at)
-        if not cuts:
+    def reach_ms(self, at: int) -> int | None:
+        """How far the next step of a shard goes; None when that is to be planned."""
+        rows, cuts = self._plans.get(at, (0, []))
+        if not cuts or 2 * self.rows < rows:
             return None
-        return min(cuts.pop(0), to_ms)
+        steps = min(len(cuts), max(1, self.rows // rows))
+        reach_ms = cuts[steps - 1]
+        del cuts[:steps]
+        return reach_ms
 
 
 class Sweeper:
@@ -110,17 +114,15 @@ class Sweeper:
         if _stands_still(record) or not due:
             return to_ms, None
         at = min(due, key=lambda i: shards[i].next_end_ms)
-        reach_ms = self.pace.reach_ms(at, to_ms)
+        reach_ms = self.pace.reach_ms(at)
         if reach_ms is None:
             going = Going(record.policy, to_ms, record.version, record.committed)
-            self.pace.plan(
-                at,
-                self._state.read(
-                    lambda now: self._state.work.cuts(now[at], at, going, self.pace.rows)
-                ),
-            )
-            reach_ms = self.pace.reach_ms(at, to_ms)
-        return to_ms if reach_ms is None else reach_ms, at
+            work, rows = self._state.work, self.pace.rows
+            cuts = self._state.read(lambda now: work.cuts(now[at], at, going, rows))
+            self.pace.plan(at, cuts)
+            reach_ms = self.pace.reach_ms(at)
+        assert reach_ms is not None
+        return min(reach_ms, to_ms), at
 
     def _step(
         self, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None

@@ -47,7 +47,8 @@ class Background:
     def settle(self) -> None:
         """Look which prepared batches their queries have committed."""
         for operator in self._host:
-            operator.batches.settle()
+            with suppress(BusyError):  # a worker is being started again
+                operator.batches.settle()
 
     def sweep(self) -> None:
         """Close what is due, in slices of the budget, until nothing is or somebody stops it."""
@@ -56,7 +57,7 @@ class Background:
             if operator.state.is_event_time:
                 continue  # its query says how far time got
             slice_ms = max(1, self._settings.budget_ms // _SLICES)
-            with suppress(BusyError):  # a worker is being started again
+            with suppress(BusyError):
                 while not self._stopping.is_set() and not self._clock.is_stepped:
                     now_ms = self._clock.now_ms()
                     if not operator.sweeper.sweep(now_ms, self._clock, slice_ms):

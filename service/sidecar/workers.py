@@ -19,6 +19,7 @@ from idlestate.service.sidecar.state_folder import StateFolder
 from idlestate.service.sidecar.worker import WorkerSettings
 
 _STOP_S = 20.0
+_ANSWER_S = 120.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 _KEYS_PER_CALL = 10_000
 _log = logging.getLogger("idlestate")
@@ -39,6 +40,7 @@ class Worker:
     Attributes:
         place: where clients reach it.
         restarts: how often it was started again.
+        bytes_on_disk: how much its store takes, as of the last look.
     """
 
     def __init__(self, number: int, settings: WorkerSettings, tell: Callable[[str], None]) -> None:
@@ -50,15 +52,15 @@ class Worker:
         self._starts = 0
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._connection: Connection | None = None
+        self._link: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._later: list[str] = []
         self._lock = threading.Lock()
-        self._bytes = 0
+        self.bytes_on_disk = 0
 
     @property
     def is_up(self) -> bool:
         """Whether it answers."""
-        return self._connection is not None
+        return self._link is not None
 
     def spawn(self) -> None:
         """Start the process, without waiting for it."""
@@ -92,7 +94,10 @@ class Worker:
             self._end()
             raise WorkerError(f"worker {self.number}: {facts['error']}")
         self.place = facts["place"]
-        self._connection = Connection(Address(f"unix:{self._inner}"), patience_s=0)
+        address = Address(f"unix:{self._inner}")
+        connection = Connection(address, patience_s=0, timeout_s=_ANSWER_S)
+        self._link = (self._process, connection)
+        self.tidy()
 
     def watch(self) -> None:
         """From now on start it again whenever it dies."""
@@ -102,12 +107,15 @@ class Worker:
 
     def call(self, name: str, header: Mapping[str, Any], *parts: bytes) -> Message:
         """As of `Link`."""
-        connection = self._connection
-        if connection is None:
+        link = self._link
+        if link is None:
             raise self._away()
+        process, connection = link
         try:
             return connection.call(name, header, *parts)
         except AwayError as error:
+            # It has died, or hangs: then it had better die, which costs nothing but the time.
+            process.kill()
             raise self._away() from error
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -116,7 +124,9 @@ class Worker:
             self._later += keys
 
     def tidy(self) -> None:
-        """Have removed what was put off; what cannot be now is again."""
+        """Have removed what was put off, and see how large the store is; what cannot be now is
+        put off again.
+        """
         with self._lock:
             keys, self._later = self._later, []
         while keys:
@@ -126,12 +136,8 @@ class Worker:
                 self.remove(keys)
                 return
             del keys[:_KEYS_PER_CALL]
-
-    def bytes_on_disk(self) -> int:
-        """How much its store takes; as it was while it is away."""
         with suppress(BusyError):
-            self._bytes = self.call("size", {}).header["bytes"]
-        return self._bytes
+            self.bytes_on_disk = self.call("size", {}).header["bytes"]
 
     def stop(self) -> None:
         """Let it end, and wait for that."""
@@ -143,7 +149,7 @@ class Worker:
         while True:
             assert self._process is not None
             code = self._process.wait()
-            self._connection = None
+            self._link = None
             if self._stopping.is_set():
                 return
             self._tell(f"worker {self.number} ended with {code} and is started again")
@@ -253,7 +259,7 @@ class Workers:
 
     def bytes_on_disk(self) -> int:
         """How much their stores take."""
-        return sum(each.bytes_on_disk() for each in self.every)
+        return sum(each.bytes_on_disk for each in self.every)
 
     def stop(self) -> None:
         """Let all end."""

@@ -30,7 +30,7 @@ class QueryRuns:
     def checkpoint(self) -> Path:
         return self.out / "checkpoint"
 
-    def _start(self, submit: Sequence[str] = ()) -> Run:
+    def _start(self, submit: Sequence[str] | None = None) -> Run:
         self._starts += 1
         self._run = Run(self.config, self.place / f"run-{self._starts}.log", submit=submit)
         return self._run
