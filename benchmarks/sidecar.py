@@ -31,7 +31,6 @@ from state_contestants import redis_server
 
 SMALL_ROWS = 1_000
 LOOKS = 1_000
-CALLS = 20
 WRITERS = 2
 WARM_LOOKS = 20
 SEED = 20_250_303
@@ -42,7 +41,7 @@ LOOK_AIM_MS, LOADED_LOOK_AIM_MS = 5, 25
 START_AIM_S = {"rocksdb": 1.0, "heap": 5.0}
 
 
-def measure_redis(keys: int) -> float | None:
+def measure_redis(keys: int, calls: int) -> float | None:
     """Rows per second of Redis; None where there is none."""
     with (
         tempfile.TemporaryDirectory(prefix="idlestate-bench-") as folder,
@@ -52,7 +51,7 @@ def measure_redis(keys: int) -> float | None:
             print("Redis is left out: there is no redis-server on this machine.")
             return None
         place = str(Path(folder) / "redis" / "socket")
-        rate = rates_of_writers("redis", place, keys, CALLS // 2, WRITERS)
+        rate = rates_of_writers("redis", place, keys, calls, WRITERS)
         print(f"redis: {rate:,.0f} rows/s of {WRITERS} writers, scripts of {SCRIPT_KEYS:,} keys")
         return rate
 
@@ -67,12 +66,12 @@ def filled(backend: str, keys: int, workers: int = 1) -> Iterator[tuple[Served, 
             yield sidecar, client
 
 
-def writes(backend: str, keys: int, redis: float | None) -> None:
+def writes(backend: str, keys: int, calls: int, redis: float | None) -> None:
     """Direct writes to known keys, with one worker and with two."""
     rates = {}
     for workers in (1, 2):
         with filled(backend, keys, workers) as (sidecar, client):
-            rates[workers] = rates_of_writers("sidecar", sidecar.place, keys, CALLS, WRITERS)
+            rates[workers] = rates_of_writers("sidecar", sidecar.place, keys, calls, WRITERS)
             draw = np.random.default_rng(SEED)
             rows = [keys_of(draw.integers(0, keys, SMALL_ROWS)) for _ in range(100)]
             small = [timed(lambda each=each: client.add_many(each)) for each in rows]
@@ -147,14 +146,15 @@ def main() -> None:
     parser.add_argument("--backend", choices=["rocksdb", "heap"], action="append")
     parser.add_argument("--keys", type=int, default=500_000)
     parser.add_argument("--start-keys", type=int, default=1_000_000)
+    parser.add_argument("--calls", type=int, default=20, help="Calls of each writer.")
     parser.add_argument("--only", choices=PARTS, action="append")
     words = parser.parse_args()
     parts = words.only or PARTS
-    redis = measure_redis(words.keys) if "writes" in parts else None
+    redis = measure_redis(words.keys, words.calls) if "writes" in parts else None
     for backend in words.backend or ["rocksdb", "heap"]:
         print(f"{backend}:")
         if "writes" in parts:
-            writes(backend, words.keys, redis)
+            writes(backend, words.keys, words.calls, redis)
         if "looks" in parts:
             look_ups(backend, words.keys)
         if "sweep" in parts:

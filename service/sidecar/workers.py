@@ -50,6 +50,7 @@ class Worker:
         self._settings = settings
         self._tell = tell
         self._starts = 0
+        self._inner = settings.inner
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._link: tuple[subprocess.Popen[bytes], Connection] | None = None
@@ -65,20 +66,18 @@ class Worker:
     def spawn(self) -> None:
         """Start the process, without waiting for it."""
         self._starts += 1
-        inner = f"{self._settings.inner}.{self._starts}"  # nobody waits at the socket of before
+        # Nobody waits at the socket of before.
+        self._inner = f"{self._settings.inner}.{self._starts}"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "idlestate.service.sidecar.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         assert self._process.stdin is not None
-        settings = replace(self._settings, inner=inner, listen=self.place)
-        try:
+        settings = replace(self._settings, inner=self._inner, listen=self.place)
+        with suppress(BrokenPipeError):  # it has ended, and `greet` says so
             self._process.stdin.write(settings.to_line())
             self._process.stdin.flush()
-        except BrokenPipeError:
-            return  # it has ended, and `greet` says so
-        self._inner = inner
 
     def greet(self) -> None:
         """Wait until it answers.
@@ -181,7 +180,7 @@ class Worker:
             process.kill()
             process.wait()
         process.stdout.close()
-        Path(self._settings.inner + f".{self._starts}").unlink(missing_ok=True)
+        Path(self._inner).unlink(missing_ok=True)
 
     def _away(self) -> BusyError:
         return BusyError(f"worker {self.number} is being started again; it will be back")
