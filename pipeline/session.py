@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.pipeline.errors import IdlestateError, RefusedError
@@ -45,6 +45,15 @@ RECOMMENDED_SETTINGS = {
 }
 """Settings that make the way between Spark and Python fast; results do not depend on them."""
 
+LOCAL_SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Recommended where files are local by default: there Spark's own choice starts a `readlink`
+process several times for each file of a checkpoint, some thirty in a batch."""
+
 _MANY_PARTITIONS_PER_CORE = 16
 _log = logging.getLogger("idlestate")
 
@@ -53,6 +62,11 @@ def configure(spark: SparkSession) -> SparkSession:
     """Set what idlestate needs, and what makes it fast, in a session."""
     for name, value in {**REQUIRED_SETTINGS, **RECOMMENDED_SETTINGS}.items():
         spark.conf.set(name, value)
+    java: Any = spark.sparkContext._jsc  # noqa: SLF001 - Spark's way to Hadoop's settings
+    if java.hadoopConfiguration().get("fs.defaultFS").startswith("file:"):
+        for name, value in LOCAL_SETTINGS.items():
+            if spark.conf.get(name, None) is None:
+                spark.conf.set(name, value)
     return spark
 
 
@@ -114,6 +128,11 @@ class _StartListener(StreamingQueryListener):
         self.operators: dict[str, OperatorSpec] = {}
         self.refusals: dict[str, str] = {}
 
+    @property
+    def _jlistener(self) -> Any:  # where Spark asks for its adapter
+        jvm: Any = self._spark._jvm  # noqa: SLF001
+        return jvm.PythonStreamingQueryListenerWrapper(_StartAdapter(self))
+
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         query = self._spark._jsparkSession.streams().get(str(event.id))  # noqa: SLF001
         execution = query.streamingQuery()
@@ -162,6 +181,13 @@ class _StartListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Nothing to do."""
+
+
+class _StartAdapter(JStreamingQueryListener):
+    """Spark's adapter without progress, whose Python object costs every batch many JVM calls."""
+
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802 - Spark's name
+        """Progress is read where a query is run."""
 
 
 def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], cores: int) -> None:

@@ -1,16 +1,22 @@
-"""What a start says about cores that would stay idle."""
+"""What a session is set to, what a start says, and what a running query costs the driver."""
 
 import logging
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import QueryProgressEvent
 
+from idlestate import configure, retain
 from idlestate.backends.aggregates import bind
 from idlestate.backends.steps import TableSpec
 from idlestate.pipeline.layout import Layout
-from idlestate.pipeline.session import warn_of_idle_cores
+from idlestate.pipeline.session import LOCAL_SETTINGS, warn_of_idle_cores
+from tests.pipeline.streams import Feed, run
 
+((FILE_MANAGER, LOCAL_MANAGER),) = LOCAL_SETTINGS.items()
 SPEC = TableSpec((("user", pa.string()),), bind({"n": "count"}, {}))
 
 
@@ -35,3 +41,42 @@ def test_cores_that_would_stay_idle_are_told_of(
     else:
         (said,) = caplog.messages
         assert re.search(words, said)
+
+
+@pytest.mark.parametrize(
+    ("default_fs", "chosen", "found"),
+    [
+        pytest.param("file:///", None, LOCAL_MANAGER, id="local"),
+        pytest.param("file:///", "a.b.Manager", "a.b.Manager", id="the-user-chose"),
+        pytest.param("hdfs://there", None, None, id="far"),
+    ],
+)
+def test_local_checkpoints_get_the_manager_that_starts_no_processes(
+    spark: SparkSession, default_fs: str, chosen: str | None, found: str | None
+) -> None:
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    before = hadoop.get("fs.defaultFS")
+    session = spark.newSession()
+    if chosen:
+        session.conf.set(FILE_MANAGER, chosen)
+    hadoop.set("fs.defaultFS", default_fs)
+    try:
+        configure(session)
+    finally:
+        hadoop.set("fs.defaultFS", before)
+    assert session.conf.get(FILE_MANAGER, None) == found
+
+
+def test_progress_is_not_turned_into_python_objects(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(QueryProgressEvent, "fromJObject", made.append)
+    feed = Feed(tmp_path / "in", pa.schema({"user": pa.string(), "t": pa.timestamp("us", "UTC")}))
+    feed.add([{"user": "a", "t": 1_750_000_000_000_000}])
+    changes = retain(
+        feed.stream(spark), key=["user"], time="t", aggregates={"n": "count"}, uid="quiet"
+    )
+    assert run(changes, tmp_path / "checkpoint").table.num_rows
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]
+    assert not made
