@@ -74,10 +74,10 @@ class StateFolder:
         self._remove_leftovers(before)
         if before == ranges:
             return False
-        self._copy(before, ranges)
+        is_moved = self._copy(before, ranges)
         self.store.write({_RANGES: str(ranges).encode()})
         self._remove_leftovers(ranges)
-        return True
+        return is_moved
 
     def _remove_leftovers(self, ranges: int) -> None:
         """Remove copies of the tables that do not count."""
@@ -88,7 +88,8 @@ class StateFolder:
             for prefix in _OF_SHARDS:
                 self.store.write({key: None for key, _ in self.store.scan(prefix)})
 
-    def _copy(self, before: int, after: int) -> None:
+    def _copy(self, before: int, after: int) -> bool:
+        """Copy the tables; whether there were operators that may have some."""
         shards = {
             key.partition("/")[2]: OperatorRecord.decode(value).declaration.shards
             for key, value in self.store.scan("o/")
@@ -109,6 +110,7 @@ class StateFolder:
                             _write(targets, chunks)
                             size = 0
                 _write(targets, chunks)
+        return bool(shards)
 
     def _stores(self, ranges: int, stack: ExitStack) -> list[Store]:
         if ranges == 1:
