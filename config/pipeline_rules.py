@@ -165,3 +165,5 @@ def _outputs(pipeline: Raw) -> Iterator[Place]:
     for place in (sinks["results"], sinks["expired"], sinks["rejects"], pipeline["checkpoint"]):
         if place.text:
             yield Place(place.path, place.text)
+    if runs := pipeline["runs"].text:
+        yield Place(pipeline["runs"].path, runs, is_shared=True)

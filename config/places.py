@@ -14,15 +14,21 @@ class Place:
 
     path: FieldPath
     text: str
+    is_shared: bool = False
+    """Whether each user makes a folder of its own in it: then several may name it."""
 
     @property
     def whole(self) -> str:
-        """The place in full, without `.`, `..` or what follows the first glob of a pattern."""
+        """The place in full, without `.`, `..`, and without a pattern's part from its first glob
+        on or a URL's options.
+        """
         scheme, separator, rest = self.text.partition("://")
         if not separator:
             rest = Path(self.text.removeprefix("file:")).absolute().as_posix()
         elif scheme == "file":
             separator = ""
+        if self.is_shared:
+            rest = rest.partition("?")[0]
         steps = rest.split("/")
         globs = [at for at, step in enumerate(steps) if any(c in step for c in "*?[{")]
         plain = "/".join(steps[: globs[0]] if globs else steps)
@@ -47,6 +53,8 @@ def check_places(sources: dict[str, Place], outputs: dict[str, list[Place]]) -> 
                 fix = "write a folder apart: the query would read its own output"
                 yield Finding(place.path, what, fix)
             for other in earlier:
+                if place.is_shared and other.is_shared:
+                    continue
                 if other.holds(place) or place.holds(other):
                     yield _clash(place, other)
             earlier.append(place)

@@ -21,7 +21,9 @@ from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.shard_state import Dropped, RowCounts, ShardState
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
-_ROWS_PER_CELL = 65_536
+# Some 0.5 MB: the JVM's collector treats arrays of a megabyte and more as a case of their own,
+# and marks its whole heap again and again for them.
+_ROWS_PER_CELL = 8_192
 _CURRENT, _REMEMBERED = "run", "ended"
 
 

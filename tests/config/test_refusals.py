@@ -74,6 +74,13 @@ def test_two_pipelines_share_no_place() -> None:
     ]
 
 
+def test_two_pipelines_may_keep_their_runs_in_one_place() -> None:
+    runs = "    runs: s3://bucket/state?region=eu-central-1\n"
+    first = PIPELINE + runs
+    second = PIPELINE[PIPELINE.index("  p:") :].replace("  p:", "  q:").replace("out/", "out2/")
+    assert list(parse((first + second + runs).encode()).pipelines) == ["p", "q"]
+
+
 def test_a_pipeline_may_read_what_another_one_writes() -> None:
     second = PIPELINE[PIPELINE.index("  p:") :].replace("  p:", "  q:").replace("out/", "out2/")
     both = PIPELINE + second.replace("build/in", "out/results")
