@@ -6,6 +6,8 @@ little-endian bytes, long integers and timestamps (microseconds) as eight.
 
 A chain cannot tell (null, a) from (a, null). So keys of several columns are hashed with one long
 column more, whose bit i says that column i is null (`idlestate.pipeline.key_hash` in the JVM).
+
+Values of one length are hashed together (`xxh64`), a few by the library.
 """
 
 from collections.abc import Sequence
@@ -16,19 +18,21 @@ import pyarrow as pa
 import xxhash
 
 from idlestate.backends.fields import is_valid, to_int64
+from idlestate.backends.xxh64 import xxh64
 
 SEED = 42
+_FEW = 64
+"""So many values and fewer are hashed one by one."""
+
+Hashes = npt.NDArray[np.uint64]
 
 
 def hash_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
     """64-bit hashes of rows of key columns (63 at most)."""
-    seeds = [SEED] * len(keys[0])
+    hashes = np.full(len(keys[0]), SEED, dtype=np.uint64)
     for column in keys if len(keys) == 1 else [*keys, _absences(keys)]:
-        seeds = [
-            seed if value is None else xxhash.xxh64_intdigest(value, seed)
-            for seed, value in zip(seeds, _encoded(column), strict=True)
-        ]
-    return np.array(seeds, dtype=np.uint64).view(np.int64)
+        _take_in(hashes, column)
+    return hashes.view(np.int64)
 
 
 def _absences(keys: Sequence[pa.Array]) -> pa.Array:
@@ -38,20 +42,39 @@ def _absences(keys: Sequence[pa.Array]) -> pa.Array:
     return pa.array(bits)
 
 
-def _encoded(column: pa.Array) -> list[bytes | None]:
+def _take_in(hashes: Hashes, column: pa.Array) -> None:
+    """Let every hash be that of its value, with itself as seed."""
+    data, starts, lengths = _bytes_of(column)
+    rows = np.flatnonzero(is_valid(column))
+    order = rows[np.argsort(lengths[rows], kind="stable")]
+    _, first = np.unique(lengths[order], return_index=True)
+    for alike in np.split(order, first[1:]):
+        if len(alike) > _FEW:
+            length = int(lengths[alike[0]])
+            hashes[alike] = xxh64(data, starts[alike], length, hashes[alike])
+            continue
+        for row in alike.tolist():
+            begin = int(starts[row])
+            value = data[begin : begin + int(lengths[row])].tobytes()
+            hashes[row] = xxhash.xxh64_intdigest(value, int(hashes[row]))
+
+
+def _bytes_of(
+    column: pa.Array,
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The bytes of a column, and where the value of each row begins and how long it is."""
     kind = column.type
-    values: list[bytes | None]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        values = column.cast(pa.binary()).to_pylist()
-        return values
-    if pa.types.is_binary(kind):
-        values = column.to_pylist()
-        return values
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        column = column.cast(pa.large_binary())
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(column.type):
+        _, places, values = column.buffers()
+        offsets = np.zeros(1, dtype=np.int64)
+        if places is not None and places.size:
+            offsets = np.frombuffer(places, dtype=np.int64)
+        offsets = offsets[column.offset : column.offset + len(column) + 1]
+        data = np.frombuffer(values or b"", dtype=np.uint8)
+        return data, offsets[:-1], np.diff(offsets)
     is_wide = pa.types.is_int64(kind) or pa.types.is_timestamp(kind)
     plain = to_int64(column).astype("<i8" if is_wide else "<i4")
-    width = plain.itemsize
-    data = plain.tobytes()
-    return [
-        data[i * width : (i + 1) * width] if present.as_py() else None
-        for i, present in enumerate(column.is_valid())
-    ]
+    lengths = np.full(len(plain), plain.itemsize)
+    return plain.view(np.uint8), np.arange(len(plain)) * plain.itemsize, lengths

@@ -1,169 +1,112 @@
 """The sidecar by itself: `python benchmarks/sidecar.py [--backend rocksdb|heap] [--keys 500000]`.
 
-Starts one, writes keys from a client, and measures direct writes, look-ups alone and beside writes,
-how much a sweep of all keys delays writes, and a start on what is stored then.
+Per backend: direct writes of two writers with one worker and with two, look-ups alone and beside a
+load, how much a sweep of all keys delays writes, and a start on what is stored (`--start-keys
+10000000`). Beside them Redis, told by a script of 1,000 keys with expiry what a write is.
 """
 
 import argparse
-import json
-import shutil
-import subprocess
-import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from idlestate.backends.sidecar.client import SidecarClient
+from sidecar_room import (
+    BATCH_ROWS,
+    SCRIPT_KEYS,
+    Served,
+    beside,
+    fill,
+    histogram,
+    keys_of,
+    rates_of_writers,
+    served,
+    shown,
+    timed,
+)
+from state_contestants import redis_server
 
-UID = "bench"
-BATCH_ROWS = 50_000
 SMALL_ROWS = 1_000
-LOOKS = 400
+LOOKS = 1_000
+WRITERS = 2
+WARM_LOOKS = 20
 SEED = 20_250_303
-WINDOWS = {"min": "20s", "max": "30s"}
+BUDGET_MS = 50
+SHORT_LIVED = {"min": "20s", "max": "30s"}
+SCALING_AIM = 1.6
+LOOK_AIM_MS, LOADED_LOOK_AIM_MS = 5, 25
+START_AIM_S = {"rocksdb": 1.0, "heap": 5.0}
 
 
-class Served:
-    """A sidecar on a folder of its own."""
-
-    def __init__(self, folder: Path, backend: str, windows: dict[str, str]) -> None:
-        self.folder = folder
-        self.place = f"unix:{folder / 'data.sock'}"
-        self._file = folder / "sidecar.json"
-        operator = {
-            "columns": {"key": "string"},
-            "key": ["key"],
-            "aggregates": {"n": "count"},
-            "policy": "bench",
-        }
-        document = {
-            "version": 1,
-            "policies": {"bench": {"time": "processing", "idle": windows, "min_gap": "1ms"}},
-            "sidecar": {
-                "directory": str(folder / "state"),
-                "backend": backend,
-                "data": self.place,
-                "operators": {UID: operator},
-            },
-        }
-        self._file.write_text(json.dumps(document))
-        self._process: subprocess.Popen[str] | None = None
-
-    def start(self) -> float:
-        """Start it; seconds until it answers."""
-        began = time.perf_counter()
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "idlestate.service.cli", "serve", str(self._file)],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stderr is not None
-        line = self._process.stderr.readline()
-        assert line.startswith("data at"), line
-        return time.perf_counter() - began
-
-    def stop(self) -> None:
-        """Stop it."""
-        assert self._process is not None
-        self._process.terminate()
-        self._process.wait()
-
-    def client(self) -> SidecarClient:
-        """A client of it."""
-        return SidecarClient(self.place, UID)
-
-
-def keys_of(ids: np.ndarray[Any, Any]) -> pa.Table:
-    """Twenty-character keys."""
-    return pa.table({"key": pa.array([f"key-{number:016}" for number in ids])})
-
-
-def timed(call: Callable[[], Any]) -> float:
-    """Seconds that a call takes."""
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
-
-
-def shown(seconds: list[float]) -> str:
-    """A latency histogram in a line, milliseconds."""
-    cuts = np.percentile(np.array(seconds) * 1000, [50, 90, 99, 100])
-    return "p50 {:.1f}  p90 {:.1f}  p99 {:.1f}  max {:.1f} ms".format(*cuts)
+def measure_redis(keys: int, calls: int) -> float | None:
+    """Rows per second of Redis; None where there is none."""
+    with (
+        tempfile.TemporaryDirectory(prefix="idlestate-bench-") as folder,
+        redis_server(Path(folder) / "redis") as redis,
+    ):
+        if redis is None:
+            print("Redis is left out: there is no redis-server on this machine.")
+            return None
+        place = str(Path(folder) / "redis" / "socket")
+        rate = rates_of_writers("redis", place, keys, calls, WRITERS)
+        print(f"redis: {rate:,.0f} rows/s of {WRITERS} writers, scripts of {SCRIPT_KEYS:,} keys")
+        return rate
 
 
 @contextmanager
-def beside(work: Callable[[], Any]) -> Iterator[None]:
-    """Do a piece of work over and over beside something else."""
-    done = threading.Event()
-
-    def run() -> None:
-        while not done.is_set():
-            work()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+def filled(backend: str, keys: int, workers: int = 1) -> Iterator[tuple[Served, SidecarClient]]:
+    """A sidecar that has so many keys."""
+    with served(backend, workers=workers) as sidecar:
+        sidecar.start()
+        with sidecar.client() as client:
+            fill(client, keys)
+            yield sidecar, client
 
 
-def looks(client: SidecarClient, keys: int, draw: np.random.Generator, count: int) -> list[float]:
-    """How long look-ups of one key take."""
-    return [
-        timed(lambda: client.get_many(keys_of(draw.integers(0, keys, 1)))) for _ in range(count)
-    ]
+def writes(backend: str, keys: int, calls: int, redis: float | None) -> None:
+    """Direct writes to known keys, with one worker and with two."""
+    rates = {}
+    for workers in (1, 2):
+        with filled(backend, keys, workers) as (sidecar, client):
+            rates[workers] = rates_of_writers("sidecar", sidecar.place, keys, calls, WRITERS)
+            draw = np.random.default_rng(SEED)
+            rows = [keys_of(draw.integers(0, keys, SMALL_ROWS)) for _ in range(100)]
+            small = [timed(lambda each=each: client.add_many(each)) for each in rows]
+        beside_redis = f", {rates[workers] / redis:.2f} times Redis" if redis else ""
+        print(
+            f"  writes, workers {workers}: {rates[workers]:,.0f} rows/s of {WRITERS} writers in "
+            f"calls of {BATCH_ROWS:,}{beside_redis}; calls of {SMALL_ROWS:,}: {shown(small)}"
+        )
+    print(f"  workers 2 to 1: {rates[2] / rates[1]:.2f} times (aim {SCALING_AIM})")
 
 
-def measure(backend: str, keys: int) -> None:
-    """Run everything and print it."""
-    draw = np.random.default_rng(SEED)
-    folder = Path(tempfile.mkdtemp(prefix="idlestate-bench-"))
-    try:
-        served = Served(folder, backend, {"min": "1h", "max": "2h"})
-        print(f"{backend}: first start {served.start():.2f} s")
-        with served.client() as client, served.client() as other:
-            rates = []
-            for begin in range(0, keys, BATCH_ROWS):
-                rows = keys_of(np.arange(begin, min(begin + BATCH_ROWS, keys)))
-                rates.append(len(rows) / timed(lambda rows=rows: client.add_many(rows)))
-            print(f"  new keys: {np.median(rates):,.0f} rows/s in calls of {BATCH_ROWS:,}")
-            for size in (BATCH_ROWS, SMALL_ROWS):
-                rates = []
-                for _ in range(20):
-                    rows = keys_of(draw.integers(0, keys, size))
-                    rates.append(size / timed(lambda rows=rows: client.add_many(rows)))
-                print(f"  known keys: {np.median(rates):,.0f} rows/s in calls of {size:,}")
-            print(f"  look-ups alone: {shown(looks(client, keys, draw, LOOKS))}")
-            steady = np.random.default_rng(SEED + 1)
-            work = lambda: other.add_many(keys_of(steady.integers(0, keys, SMALL_ROWS)))  # noqa: E731
-            with beside(work):
-                print(f"  look-ups beside writes: {shown(looks(client, keys, draw, LOOKS))}")
-        served.stop()
-        print(f"  start on {keys:,} keys: {served.start():.2f} s")
-        served.stop()
-    finally:
-        shutil.rmtree(folder)
-    sweeping(backend, keys, draw)
+def look_ups(backend: str, keys: int) -> None:
+    """Look-ups of one key, alone and beside a writer."""
+    draw, steady = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
+    with filled(backend, keys) as (sidecar, client), sidecar.client() as other:
+
+        def looks(count: int) -> list[float]:
+            asked = [keys_of(draw.integers(0, keys, 1)) for _ in range(count)]
+            return [timed(lambda each=each: client.get_many(each)) for each in asked]
+
+        looks(WARM_LOOKS)
+        print(f"  look-ups alone: {shown(looks(LOOKS))} (aim p99 {LOOK_AIM_MS})")
+        load = lambda: other.add_many(keys_of(steady.integers(0, keys, SMALL_ROWS)))  # noqa: E731
+        with beside(load):
+            told = shown(looks(LOOKS))
+        print(f"  look-ups beside writes: {told} (aim p99 {LOADED_LOOK_AIM_MS})")
 
 
-def sweeping(backend: str, keys: int, draw: np.random.Generator) -> None:
+def sweeping(backend: str, keys: int) -> None:
     """How much a sweep of all keys delays writes to others."""
-    folder = Path(tempfile.mkdtemp(prefix="idlestate-bench-"))
-    try:
-        served = Served(folder, backend, WINDOWS)
-        served.start()
-        with served.client() as client:
-            for begin in range(0, keys, BATCH_ROWS):
-                client.add_many(keys_of(np.arange(begin, min(begin + BATCH_ROWS, keys))))
+    draw = np.random.default_rng(SEED)
+    with served(backend, SHORT_LIVED) as sidecar:
+        sidecar.start()
+        with sidecar.client() as client:
+            fill(client, keys)
             calm, swept, found = [], [], 0
             while found < keys:
                 rows = keys_of(keys + draw.integers(0, SMALL_ROWS, SMALL_ROWS))
@@ -171,21 +114,53 @@ def sweeping(backend: str, keys: int, draw: np.random.Generator) -> None:
                 seen = found
                 found += sum(map(len, client.expired(found)))
                 (swept if found > seen else calm).append(took)
-        print(f"  writes before a sweep of {keys:,} keys: {shown(calm)}")
-        print(f"  writes while it runs:                {shown(swept)}")
-        served.stop()
-    finally:
-        shutil.rmtree(folder)
+    print(f"  writes of {SMALL_ROWS:,} rows beside a sweep of {keys:,} idle keys:")
+    for title, seconds in (("without", calm), ("with", swept)):
+        print(*histogram(title, seconds), sep="\n")
+    delays = [float(np.percentile(swept, at) - np.percentile(calm, at)) * 1000 for at in (50, 99)]
+    print(
+        f"    without {shown(calm)}\n    with    {shown(swept)}\n"
+        f"    delay p50 {delays[0]:.1f}  p99 {delays[1]:.1f} ms (budget {BUDGET_MS} ms)"
+    )
+
+
+def starting(backend: str, keys: int) -> None:
+    """A start on what is stored."""
+    with served(backend) as sidecar:
+        first = sidecar.start()
+        with sidecar.client() as client:
+            rate = float(np.median(fill(client, keys)))
+        sidecar.stop()
+        again = sidecar.start()
+    aim = f" (aim {START_AIM_S[backend]:.0f} s on 10,000,000)"
+    print(f"  new keys: {rate:,.0f} rows/s; first start {first:.2f} s")
+    print(f"  start on {keys:,} keys: {again:.2f} s{aim}")
+
+
+PARTS = ("writes", "looks", "sweep", "start")
 
 
 def main() -> None:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--backend", choices=["rocksdb", "heap"], action="append")
     parser.add_argument("--keys", type=int, default=500_000)
+    parser.add_argument("--start-keys", type=int, default=1_000_000)
+    parser.add_argument("--calls", type=int, default=20, help="Calls of each writer.")
+    parser.add_argument("--only", choices=PARTS, action="append")
     words = parser.parse_args()
+    parts = words.only or PARTS
+    redis = measure_redis(words.keys, words.calls) if "writes" in parts else None
     for backend in words.backend or ["rocksdb", "heap"]:
-        measure(backend, words.keys)
+        print(f"{backend}:")
+        if "writes" in parts:
+            writes(backend, words.keys, words.calls, redis)
+        if "looks" in parts:
+            look_ups(backend, words.keys)
+        if "sweep" in parts:
+            sweeping(backend, words.keys)
+        if "start" in parts:
+            starting(backend, words.start_keys)
 
 
 if __name__ == "__main__":

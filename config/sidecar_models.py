@@ -81,6 +81,9 @@ class Sidecar(Section):
     """Where its state is; one sidecar at a time."""
     backend: Store = "rocksdb"
     """Where state is kept: rocksdb or heap."""
+    workers: Annotated[int, whole(1, 64)] = 1
+    """Over how many processes the tables are spread; each takes a range of every operator's
+    shards."""
     data: Listen | None = None
     """The data plane (Arrow Flight); default a socket data.sock in the directory."""
     control: Listen | None = None

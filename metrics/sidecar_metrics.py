@@ -36,10 +36,22 @@ EXPIRED_NUMBERED: Final = _name(
 WAITING_WRITES: Final = _name(
     "waiting_writes", Kind.GAUGE, "Direct writes that wait for a batch border.", OPERATOR
 )
+SET_ASIDE: Final = _name(
+    "set_aside_writes_rows",
+    Kind.GAUGE,
+    "Rows of acknowledged direct writes that could not be applied at a batch border, and are kept.",
+    OPERATOR,
+)
 STOPPED: Final = _name(
     "operator_stopped", Kind.GAUGE, "Whether it takes no batches until a person comes.", OPERATOR
 )
 STORE_BYTES: Final = _name("sidecar_store_bytes", Kind.GAUGE, "Size of the store on disk.")
+WORKERS: Final = _name("sidecar_workers", Kind.GAUGE, "Processes that keep tables and answer.")
+WORKER_RESTARTS: Final = _name(
+    "sidecar_worker_restarts",
+    Kind.COUNTER,
+    "How often a worker process died and was started again.",
+)
 EXCHANGES: Final = _name("sidecar_exchanges", Kind.GAUGE, "Exchanges of tasks under way.")
 SWEEP_BEHIND: Final = _name(
     "sidecar_sweep_behind_seconds",
@@ -75,10 +87,13 @@ OF_OPERATOR: Final = (
     EXPIRED_KEPT,
     EXPIRED_NUMBERED,
     WAITING_WRITES,
+    SET_ASIDE,
     STOPPED,
 )
 OF_PROCESS: Final = (
     STORE_BYTES,
+    WORKERS,
+    WORKER_RESTARTS,
     EXCHANGES,
     SWEEP_BEHIND,
     CLOCK_DIVERGENCE,

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from idlestate.backends.sidecar.connection import Connection
 from idlestate.backends.sidecar.errors import GoneError, SidecarError
-from idlestate.backends.sidecar.exchanges import CHUNK_BYTES
+from idlestate.backends.sidecar.routes import Routes
+from idlestate.backends.sidecar.stage import CHUNK_BYTES
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
@@ -71,17 +71,17 @@ def partition_of(shards: Sequence[int], shard: int, partitions: int) -> tuple[in
 
 def _exchange(spec: OperatorSpec, cells: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     batch = open_task_batch(spec.uid)
-    connection = _link(spec.uid).connect()
+    routes = Routes(_link(spec.uid).address)
     try:
         for left in reversed(range(_TRIES)):
             try:
-                yield from _Exchange(spec, batch, connection, cells).run()
+                yield from _Exchange(spec, batch, routes, cells).run()
                 return
             except GoneError:
                 if not left:
                     raise
     finally:
-        connection.close()
+        routes.close()
 
 
 def _link(uid: str) -> SidecarLink:
@@ -102,22 +102,29 @@ class _Exchange:
         self,
         spec: OperatorSpec,
         batch: TaskBatch,
-        connection: Connection,
+        routes: Routes,
         cells: list[dict[str, Any]],
     ) -> None:
         self._spec = spec
         self._batch = batch
-        self._connection = connection
+        self._routes = routes
         self._cells = cells
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        handle = self._connection.call("open", self._opening()).header["handle"]
-        counts = self._send(handle)
-        answer = self._connection.call("finish", {"handle": handle, "counts": counts})
-        cells = list(answer.parts)
-        for at in range(len(cells), answer.header["chunks"]):
-            cells += self._connection.call("fetch", {"handle": handle, "at": at}).parts
-        self._connection.call("close", {"handle": handle})
+        main = self._routes.main
+        opened = main.call("open", self._opening()).header
+        self._routes.take(opened["places"])
+        handle = opened["handle"]
+        counts, ranges = self._send(handle)
+        answer = main.call("finish", {"handle": handle, "counts": counts, "ranges": ranges})
+        cells: list[bytes] = []
+        for at, chunks in enumerate(answer.header["chunks"]):
+            for chunk in range(chunks):
+                fetch = {"handle": handle, "at": chunk}
+                cells += self._routes.to_range(at).call("fetch", fetch).parts
+            if chunks:
+                self._routes.to_range(at).call("close", {"handle": handle})
+        main.call("close", {"handle": handle})
         yield self._reports(answer.header["figures"])
         rejected = [cell["rejected"] for cell in self._cells if cell["rejected"]]
         yield _rows(cell=cells)
@@ -146,18 +153,28 @@ class _Exchange:
         }
         return {"uid": self._spec.uid, "attempt": attempt}
 
-    def _send(self, handle: str) -> dict[int, dict[str, int]]:
-        """Send the packets; what their rows were counted as, by shard."""
+    def _send(self, handle: str) -> tuple[dict[int, dict[str, int]], list[int]]:
+        """Send the packets; what their rows were counted as, by shard, and the ranges that have
+        some.
+        """
         counts: dict[int, RowCounts] = {}
+        ranges: set[int] = set()
         for number, cell in enumerate(self._cells):
             shard, packet = self._batch.shards.index(cell["shard"]), cell["packet"]
+            at = self._routes.range_of(shard, len(self._batch.shards))
             for place, begin in enumerate(range(0, len(packet), CHUNK_BYTES)):
-                header = {"handle": handle, "at": [shard, number, place]}
-                self._connection.call("chunk", header, packet[begin : begin + CHUNK_BYTES])
+                chunk = {
+                    "handle": handle,
+                    "at": [shard, number, place],
+                    "is_first": at not in ranges,
+                }
+                data = packet[begin : begin + CHUNK_BYTES]
+                self._routes.to_range(at).call("chunk", chunk, data)
+                ranges.add(at)
             if cell["counts"]:
                 more = RowCounts(**json.loads(cell["counts"]))
                 counts[shard] = counts.get(shard, RowCounts()).plus(more)
-        return {shard: each.as_dict() for shard, each in counts.items()}
+        return {shard: each.as_dict() for shard, each in counts.items()}, sorted(ranges)
 
     def _reports(self, figures: dict[str, dict[str, int]]) -> pa.RecordBatch:
         batch_id, version = self._batch.times.batch_id, self._batch.in_force.version

@@ -9,20 +9,13 @@ newest complete set is committed when a later batch opens or the query's commit 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import pyarrow as pa
-
-from idlestate.backends.changes import change_schema
-from idlestate.backends.merge import MergePolicy
-from idlestate.backends.packet import PacketError, decode_packet
-from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
+from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError, SidecarError
 from idlestate.backends.sidecar.operator_record import NO_BATCH, OpenBatch
-from idlestate.backends.sidecar.operator_state import OperatorState, Stepped
+from idlestate.backends.sidecar.operator_state import OperatorState
 from idlestate.backends.sidecar.ownership import check_run, owned, way_out
 from idlestate.backends.sidecar.prepared import Piece, PreparedSet, SetId
-from idlestate.backends.steps import Steps
-from idlestate.backends.sums import SumOverflowError
+from idlestate.backends.sidecar.work import Going, Stepped
 from idlestate.retention.policy import Policy
 
 IsCommitted = Callable[[str, int], bool]
@@ -56,9 +49,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a task takes home: change rows of lives still open, and figures per shard."""
+    """What a task takes home: figures per shard, and how many parts of change rows of lives still
+    open each range has for it.
+    """
 
-    updates: pa.Table
+    chunks: tuple[int, ...]
     figures: dict[int, dict[str, int]]
 
 
@@ -78,7 +73,6 @@ class Batches:
         self._state = state
         self._is_committed = is_committed
         self._at_border = at_border
-        self._nothing = change_schema(state.spec).empty_table()
 
     def begin(self, query_id: str, run_id: str, checkpoint: str) -> None:
         """A run of the owner query starts: tasks of earlier runs are refused from now on.
@@ -133,15 +127,17 @@ class Batches:
     def prepare(
         self,
         attempt: Attempt,
-        packets: Mapping[int, Sequence[bytes]],
+        handle: str,
+        ranges: Sequence[int],
         counts: Mapping[int, Mapping[str, int]],
     ) -> Prepared:
         """Make durable, and show to nobody, what a task's packets make of its shards.
 
         Args:
             attempt: the task, which has opened.
-            packets: per shard the packets of the packing tasks.
-            counts: per shard the rows counted by them.
+            handle: under which the ranges of its shards have its packets.
+            ranges: those that have some.
+            counts: per shard the rows counted by the packing tasks.
 
         Raises:
             DoesNotFitError: the task was overtaken, its rows do not fit, or a sum overflows.
@@ -149,35 +145,24 @@ class Batches:
         """
         opened = self._opened(attempt)
         shards = self._state.shards
-        stepped: dict[int, Stepped] = {}
-        try:
-            for at in attempt.shards:
-                steps = self._steps(packets.get(at, ()), opened)
-                shard = shards[at].counted(counts.get(at, {}))
-                merge = MergePolicy(stagger=at * 0.6180339887498949 % 1)
-                stepped[at] = self._state.step(
-                    shard,
-                    steps,
-                    opened.policy,
-                    opened.t_ms,
-                    opened.version + 1,
-                    merge,
-                    attempt.batch_id,
-                )
-        except (PacketError, SumOverflowError) as error:
-            raise DoesNotFitError(f"operator {self._state.uid!r}: {error}") from error
+        going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id)
+        mine = {at: shards[at].counted(counts.get(at, {})) for at in attempt.shards}
+        stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
         piece = Piece(
             attempt.attempt,
             {at: each.shard for at, each in stepped.items()},
             tuple(staged for each in stepped.values() for staged in each.expired),
         )
         with self._state.lock:
-            if self._opened(attempt) != opened:
-                raise GoneError("the batch was taken back meanwhile")
+            try:
+                if self._opened(attempt) != opened:
+                    raise GoneError("the batch was taken back meanwhile")
+            except SidecarError:
+                self._state.work.discard(stepped.values())
+                raise
             self._keep(attempt, piece, stepped)
         return Prepared(
-            pa.concat_tables([self._nothing, *(each.updates for each in stepped.values())]),
-            {at: each.shard.figures(opened.policy) for at, each in stepped.items()},
+            chunks, {at: each.shard.figures(opened.policy) for at, each in stepped.items()}
         )
 
     def settle(self) -> None:
@@ -232,32 +217,28 @@ class Batches:
             )
         return found
 
-    def _steps(self, packets: Sequence[bytes], opened: OpenBatch) -> Steps:
-        spec = self._state.spec
-        parts = [decode_packet(packet, spec) for packet in packets]
-        steps = Steps.merged(parts) if parts else Steps.empty(spec)
-        return steps if self._state.is_event_time else steps.at(opened.t_ms, spec.aggregates)
-
     def _keep(self, attempt: Attempt, piece: Piece, stepped: Mapping[int, Stepped]) -> None:
         prepared = self._set_of(attempt)
         before = prepared.pieces.get(attempt.partition)
         if before is not None and before.attempt > attempt.attempt:
-            return  # a later attempt was faster; both made the same of it
+            # A later attempt was faster; both made the same of it.
+            self._state.work.discard(stepped.values())
+            return
         changes: dict[str, bytes | None] = {}
-        gone: set[str] = set()
+        gone: dict[str, int] = {}
         if before is not None:
             gone = self._values_of(before, changes)
         for each in stepped.values():
             changes.update(each.values)
         key = self._state.sets.key(prepared.number, attempt.partition)
         changes[key] = piece.encode(attempt.set_id, attempt.partitions)
-        self._state.store.write(changes)
+        self._state.write(changes)
         prepared.pieces[attempt.partition] = piece
-        self._state.tables.forget(gone)
+        self._state.work.forget(gone)
         if prepared.is_complete:
             older = list(self._state.sets.older_than(prepared.number))
             lost, removed = self._dropped(older)
-            self._state.store.write(dict.fromkeys(removed))
+            self._state.write(dict.fromkeys(removed))
             self._forget(lost, older)
 
     def _commit_or_stop(self, batch_id: int) -> None:
@@ -294,9 +275,9 @@ class Batches:
         self._forget(lost)
         self._at_border()
 
-    def _dropped(self, set_ids: Sequence[SetId]) -> tuple[set[str], list[str]]:
-        """The runs and the keys that go with sets."""
-        runs: set[str] = set()
+    def _dropped(self, set_ids: Sequence[SetId]) -> tuple[dict[str, int], list[str]]:
+        """The runs with their shards, and the keys, that go with sets."""
+        runs: dict[str, int] = {}
         changes: dict[str, bytes | None] = {}
         for set_id in set_ids:
             each = self._state.sets.sets[set_id]
@@ -305,19 +286,19 @@ class Batches:
                 runs |= self._values_of(piece, changes)
         return runs, list(changes)
 
-    def _values_of(self, piece: Piece, changes: dict[str, Any]) -> set[str]:
+    def _values_of(self, piece: Piece, changes: dict[str, bytes | None]) -> dict[str, int]:
         """The runs that a piece alone has; they and its expired records go into the changes."""
-        runs = set()
+        runs = {}
         for at, shard in piece.shards.items():
             committed = {run.name for run in self._state.shards[at].runs}
             for run in shard.runs:
                 if run.name not in committed:
-                    runs.add(run.name)
-                    changes.update(dict.fromkeys(self._state.tables.segments(run)))
+                    runs[run.name] = at
+                    changes.update(dict.fromkeys(run.segment_keys(self._state.uid, at)))
         changes.update(dict.fromkeys(each.key for each in piece.expired))
         return runs
 
-    def _forget(self, runs: set[str], set_ids: Sequence[SetId] | None = None) -> None:
-        self._state.tables.forget(runs)
+    def _forget(self, runs: Mapping[str, int], set_ids: Sequence[SetId] | None = None) -> None:
+        self._state.work.forget(runs)
         for set_id in list(self._state.sets.sets) if set_ids is None else set_ids:
             del self._state.sets.sets[set_id]

@@ -1,28 +1,24 @@
-"""The calls of the data plane: a name and a message in, a message out; knows no network.
+"""The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
 
-Every call may be made again when its answer was lost. Rows travel as Arrow streams.
-"""
-
-import threading
-from collections.abc import Callable
-from typing import Any
+import itertools
 
 from idlestate.backends.sidecar.batches import Attempt
+from idlestate.backends.sidecar.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.backends.sidecar.declaration import Declaration, check_name
 from idlestate.backends.sidecar.direct import Write
-from idlestate.backends.sidecar.errors import BusyError, DoesNotFitError
-from idlestate.backends.sidecar.exchanges import CHUNK_BYTES, Exchanges, in_chunks, stream_of
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.exchanges import Exchanges
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.stage import stream_of
+from idlestate.backends.sidecar.work import Given
 from idlestate.retention.policy import Policy
 from idlestate.timers.steady_clock import SteadyClock
 
 PROTOCOL = 1
-MAX_CALL_BYTES = 4 * CHUNK_BYTES
 _SWEEP_MS = 1000
-
-Header = dict[str, Any]
+_MOST_SET_ASIDE = 100
 
 
 class Calls:
@@ -31,29 +27,31 @@ class Calls:
     Args:
         host: the operators.
         clock: whose time counts.
+
+    Attributes:
+        table: the calls by name.
+        exchanges: those of tasks under way.
     """
 
     def __init__(self, host: Host, clock: SteadyClock) -> None:
         self._host = host
         self._clock = clock
+        self._stage = host.works.stage
         self.exchanges = Exchanges(clock)
-        self._is_draining = False
-        self._busy = 0
-        self._idle = threading.Condition()
-        self.by_name: dict[str, Callable[[Header, tuple[bytes, ...]], Message]] = {
+        own = {
             "hello": self._hello,
+            "ranges": self._ranges,
             "declare": self._declare,
             "describe": self._describe,
             "begin": self._begin,
             "open": self._open,
-            "chunk": self._chunk,
             "finish": self._finish,
-            "fetch": self._fetch,
             "close": self._close,
             "settle": self._settle,
             "final_sweep": self._final_sweep,
             "write": self._write,
             "last": self._last,
+            "set_aside": self._set_aside,
             "get": self._get,
             "lives": self._lives,
             "expired": self._expired,
@@ -63,58 +61,29 @@ class Calls:
             "drop": self._drop,
             "accept_clock": self._accept_clock,
         }
-
-    def answer(self, name: str, body: bytes) -> bytes:
-        """Answer one call.
-
-        Raises:
-            SidecarError: what is wrong, and what to change.
-        """
-        if len(body) > MAX_CALL_BYTES:
-            raise DoesNotFitError(
-                f"a call of {len(body) >> 20} MB; send at most {MAX_CALL_BYTES >> 20} MB at a time"
-            )
-        call = self.by_name.get(name)
-        if call is None:
-            raise DoesNotFitError(f"there is no call {name[:80]!r}")
-        message = Message.decode(body)
-        with self._idle:
-            if self._is_draining:
-                raise BusyError("the sidecar is stopping; it will be back")
-            self._busy += 1
-        try:
-            return call(message.header, message.parts).encode()
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise DoesNotFitError(f"call {name} cannot be understood: {error!r}") from error
-        finally:
-            with self._idle:
-                self._busy -= 1
-                self._idle.notify_all()
-
-    def drain(self, timeout_s: float) -> bool:
-        """Take no more calls, and wait for those under way; whether all have ended."""
-        with self._idle:
-            self._is_draining = True
-            return self._idle.wait_for(lambda: not self._busy, timeout=timeout_s)
+        self.table = CallTable({**(stage_calls(self._stage) if self._stage else {}), **own})
 
     def _operator(self, header: Header) -> Operator:
         return self._host[str(header["uid"])]
 
-    def _hello(self, _header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _hello(self, _header: Header, _parts: Parts) -> Message:
         return Message({"protocol": PROTOCOL, "operators": [each.state.uid for each in self._host]})
 
-    def _declare(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _ranges(self, _header: Header, _parts: Parts) -> Message:
+        return Message({"places": list(self._host.works.places)})
+
+    def _declare(self, header: Header, _parts: Parts) -> Message:
         declaration = Declaration.from_json(header["declaration"])
         found = self._host.declare(declaration, Policy.from_json(header["policy"]))
         return Message({"batch_id": found.record.committed})
 
-    def _describe(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _describe(self, header: Header, _parts: Parts) -> Message:
         record = self._operator(header).record
         return Message(
             {"declaration": record.declaration.to_json(), "policy": record.policy.to_json()}
         )
 
-    def _begin(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _begin(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         found.batches.begin(
             check_name("query", header["query_id"]),
@@ -123,7 +92,7 @@ class Calls:
         )
         return Message({"batch_id": found.record.committed})
 
-    def _open(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _open(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         facts = dict(header["attempt"])
         facts["policy"] = Policy.from_json(facts["policy"])
@@ -133,38 +102,30 @@ class Calls:
         attempt = Attempt(**facts)
         opened = found.batches.open(attempt)
         handle = self.exchanges.open(found.state.uid, attempt)
-        return Message({"handle": handle, "t_ms": opened.t_ms})
+        places = list(self._host.works.places)
+        return Message({"handle": handle, "t_ms": opened.t_ms, "places": places})
 
-    def _chunk(self, header: Header, parts: tuple[bytes, ...]) -> Message:
-        shard, packet, place = (int(each) for each in header["at"])
-        self.exchanges.add(str(header["handle"]), (shard, packet, place), parts[0])
-        return Message({})
-
-    def _finish(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
-        exchange = self.exchanges.get(str(header["handle"]))
+    def _finish(self, header: Header, _parts: Parts) -> Message:
+        handle = str(header["handle"])
+        exchange = self.exchanges.get(handle)
         if exchange.prepared is None:
             counts = {
                 int(shard): {str(name): int(number) for name, number in each.items()}
                 for shard, each in header["counts"].items()
             }
+            ranges = [int(at) for at in header["ranges"]]
             operator = self._host[exchange.uid]
-            exchange.prepared = operator.batches.prepare(
-                exchange.attempt, exchange.packets(), counts
-            )
-            exchange.reply = tuple(in_chunks(exchange.prepared.updates))
-            exchange.parts, exchange.size = {}, 0
-        facts = {"chunks": len(exchange.reply), "figures": exchange.prepared.figures}
-        return Message(facts, exchange.reply[:1])
+            exchange.prepared = operator.batches.prepare(exchange.attempt, handle, ranges, counts)
+        prepared = exchange.prepared
+        return Message({"chunks": list(prepared.chunks), "figures": prepared.figures})
 
-    def _fetch(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
-        exchange = self.exchanges.get(str(header["handle"]))
-        return Message({}, (exchange.reply[int(header["at"])],))
-
-    def _close(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _close(self, header: Header, _parts: Parts) -> Message:
         self.exchanges.close(str(header["handle"]))
+        if self._stage is not None:
+            self._stage.close(str(header["handle"]))
         return Message({})
 
-    def _settle(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _settle(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         found.batches.settle()
         record = found.record
@@ -172,7 +133,7 @@ class Calls:
             raise DoesNotFitError(record.stopped)
         return Message({"batch_id": record.committed, "next_seq": record.next_seq})
 
-    def _final_sweep(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _final_sweep(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         if not found.state.is_event_time:
             raise DoesNotFitError("only bounded input in event time ends with a sweep")
@@ -180,19 +141,26 @@ class Calls:
         is_left = found.sweeper.sweep(to_ms, self._clock, _SWEEP_MS)
         return Message({"is_left": is_left, "next_seq": found.record.next_seq})
 
-    def _write(self, header: Header, parts: tuple[bytes, ...]) -> Message:
-        write = Write(str(header["writer"]), int(header["seq"]), str(header["kind"]), parts[0])
+    def _write(self, header: Header, parts: Parts) -> Message:
+        given = Given(parts[0]) if parts else _handed_over(header["handed"])
+        write = Write(str(header["writer"]), int(header["seq"]), str(header["kind"]), given)
         is_new = self._operator(header).writes.take(write, self._clock.now_ms())
         return Message({"is_new": is_new})
 
-    def _last(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _last(self, header: Header, _parts: Parts) -> Message:
         return Message({"seq": self._operator(header).writes.last(str(header["writer"]))})
 
-    def _get(self, header: Header, parts: tuple[bytes, ...]) -> Message:
+    def _set_aside(self, header: Header, _parts: Parts) -> Message:
+        """Writes that were set aside, from a number on, some at a time."""
+        found = self._operator(header).writes.set_aside.read(int(header["since"]))
+        some = list(itertools.islice(found, _MOST_SET_ASIDE))
+        return Message({"writes": [facts for facts, _ in some]}, tuple(rows for _, rows in some))
+
+    def _get(self, header: Header, parts: Parts) -> Message:
         lives, batch_id = self._operator(header).look_up(parts[0], self._clock.now_ms())
         return Message({"batch_id": batch_id}, (stream_of(lives),))
 
-    def _lives(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _lives(self, header: Header, _parts: Parts) -> Message:
         found, shard = self._operator(header), int(header["shard"])
         if not 0 <= shard < len(found.state.shards):
             return Message({"shards": len(found.state.shards)})
@@ -201,7 +169,7 @@ class Calls:
             {"shards": len(found.state.shards), "batch_id": found.record.committed}, parts
         )
 
-    def _expired(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _expired(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         before = header.get("before")
         rows = found.expired(
@@ -212,23 +180,28 @@ class Calls:
         facts = {"next_seq": found.record.next_seq, "batch_id": found.record.committed}
         return Message(facts, () if rows is None else (stream_of(rows),))
 
-    def _acknowledge(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _acknowledge(self, header: Header, _parts: Parts) -> Message:
         self._operator(header).acknowledge(header["consumer"], int(header["upto"]))
         return Message({})
 
-    def _figures(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _figures(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         return Message({"batch_id": found.record.committed, "figures": found.figures()})
 
-    def _release(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _release(self, header: Header, _parts: Parts) -> Message:
         self._operator(header).batches.release()
         return Message({})
 
-    def _drop(self, header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _drop(self, header: Header, _parts: Parts) -> Message:
         self._host.drop(str(header["uid"]))
         return Message({})
 
-    def _accept_clock(self, _header: Header, _parts: tuple[bytes, ...]) -> Message:
+    def _accept_clock(self, _header: Header, _parts: Parts) -> Message:
         divergence_ms = self._clock.divergence_ms
         self._clock.accept()
         return Message({"divergence_ms": divergence_ms})
+
+
+def _handed_over(header: Header) -> Given:
+    ranges = tuple(int(at) for at in header["ranges"])
+    return Given(handle=str(header["handle"]), ranges=ranges, of=int(header["of"]))

@@ -8,10 +8,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 from idlestate.backends.aggregates import bind
-from idlestate.backends.sidecar.connection import PATIENCE_S, Address, Connection
+from idlestate.backends.sidecar.connection import PATIENCE_S, Address
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import DoesNotFitError
-from idlestate.backends.sidecar.exchanges import in_chunks, stream_of
+from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, GoneError
+from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
+from idlestate.backends.sidecar.routes import Routes
+from idlestate.backends.sidecar.split import split_rows
+from idlestate.backends.sidecar.stage import in_chunks, stream_of
 from idlestate.backends.steps import TableSpec
 from idlestate.retention.policy import Policy
 
@@ -19,6 +22,9 @@ Rows: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Sequence[Mapping[str,
 """Rows as an Arrow table, as columns by name, or as dicts."""
 DEFAULT_SHARDS = 4
 _EXPIRED_PER_CALL = 50_000
+_LARGE_BYTES = 1 << 17
+"""Writes of less go through the sidecar's own process, which costs fewer calls."""
+_TRIES = 5
 
 
 class SidecarClient:
@@ -47,7 +53,9 @@ class SidecarClient:
         patience_s: float = PATIENCE_S,
     ) -> None:
         address = place if isinstance(place, Address) else Address(place)
-        self._connection = Connection(address, patience_s)
+        self._routes = Routes(address, patience_s)
+        self._connection = self._routes.main
+        self._declaration: Declaration | None = None
         self._uid = uid
         self._writer = writer or uuid4().hex
         self._next_seq: int | None = None
@@ -134,6 +142,20 @@ class SidecarClient:
             since = rows.column("seq")[-1].as_py() + 1
             yield rows
 
+    def set_aside(self) -> list[tuple[dict[str, Any], pa.Table]]:
+        """Writes of anybody that were acknowledged while a batch was open and could not be applied
+        at its border: writer, its number `seq`, `kind`, time `t_ms` and `reason`, with their rows.
+        """
+        found: list[tuple[dict[str, Any], pa.Table]] = []
+        since = 0
+        while True:
+            answer = self._connection.call("set_aside", {"uid": self._uid, "since": since})
+            if not answer.parts:
+                return found
+            for facts, rows in zip(answer.header["writes"], answer.parts, strict=True):
+                found.append((facts, pa.ipc.open_stream(rows).read_all()))
+                since = facts["number"] + 1
+
     def acknowledge(self, consumer: str, upto: int) -> None:
         """Say that a consumer has all expired records below a number.
 
@@ -143,8 +165,8 @@ class SidecarClient:
         self._connection.call("acknowledge", {"uid": self._uid, "consumer": consumer, "upto": upto})
 
     def close(self) -> None:
-        """Give the connection back."""
-        self._connection.close()
+        """Give the connections back."""
+        self._routes.close()
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +190,41 @@ class SidecarClient:
 
     def _send(self, seq: int, kind: str, part: bytes) -> None:
         header = {"uid": self._uid, "writer": self._writer, "seq": seq, "kind": kind}
-        self._connection.call("write", header, part)
+        if len(part) < _LARGE_BYTES:
+            self._connection.call("write", header, part)
+            return
+        for left in reversed(range(_TRIES)):
+            try:
+                self._send_large(header, part)
+                return
+            except (AwayError, GoneError):
+                # A worker was started again, or the sidecar with another number of them.
+                self._declaration = None
+                if not left:
+                    raise
+
+    def _send_large(self, header: Mapping[str, Any], part: bytes) -> None:
+        """Hand each range its rows, past the one process that says what counts."""
+        if self._declaration is None:
+            self._routes.ask()
+            facts = self._connection.call("describe", {"uid": self._uid}).header
+            self._declaration = Declaration.from_json(facts["declaration"])
+        routes, declaration = self._routes, self._declaration
+        if len(routes) == 1:
+            self._connection.call("write", header, part)
+            return
+        spec = declaration.spec()
+        wanted = wanted_columns(declaration, spec, header["kind"])
+        rows = read_rows(self._uid, part, wanted)
+        parts = split_rows(rows, spec.key_names, declaration.shards, len(routes))
+        handle = uuid4().hex
+        for at, mine in parts.items():
+            chunk = {"handle": handle, "at": [0, 0, 0], "is_first": True}
+            routes.to_range(at).call("chunk", chunk, stream_of(mine))
+        handed = {"handle": handle, "ranges": list(parts), "of": len(routes)}
+        self._connection.call("write", {**header, "handed": handed})
+        for at in parts:
+            routes.to_range(at).call("close", {"handle": handle})
 
 
 def _table(rows: Rows) -> pa.Table:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ class Address:
     cert_file: str | None = None
     key_file: str | None = None
 
+    def beside(self, place: str) -> "Address":
+        """Another address of the same sidecar: a socket by what its name has more, or a port."""
+        if self.place.startswith("unix:"):
+            return replace(self, place=self.place + place)
+        return replace(self, place=f"{self.place.rpartition(':')[0]}:{place}")
+
     @property
     def location(self) -> str:
         """The place as Flight writes it."""
@@ -53,12 +59,18 @@ class Connection:
         address: where the sidecar is.
         patience_s: how long to wait for one that is away or busy.
         clock: measures that.
+        timeout_s: how long one call may take.
     """
 
     def __init__(
-        self, address: Address, patience_s: float = PATIENCE_S, clock: Clock | None = None
+        self,
+        address: Address,
+        patience_s: float = PATIENCE_S,
+        clock: Clock | None = None,
+        timeout_s: float = _CALL_TIMEOUT_S,
     ) -> None:
         self.address = address
+        self._timeout_s = timeout_s
         self._patience_s = patience_s
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -87,7 +99,7 @@ class Connection:
         if address.token_file:
             token = Path(address.token_file).read_text().strip()
             headers.append((b"authorization", f"Bearer {token}".encode()))
-        options = flight.FlightCallOptions(timeout=_CALL_TIMEOUT_S, headers=headers)
+        options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
         try:
             (result,) = self._connected().do_action(
                 flight.Action(name, pa.py_buffer(body)), options

@@ -1,13 +1,14 @@
 """The numbered log of expired records: the one way by which they leave.
 
-A batch or a sweep stages its expire rows as one value, `x/<uid>/<id>`; when it counts they get
-their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was. Records
-stay until every registered consumer has acknowledged them, or for the retention.
+A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`; when it counts they
+get their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was.
+Records stay until every registered consumer has acknowledged them, or for the retention.
 """
 
 import bisect
+import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.store import Store
 
 SEQUENCE = "seq"
@@ -44,30 +46,36 @@ class Entry:
         return self.first + self.rows
 
 
-class ExpiredLog:
-    """The entries of one operator, oldest first."""
+def stage_rows(
+    uid: str, shard: int, rows: pa.Table, values: dict[str, bytes]
+) -> tuple[Staged, ...]:
+    """Put expire rows of a shard among the values to write; none for no rows."""
+    if not rows.num_rows:
+        return ()
+    key = f"x/{uid}/{shard:05}/{uuid4().hex}"
+    values[key] = stream_of(rows)
+    return (Staged(key, rows.num_rows),)
 
-    def __init__(self, store: Store, uid: str) -> None:
+
+class ExpiredLog:
+    """The entries of one operator, oldest first.
+
+    Args:
+        store: where the entries are.
+        uid: the operator.
+        value: reads staged rows.
+    """
+
+    def __init__(self, store: Store, uid: str, value: Callable[[str], bytes | None]) -> None:
         """Read the entries, not the records."""
-        self._store = store
+        self._value = value
         self._uid = uid
         self.entries: list[Entry] = []
 
-        for key, value in store.scan(f"e/{uid}/"):
-            facts = json.loads(value)
+        for key, entry in store.scan(f"e/{uid}/"):
+            facts = json.loads(entry)
             first = int(key.rpartition("/")[2])
             self.entries.append(Entry(first, facts["rows"], facts["key"], facts["at_ms"]))
-
-    def stage(self, rows: pa.Table, values: dict[str, bytes]) -> tuple[Staged, ...]:
-        """Put expire rows among the values to write; none for no rows."""
-        if not rows.num_rows:
-            return ()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        key = f"x/{self._uid}/{uuid4().hex}"
-        values[key] = bytes(sink.getvalue())
-        return (Staged(key, rows.num_rows),)
 
     def numbered(self, staged: Iterable[Staged], first: int, at_ms: int) -> list[Entry]:
         """The entries that staged rows become from a number on."""
@@ -94,11 +102,12 @@ class ExpiredLog:
         """
         tables: list[pa.Table] = []
         rows = 0
-        at = bisect.bisect_right(self.entries, since, key=lambda entry: entry.stop)
-        for entry in self.entries[at:]:
+        entries = list(self.entries)
+        at = bisect.bisect_right(entries, since, key=lambda entry: entry.stop)
+        for entry in itertools.islice(entries, at, None):
             if entry.first >= before or rows >= most_rows:
                 break
-            value = self._store.get(entry.key)
+            value = self._value(entry.key)
             if value is None:
                 raise DamagedError(f"{entry.key} is missing: bring the folder back from a copy")
             table = pa.ipc.open_stream(value).read_all()

@@ -8,15 +8,15 @@ from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.operator_record import OperatorRecord
-from idlestate.backends.sidecar.shard_tables import DEFAULT_CACHE_BYTES
 from idlestate.backends.sidecar.store import Store
+from idlestate.backends.sidecar.works import Works
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import Clock
 
 MAX_OPERATORS = 1000
-KINDS = "msxepwi"
+KINDS = "msxepwia"
 """What stands under an operator's uid: shards, segments, expired records and their entries,
-prepared pieces, writers, and the inbox.
+prepared pieces, writers, the inbox, and writes set aside.
 """
 
 
@@ -27,7 +27,7 @@ class Host:
         store: where everything is.
         clock: whose time counts.
         is_committed: looks into the commit log of a query's checkpoint.
-        cache_bytes: how much each operator may keep of its tables in memory.
+        works: keep the runs of the operators.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class Host:
         store: Store,
         clock: Clock,
         is_committed: IsCommitted,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        works: Works,
     ) -> None:
+        self.works = works
         self.store = store
         self.clock = clock
         self._is_committed = is_committed
-        self._cache_bytes = cache_bytes
         self._lock = threading.Lock()
         self._operators: dict[str, Operator] = {}
         for key, value in store.scan("o/"):
@@ -59,6 +59,14 @@ class Host:
             known = ", ".join(sorted(self._operators)) or "none"
             raise DoesNotFitError(f"the sidecar has no operator {uid[:80]!r}; it has {known}")
         return self._operators[uid]
+
+    def named_values(self) -> Iterator[tuple[str, int]]:
+        """The keys of all values of shards that something names, each with its operator's number
+        of shards.
+        """
+        for operator in self:
+            for key in operator.state.named_values():
+                yield key, len(operator.state.shards)
 
     def check(self, declaration: Declaration, policy: Policy) -> None:
         """Refuse what `declare` would refuse.
@@ -104,8 +112,10 @@ class Host:
                 return
             with operator.state.lock:
                 del self._operators[uid]
+                named = list(operator.state.named_values())
                 gone = [key for kind in KINDS for key, _ in self.store.scan(f"{kind}/{uid}/")]
-                self.store.write(dict.fromkeys([f"o/{uid}", *gone]))
+                operator.state.write(dict.fromkeys([f"o/{uid}", *gone, *named]))
 
     def _opened(self, record: OperatorRecord) -> Operator:
-        return Operator(self.store, record, self.clock, self._is_committed, self._cache_bytes)
+        work = self.works.of(record.declaration)
+        return Operator(self.store, record, self.clock, self._is_committed, work)

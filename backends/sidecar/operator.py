@@ -6,21 +6,17 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.changes import TIMESTAMP, life_columns
-from idlestate.backends.hashing import hash_keys
-from idlestate.backends.keys import find_distinct, take_keys
-from idlestate.backends.ranges import shard_bounds
+from idlestate.backends.changes import TIMESTAMP
 from idlestate.backends.sidecar.batches import Batches, IsCommitted
 from idlestate.backends.sidecar.declaration import check_name
-from idlestate.backends.sidecar.direct import DirectWrites, read_rows
-from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.direct import DirectWrites
+from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.operator_state import OperatorState
 from idlestate.backends.sidecar.shard_record import HIGHEST
-from idlestate.backends.sidecar.shard_tables import DEFAULT_CACHE_BYTES
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.sweeper import Sweeper
-from idlestate.backends.table import Table
+from idlestate.backends.sidecar.work import Work
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.clock import Clock
@@ -40,6 +36,8 @@ class Sizes:
     next_seq: int
     waiting: int
     """Writes that wait for a batch border."""
+    set_aside: int
+    """Rows of acknowledged writes that could not be applied at a border."""
 
 
 class Operator:
@@ -51,10 +49,10 @@ class Operator:
         record: OperatorRecord,
         clock: Clock,
         is_committed: IsCommitted,
-        cache_bytes: int = DEFAULT_CACHE_BYTES,
+        work: Work,
     ) -> None:
         """Read what the store has of it."""
-        self.state = OperatorState(store, record, clock, cache_bytes)
+        self.state = OperatorState(store, record, clock, work)
         self.writes = DirectWrites(self.state)
         self.batches = Batches(self.state, is_committed, self.writes.drain)
         self.sweeper = Sweeper(self.state)
@@ -99,40 +97,27 @@ class Operator:
         Raises:
             DoesNotFitError: the keys are of other types.
         """
-        state, record, shards = self.state, self.state.record, self.state.shards
-        spec = state.spec
-        wanted = read_rows(state.uid, rows, dict(spec.keys))
-        keys = [wanted.column(name).combine_chunks() for name in spec.key_names]
-        hashes = hash_keys(keys)
-        first = find_distinct(hashes, keys).first
-        hashes, keys = hashes[first], take_keys(keys, first)
-        bounds = shard_bounds(hashes, len(shards)).tolist()
-        found = [Table.empty(spec).lives(record.policy)]
-        for at, shard in enumerate(shards):
-            begin, stop = bounds[at], bounds[at + 1]
-            if begin == stop or not shard.current.live:
-                continue
-            current = state.table(at).current
-            part = [column.slice(begin, stop - begin) for column in keys]
-            at_rows, _ = current.look_up(hashes[begin:stop], part)
-            lives = current.take(at_rows[at_rows >= 0])
-            found.append(self._open_at(life_columns(spec, lives, record.policy), now_ms))
-        return pa.concat_tables(found), record.committed
+        state, record = self.state, self.state.record
+        lives = state.read(
+            lambda shards: state.work.look_up(rows, dict(enumerate(shards)), record.policy)
+        )
+        return self._open_at(lives, now_ms), record.committed
 
     def lives(self, shard: int, now_ms: int) -> Iterator[pa.Table]:
         """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
-        table = self.state.table(shard)
-        policy = self.state.record.policy
-        yield Table.empty(self.state.spec).lives(policy)
-        for part in table.lives_in_parts(policy):
+        state, policy = self.state, self.state.record.policy
+        for part in state.read(lambda shards: state.work.lives(shards[shard], shard, policy)):
             yield self._open_at(part, now_ms)
 
     def expired(self, since: int, before: int | None, most_rows: int) -> pa.Table | None:
         """Expired records by number, from one on and before another."""
         record = self.state.record
         stop = record.next_seq if before is None else min(before, record.next_seq)
-        with self.state.lock:
+        try:
             return self.state.log.read(since, stop, most_rows)
+        except DamagedError:
+            with self.state.lock:  # perhaps it was being trimmed
+                return self.state.log.read(since, stop, most_rows)
 
     def acknowledge(self, consumer: str, upto: int) -> None:
         """A consumer has all records below a number; it is registered with its first word.
@@ -187,6 +172,7 @@ class Operator:
             expired_kept=sum(entry.rows for entry in entries),
             next_seq=record.next_seq,
             waiting=len(self.writes.waiting),
+            set_aside=self.writes.set_aside.rows,
         )
 
     def _open_at(self, lives: pa.Table, now_ms: int) -> pa.Table:

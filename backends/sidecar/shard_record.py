@@ -1,11 +1,11 @@
 """What the store holds for a shard: which runs its table is made of, and its exact counts.
 
-A run's segments are values of their own, `s/<uid>/<run>/<number>`, each an Arrow file of one
-segment (`idlestate.backends.run`). The record stands under `m/<uid>/<shard>`: a `Message` of the
-facts below and the sketch of keys ever seen.
+A run's segments are values of their own, `s/<uid>/<shard>/<run>/<number>`, each an Arrow file of
+one segment (`idlestate.backends.run`). The record stands under `m/<uid>/<shard>`: a `Message` of
+the facts below and the sketch of keys ever seen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,11 @@ HIGHEST = "highest_ms"
 """The one of the counted figures that does not add up."""
 
 
+def segment_key(uid: str, shard: int, run: str, at: int) -> str:
+    """Where a segment of a run is in the store."""
+    return f"s/{uid}/{shard:05}/{run}/{at:06}"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run in the store; `version` is that of the table when it was written."""
@@ -30,6 +35,10 @@ class StoredRun:
     segments: int
     rows: int
     bytes: int
+
+    def segment_keys(self, uid: str, shard: int) -> Iterator[str]:
+        """Where its segments are in the store."""
+        return (segment_key(uid, shard, self.name, at) for at in range(self.segments))
 
 
 @dataclass(frozen=True, slots=True)

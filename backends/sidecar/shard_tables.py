@@ -6,7 +6,7 @@ are kept by the runs they are made of, the ones used last up to a number of byte
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -18,7 +18,12 @@ from idlestate.backends.run import Run
 from idlestate.backends.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs import Next, Runs
 from idlestate.backends.sidecar.errors import DamagedError
-from idlestate.backends.sidecar.shard_record import ShardRecord, StoredRun, StoredRuns
+from idlestate.backends.sidecar.shard_record import (
+    ShardRecord,
+    StoredRun,
+    StoredRuns,
+    segment_key,
+)
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.steps import TableSpec
 from idlestate.backends.table import Outcome, Table
@@ -50,30 +55,33 @@ class ShardTables:
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def table(self, record: ShardRecord) -> Table:
-        """The table of a record.
+    def table(self, record: ShardRecord, shard: int) -> Table:
+        """The table of a shard's record.
 
         Raises:
             DamagedError: a run that it names is lost or damaged.
         """
         return Table(
-            self._read(record.current, self._spec),
-            self._read(record.remembered, ended.SPEC),
+            self._read(record.current, shard, self._spec),
+            self._read(record.remembered, shard, ended.SPEC),
             record.seen,
         )
 
-    def write(self, record: ShardRecord, outcome: Outcome, policy: Policy, to_ms: int) -> Written:
+    def write(
+        self, record: ShardRecord, shard: int, outcome: Outcome, policy: Policy, to_ms: int
+    ) -> Written:
         """What an outcome makes of a record.
 
         Args:
             record: the one that the outcome's table was made of.
+            shard: whose it is.
             outcome: what happened to it.
             policy: under which.
             to_ms: the time that it reached.
         """
         values: dict[str, bytes] = {}
-        current, runs = self._encode(record.current, outcome.current, values)
-        remembered, _ = self._encode(record.remembered, outcome.remembered, values)
+        current, runs = self._encode(record.current, shard, outcome.current, values)
+        remembered, _ = self._encode(record.remembered, shard, outcome.remembered, values)
         after = replace(
             record,
             current=current,
@@ -85,12 +93,7 @@ class ShardTables:
         )
         return Written(after, values)
 
-    def segments(self, run: StoredRun) -> Iterator[str]:
-        """The keys of a run's segments in the store."""
-        for at in range(run.segments):
-            yield f"s/{self._uid}/{run.name}/{at:06}"
-
-    def forget(self, runs: set[str]) -> None:
+    def forget(self, runs: Iterable[str]) -> None:
         """Let go of runs that nobody will ask for again."""
         with self._lock:
             for name in runs:
@@ -98,7 +101,7 @@ class ShardTables:
                 self._bytes -= size
 
     def _encode(
-        self, before: StoredRuns, following: Next, values: dict[str, bytes]
+        self, before: StoredRuns, shard: int, following: Next, values: dict[str, bytes]
     ) -> tuple[StoredRuns, Runs]:
         spec = following.before.spec
         stay = len(before.runs) - following.taken
@@ -108,7 +111,7 @@ class ShardTables:
             sink = pa.BufferOutputStream()
             encode_run([segment], spec, following.policy, sink)
             value = bytes(sink.getvalue())
-            values[f"s/{self._uid}/{name}/{len(parts):06}"] = value
+            values[segment_key(self._uid, shard, name, len(parts))] = value
             parts.append(_decode(value, spec, following.batch_id))
             size += len(value)
         run: Run | None = None
@@ -121,17 +124,17 @@ class ShardTables:
         runs = following.with_run(run)
         return StoredRuns(before.runs[:stay] + written, runs.sweeps, runs.live), runs
 
-    def _read(self, stored: StoredRuns, spec: TableSpec) -> Runs:
-        runs = tuple(self._run(each, spec) for each in stored.runs)
+    def _read(self, stored: StoredRuns, shard: int, spec: TableSpec) -> Runs:
+        runs = tuple(self._run(each, shard, spec) for each in stored.runs)
         return Runs(spec, runs, stored.sweeps, stored.live)
 
-    def _run(self, stored: StoredRun, spec: TableSpec) -> Run:
+    def _run(self, stored: StoredRun, shard: int, spec: TableSpec) -> Run:
         with self._lock:
             if stored.name in self._runs:
                 self._runs.move_to_end(stored.name)
                 return self._runs[stored.name][0]
         parts = []
-        for key in self.segments(stored):
+        for key in stored.segment_keys(self._uid, shard):
             value = self._store.get(key)
             if value is None:
                 raise DamagedError(f"{key} is missing: bring the sidecar's folder back from a copy")

@@ -1,7 +1,11 @@
-"""What the sidecar does on its own: settle, sweep, compact, trim. Each job is short or budgeted."""
+"""What the sidecar does on its own: settle, sweep, compact, trim, tidy. Each job is short or
+budgeted.
+"""
 
 import threading
+from contextlib import suppress
 
+from idlestate.backends.sidecar.errors import BusyError
 from idlestate.backends.sidecar.host import Host
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.service.sidecar.ticks import Ticks
@@ -10,6 +14,9 @@ from idlestate.timers.steady_clock import SteadyClock
 _SETTLE_MS = 500
 _COMPACT_MS = 5_000
 _TRIM_MS = 30_000
+_TIDY_MS = 1_000
+_SLICES = 5
+"""Of a budget: so soon whoever waits for the processor or for a lock gets it."""
 
 
 class Background:
@@ -35,11 +42,13 @@ class Background:
         ticks.add("sweep", self._settings.sweep_every_ms, self.sweep, pool="sweep")
         ticks.add("compact", _COMPACT_MS, self.compact, pool="sweep")
         ticks.add("trim", _TRIM_MS, self.trim)
+        ticks.add("tidy", _TIDY_MS, self._host.works.tidy)
 
     def settle(self) -> None:
         """Look which prepared batches their queries have committed."""
         for operator in self._host:
-            operator.batches.settle()
+            with suppress(BusyError):  # a worker is being started again
+                operator.batches.settle()
 
     def sweep(self) -> None:
         """Close what is due, in slices of the budget, until nothing is or somebody stops it."""
@@ -47,12 +56,13 @@ class Background:
         for operator in self._host:
             if operator.state.is_event_time:
                 continue  # its query says how far time got
-            while not self._stopping.is_set() and not self._clock.is_stepped:
-                now_ms = self._clock.now_ms()
-                if not operator.sweeper.sweep(now_ms, self._clock, self._settings.budget_ms):
-                    break
-                # Whoever waits for the processor gets it between two slices.
-                self._stopping.wait(self._settings.budget_ms / 1000)
+            slice_ms = max(1, self._settings.budget_ms // _SLICES)
+            with suppress(BusyError):
+                while not self._stopping.is_set() and not self._clock.is_stepped:
+                    now_ms = self._clock.now_ms()
+                    if not operator.sweeper.sweep(now_ms, self._clock, slice_ms):
+                        break
+                    self._stopping.wait(slice_ms / 1000)
             ends_ms = min((shard.next_end_ms for shard in operator.state.shards), default=0)
             behind_ms = max(behind_ms, self._clock.now_ms() - ends_ms)
         self.behind_ms = behind_ms
@@ -60,8 +70,9 @@ class Background:
     def compact(self) -> None:
         """Give back what sweeps closed, a shard at a time."""
         for operator in self._host:
-            while not self._stopping.is_set() and operator.sweeper.compact():
-                self._stopping.wait(self._settings.budget_ms / 1000)
+            with suppress(BusyError):
+                while not self._stopping.is_set() and operator.sweeper.compact():
+                    self._stopping.wait(self._settings.budget_ms / 1000)
 
     def trim(self) -> None:
         """Remove expired records that nobody needs any more."""

@@ -17,9 +17,9 @@ import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from idlestate.backends.sidecar.errors import DoesNotFitError, SidecarError
-from idlestate.backends.sidecar.exchanges import stream_of
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.stage import stream_of
 from idlestate.metrics.exposition import render
 from idlestate.metrics.http_server import GET_ONLY, Reply, Request
 from idlestate.timers.clock import Clock

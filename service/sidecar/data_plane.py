@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.call_table import CallTable
 from idlestate.backends.sidecar.connection import ERROR
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.message import Message
@@ -37,7 +37,9 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
         AccessError: the address or a certificate cannot be used.
     """
 
-    def __init__(self, listen: str, calls: Calls, token: TokenFile | None, tls: Tls | None) -> None:
+    def __init__(
+        self, listen: str, calls: CallTable, token: TokenFile | None, tls: Tls | None
+    ) -> None:
         self._calls = calls
         secrets: dict[str, Any] = {}
         if tls is not None:
@@ -91,7 +93,7 @@ def _location(listen: str, tls: Tls | None) -> str:
         if len(os.fsencode(path)) > MAX_SOCKET_PATH:
             raise AccessError(
                 f"cannot serve data on {path}: sockets have paths of at most {MAX_SOCKET_PATH} "
-                "bytes; write data: unix:PATH with a shorter one"
+                "bytes; write data: unix:PATH or directory: PATH with a shorter one"
             )
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

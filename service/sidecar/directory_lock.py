@@ -2,9 +2,14 @@
 
 import fcntl
 import os
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from idlestate.timers.clock import SystemClock
+
+_AGAIN_S = 0.05
 
 
 class DirectoryTakenError(RuntimeError):
@@ -16,10 +21,12 @@ class DirectoryLock:
 
     Args:
         directory: made where there is none, for its owner alone.
+        patience_s: how long to wait for a holder that is about to end.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, patience_s: float = 0.0) -> None:
         self._path = directory / "lock"
+        self._patience_s = patience_s
         self._file: int | None = None
 
     def __enter__(self) -> Self:
@@ -31,15 +38,21 @@ class DirectoryLock:
         """
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
-            os.close(file)
-            raise DirectoryTakenError(
-                f"{self._path.parent} is in use by the sidecar with pid {holder}; stop that one, "
-                "or name another directory"
-            ) from error
+        clock = SystemClock()
+        ends_s = clock.monotonic_s() + self._patience_s
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if clock.monotonic_s() >= ends_s:
+                    holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
+                    os.close(file)
+                    raise DirectoryTakenError(
+                        f"{self._path.parent} is in use by the sidecar with pid {holder}; stop "
+                        "that one, or name another directory"
+                    ) from error
+            threading.Event().wait(_AGAIN_S)
         os.ftruncate(file, 0)
         os.write(file, f"{os.getpid()}\n".encode())
         self._file = file

@@ -3,13 +3,13 @@
 from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
-from idlestate.backends.sidecar.store import Store
 from idlestate.metrics import names
 from idlestate.metrics import sidecar_metrics as own
 from idlestate.metrics.names import Name
 from idlestate.metrics.sidecar_metrics import SidecarFacts
 from idlestate.service.sidecar.background import Background
 from idlestate.service.sidecar.ticks import Ticks
+from idlestate.service.sidecar.workers import Workers
 from idlestate.timers.steady_clock import SteadyClock
 
 
@@ -19,19 +19,19 @@ class Facts:
     def __init__(
         self,
         host: Host,
-        store: Store,
         clock: SteadyClock,
         calls: Calls,
         ticks: Ticks,
         background: Background,
+        workers: Workers | None,
     ) -> None:
         """Nothing is asked yet."""
         self._host = host
-        self._store = store
         self._clock = clock
         self._calls = calls
         self._ticks = ticks
         self._background = background
+        self._workers = workers
         self._reloads = dict.fromkeys(names.RELOAD_RESULTS, 0.0)
         self._reload_good = False
         self._reload_ms = 0
@@ -49,7 +49,10 @@ class Facts:
         figures = {each.state.uid: _total(each) for each in operators}
         return SidecarFacts(
             process={
-                own.STORE_BYTES: self._store.bytes_on_disk(),
+                own.STORE_BYTES: self._host.store.bytes_on_disk()
+                + self._host.works.bytes_on_disk(),
+                own.WORKERS: self._workers.up if self._workers else 1,
+                own.WORKER_RESTARTS: self._workers.restarts if self._workers else 0,
                 own.EXCHANGES: len(self._calls.exchanges),
                 own.SWEEP_BEHIND: self._background.behind_ms / 1000,
                 own.CLOCK_DIVERGENCE: self._clock.divergence_ms / 1000,
@@ -91,5 +94,6 @@ def _of(operator: Operator, total: dict[str, int]) -> dict[Name, float]:
         own.EXPIRED_KEPT: sizes.expired_kept,
         own.EXPIRED_NUMBERED: sizes.next_seq,
         own.WAITING_WRITES: sizes.waiting,
+        own.SET_ASIDE: sizes.set_aside,
         own.STOPPED: float(operator.record.stopped is not None),
     }

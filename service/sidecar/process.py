@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 
 from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.errors import DoesNotFitError
-from idlestate.backends.sidecar.heap_store import HeapStore
+from idlestate.backends.sidecar.far_ranges import FarRanges
 from idlestate.backends.sidecar.host import Host
-from idlestate.backends.sidecar.store import Store
+from idlestate.backends.sidecar.works import OneRange, Works
 from idlestate.config.loading import Config
 from idlestate.config.problems import ConfigError
 from idlestate.config.sidecar_models import Sidecar
@@ -33,7 +33,9 @@ from idlestate.service.sidecar.directory_lock import DirectoryLock
 from idlestate.service.sidecar.facts import Facts
 from idlestate.service.sidecar.hosted import declare_all
 from idlestate.service.sidecar.notify import notify
+from idlestate.service.sidecar.state_folder import StateFolder
 from idlestate.service.sidecar.ticks import Ticks
+from idlestate.service.sidecar.workers import Workers
 from idlestate.timers.clock import SystemClock
 from idlestate.timers.steady_clock import SteadyClock
 
@@ -60,6 +62,7 @@ class Process:
         self._tell = tell
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
+        self._workers: Workers | None = None
         self._is_ready = False
 
     def run(self) -> None:
@@ -77,23 +80,26 @@ class Process:
             signal.signal(each, self._note)
         with ExitStack() as stack:
             stack.enter_context(DirectoryLock(directory))
-            store = self._open_store(directory)
-            stack.callback(store.close)
-            host = Host(store, self._clock, is_committed, settings.cache_mb << 20)
+            folder = StateFolder(directory, settings.backend, sync=settings.sync)
+            stack.callback(folder.store.close)
+            place = settings.data or f"unix:{directory / 'data.sock'}"
+            works = self._works(directory, folder, place, stack)
+            host = Host(folder.store, self._clock, is_committed, works)
+            if isinstance(works, FarRanges):
+                works.keep(host.named_values())
             declare_all(host, self._config)
             self._host = host
             calls = Calls(host, self._clock)
             ticks = Ticks()
             background = Background(host, self._clock, settings, ticks.stopping)
-            self._facts = Facts(host, store, self._clock, calls, ticks, background)
+            self._facts = Facts(host, self._clock, calls, ticks, background, self._workers)
             self._facts.count_reload(good=True)
             registry = CollectorRegistry()
             SidecarMetrics(registry, self._facts.now, version=VERSION)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
             control = self._open_control(directory, host, registry, token)
             stack.callback(control.stop)
-            place = settings.data or f"unix:{directory / 'data.sock'}"
-            data = DataPlane(place, calls, token, settings.tls)
+            data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.shutdown)
             background.plan(ticks)
             ticks.start()
@@ -106,7 +112,7 @@ class Process:
             self._follow(ticks)
             self._is_ready = False
             notify("STOPPING=1")
-            if not calls.drain(_DRAIN_S):
+            if not calls.table.drain(_DRAIN_S):
                 self._tell(f"calls went on for {_DRAIN_S:.0f} s and were cut off")
         self._tell("stopped; all that was acknowledged is kept")
 
@@ -124,7 +130,9 @@ class Process:
 
     def is_ready(self) -> bool:
         """Whether it takes calls."""
-        return self._is_ready
+        return self._is_ready and (
+            self._workers is None or self._workers.up == self._settings.workers
+        )
 
     def reload(self) -> str:
         """Read the file again and take it whole, or refuse it whole.
@@ -197,20 +205,19 @@ class Process:
                 "back, or restart the sidecar"
             )
 
-    def _open_store(self, directory: Path) -> Store:
-        folder, sync = directory / self._settings.backend, self._settings.sync
-        other = "heap" if self._settings.backend == "rocksdb" else "rocksdb"
-        if (directory / other).exists():
-            raise DoesNotFitError(
-                f"{directory} holds the state of backend: {other}; write that, or name another "
-                "directory"
-            )
-        if self._settings.backend == "heap":
-            return HeapStore(folder, sync=sync)
-        # Only who keeps state in RocksDB needs its library.
-        from idlestate.backends.sidecar.rocksdb_store import RocksDBStore  # noqa: PLC0415
-
-        return RocksDBStore(folder, sync=sync)
+    def _works(self, directory: Path, folder: StateFolder, place: str, stack: ExitStack) -> Works:
+        """Where the tables are kept: here, or by workers that run then."""
+        settings = self._settings
+        if folder.spread(settings.workers):
+            self._tell(f"the tables were moved: workers is {settings.workers} now")
+        if settings.workers == 1:
+            return OneRange(folder.store, self._clock, settings.cache_mb << 20)
+        self._workers = workers = Workers(settings, directory, folder, place, self._tell)
+        stack.callback(workers.stop)
+        workers.start()
+        works = FarRanges(workers.every, workers.places, workers.tidy, workers.bytes_on_disk)
+        stack.callback(works.close)
+        return works
 
     def _control(self, directory: Path) -> str:
         return self._settings.control or f"unix:{directory / 'control.sock'}"

@@ -6,9 +6,11 @@ opened anew. Beside both runs the slow reference.
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +21,19 @@ from idlestate.backends.ranges import shard_bounds
 from idlestate.backends.sidecar.batches import Attempt, Prepared
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.direct import Write
+from idlestate.backends.sidecar.errors import BusyError
+from idlestate.backends.sidecar.far_ranges import FarRanges
 from idlestate.backends.sidecar.heap_store import HeapStore
 from idlestate.backends.sidecar.host import Host
+from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.rocksdb_store import RocksDBStore
+from idlestate.backends.sidecar.shard_ranges import range_of
+from idlestate.backends.sidecar.stage import Stage
 from idlestate.backends.sidecar.store import Store
+from idlestate.backends.sidecar.work import Given
+from idlestate.backends.sidecar.worker_calls import WorkerCalls
+from idlestate.backends.sidecar.works import OneRange, Works
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import FakeClock
@@ -36,11 +46,42 @@ KINDS = {"k": pa.string(), "v": pa.int64()}
 SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind(TEXTS, KINDS))
 UID, QUERY, CHECKPOINT = "counts", "query-1", "somewhere"
 SHARDS, PARTITIONS = 4, 2
+KEYS = [f"key-{number}" for number in range(12)]
 RULE = Rule(idle_min_ms=100, idle_max_ms=150, remember_ms=10_000)
 ORIGIN_MS = 1_000_000
 STORES = {"heap": HeapStore, "rocksdb": RocksDBStore}
+KINDS = (*STORES, "heap in 2 ranges", "rocksdb in 3 ranges")
+"""Stores, and over how many workers the tables are spread."""
 Pair = tuple[str, int | None]
 """A key and its value; None for a record that only looks."""
+
+
+class NearWorker:
+    """A worker without a process: its store, its calls, and the way to it."""
+
+    def __init__(self, kind: str, folder: Path, clock: FakeClock) -> None:
+        self.kind, self.folder, self.clock = kind, folder, clock
+        self.is_away = False
+        self.start()
+
+    def start(self) -> None:
+        self.store = STORES[self.kind](self.folder)
+        self.stage = Stage(self.clock)
+        self.calls = WorkerCalls(self.store, self.stage, 1 << 30)
+
+    def crash(self) -> None:
+        self.store.close()
+        self.start()
+
+    def call(self, name: str, header: Any, *parts: bytes) -> Message:
+        if self.is_away:
+            raise BusyError("away")
+        body = Message(dict(header), parts).encode()
+        return Message.decode(self.calls.table.answer(name, body))
+
+    def remove(self, keys: Any) -> None:
+        with suppress(BusyError):  # sooner or later
+            self.call("remove", {"keys": list(keys)})
 
 
 @dataclass(frozen=True)
@@ -57,7 +98,9 @@ class World:
     """The sidecar's operator, its query, and the reference."""
 
     def __init__(self, kind: str, folder: Path, rule: Rule = RULE) -> None:
-        self.kind, self.folder, self.rule = kind, folder, rule
+        self.kind, _, spread = kind.partition(" in ")
+        self.ranges = int(spread.split()[0]) if spread else 1
+        self.folder, self.rule = folder, rule
         self.clock = FakeClock(ORIGIN_MS)
         self.commits: set[int] = set()
         self.run_id = "run-0"
@@ -72,15 +115,34 @@ class World:
 
     def open(self) -> None:
         self.store = STORES[self.kind](self.folder)
-        host = Host(self.store, self.clock, lambda _, batch_id: batch_id in self.commits)
+        self.workers: list[NearWorker] = []
+        self.works: Works = OneRange(self.store, self.clock)
+        if self.ranges > 1:
+            places = [self.folder.with_name(f"worker-{at}") for at in range(self.ranges)]
+            self.workers = [NearWorker(self.kind, place, self.clock) for place in places]
+            names = [f".{at}" for at in range(self.ranges)]
+            self.works = FarRanges(self.workers, names, lambda: None, lambda: 0)
+        is_committed = lambda _, batch_id: batch_id in self.commits  # noqa: E731
+        self.host = host = Host(self.store, self.clock, is_committed, self.works)
         declaration = Declaration.of(UID, SPEC, TimeDomain.PROCESSING, SHARDS)
         host.declare(declaration, policy_processing(self.rule))
         self.operator = host[UID]
 
     def crash(self) -> None:
         """The process dies and is started again: only what was written is left."""
-        self.store.close()
+        self.close()
         self.open()
+
+    def close(self) -> None:
+        self.store.close()
+        for worker in self.workers:
+            worker.store.close()
+
+    def stages(self) -> list[Stage]:
+        """Where clients hand over what is for a range."""
+        if self.works.stage is not None:
+            return [self.works.stage]
+        return [worker.stage for worker in self.workers]
 
     # ---- the query
 
@@ -111,17 +173,37 @@ class World:
         return self.prepare(planned, attempt)
 
     def prepare(self, planned: Planned, attempt: Attempt) -> Prepared:
-        packets = packets_of(planned.pairs)
-        mine = {at: [packets[at]] for at in attempt.shards}
-        return self.operator.batches.prepare(attempt, mine, {})
+        return self.exchange(planned, attempt)[0]
+
+    def exchange(self, planned: Planned, attempt: Attempt) -> tuple[Prepared, list[pa.Table]]:
+        """Hand the packets over, have them prepared, and fetch the update rows."""
+        packets, stages = packets_of(planned.pairs), self.stages()
+        handle = uuid4().hex
+        ranges: list[int] = []
+        for shard in attempt.shards:
+            at = range_of(shard, SHARDS, len(stages))
+            stages[at].add(handle, (shard, 0, 0), packets[shard], is_first=at not in ranges)
+            ranges.append(at)
+        prepared = self.operator.batches.prepare(attempt, handle, ranges, {})
+        updates = [
+            pa.ipc.open_stream(stages[at].fetch(handle, chunk)).read_all()
+            for at, chunks in enumerate(prepared.chunks)
+            for chunk in range(chunks)
+        ]
+        return prepared, updates
 
     def run(self, planned: Planned, execution: str | None = None) -> list[dict[str, Any]]:
         """All tasks of a batch; the update rows."""
         if execution is None:
             self.executions += 1
             execution = f"execution-{self.executions}"
-        done = [self.task(planned, partition, execution) for partition in range(PARTITIONS)]
-        return [row for each in done for row in plain_rows(SPEC, each.updates)]
+        rows = []
+        for partition in range(PARTITIONS):
+            attempt = self.attempt(planned, partition, execution)
+            self.operator.batches.open(attempt)
+            _, updates = self.exchange(planned, attempt)
+            rows += [row for each in updates for row in plain_rows(SPEC, each)]
+        return rows
 
     def commit(self, planned: Planned) -> None:
         """Spark commits the batch; the reference takes it."""
@@ -147,8 +229,8 @@ class World:
     # ---- others
 
     def write(self, writer: str, seq: int, kind: str, pairs: Sequence[Pair]) -> bool:
-        rows = rows_of(pairs)
-        return self.operator.writes.take(Write(writer, seq, kind, rows), self.clock.now_ms())
+        given = Given(rows_of(pairs))
+        return self.operator.writes.take(Write(writer, seq, kind, given), self.clock.now_ms())
 
     def sweep(self) -> None:
         now_ms = self.clock.now_ms()
@@ -160,9 +242,9 @@ class World:
         """Lives in the tables, those that ended and are not swept yet too."""
         found = []
         state = self.operator.state
-        for shard in state.shards:
-            table = state.tables.table(shard)
-            found += plain_rows(SPEC, table.lives(state.record.policy))
+        for at, shard in enumerate(state.shards):
+            for part in state.work.lives(shard, at, state.record.policy):
+                found += plain_rows(SPEC, part)
         return found
 
     def expired(self) -> list[dict[str, Any]]:
@@ -181,6 +263,10 @@ class World:
 
     def copy_of_reference(self) -> Reference:
         return copy.deepcopy(self.reference)
+
+
+def batch(world: World, batch_id: int, *keys: str, value: int = 1) -> Planned:
+    return Planned(batch_id, tuple((key, value) for key in keys), world.clock.now_ms())
 
 
 def policy_processing(rule: Rule) -> Any:

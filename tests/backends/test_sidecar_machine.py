@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from idlestate.backends.sidecar.errors import SidecarError
+from tests.backends.sidecar_world import KINDS as KINDS_OF_STORES
 from tests.backends.sidecar_world import PARTITIONS, Pair, Planned, World, rows_of
 from tests.reference import Record, Rule
 
@@ -36,7 +37,7 @@ class Machine(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(kind=st.sampled_from(["heap", "rocksdb"]), first=RULES)
+    @initialize(kind=st.sampled_from(KINDS_OF_STORES), first=RULES)
     def start(self, kind: str, first: Rule) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.world = World(kind, self.folder / "state", first)
@@ -51,7 +52,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
-            self.world.store.close()
+            self.world.close()
             shutil.rmtree(self.folder)
 
     # ---- the query

@@ -14,6 +14,7 @@ from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.heap_store import HeapStore
 from idlestate.backends.sidecar.rocksdb_store import RocksDBStore
 from idlestate.backends.sidecar.store import Store
+from tests.small_disk import enlarge, mounted
 
 STORES = {"heap": HeapStore, "rocksdb": RocksDBStore}
 KINDS = pytest.mark.parametrize("kind", STORES)
@@ -156,18 +157,8 @@ def test_kill_9_leaves_every_acknowledged_write_and_none_by_half(tmp_path: Path,
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of three megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with mounted(tmp_path / "disk", 3 * 1024) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def fill(store: Store) -> int:
@@ -189,7 +180,7 @@ def test_a_full_disk_loses_nothing_and_halves_nothing(small_disk: Path, kind: st
     (small_disk / "state" / "LOG").unlink(missing_ok=True)
     for old in (small_disk / "state").glob("LOG.old*"):
         old.unlink()
-    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    enlarge(small_disk, 20 * 1024)
     store = STORES[kind](small_disk / "state")
     assert store.get("newest") == b"%d" % written
     assert len(contents(store)) == written + 2

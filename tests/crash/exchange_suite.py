@@ -10,6 +10,7 @@ batch; what the writer wrote must be there once.
 """
 
 import argparse
+import os
 import random
 import signal
 import sys
@@ -28,9 +29,10 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 from idlestate.backends.sidecar.client import SidecarClient
-from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import GoneError
+from idlestate.backends.sidecar.routes import Routes
 from idlestate.retention.policy import TimeDomain
 from tests.backends.law_runner import plain_rows
 from tests.backends.sidecar_world import (
@@ -57,6 +59,8 @@ class Report:
     """What came of it."""
 
     kills: int = 0
+    of_workers: int = 0
+    """Kills of a worker alone."""
     in_flight: int = 0
     """Kills while a batch was open or a write under way."""
     batches: int = 0
@@ -65,14 +69,15 @@ class Report:
 
     def __str__(self) -> str:
         return (
-            f"kills {self.kills}, in flight {self.in_flight}, batches {self.batches}, "
+            f"kills {self.kills} ({self.of_workers} of a worker alone), "
+            f"in flight {self.in_flight}, batches {self.batches}, "
             f"writes {self.writes}, expired records {self.expired}, lost 0, doubled 0"
         )
 
 
 @dataclass
 class Killer:
-    """Kills the sidecar at random moments, and starts it again."""
+    """Kills the sidecar, or one of its workers, at random moments; it is started again."""
 
     sidecar: Sidecar
     draw: random.Random
@@ -89,9 +94,14 @@ class Killer:
                 self.busy.wait(PATIENCE_S)
                 threading.Event().wait(self.draw.random() * 0.8)
                 self.report.in_flight += self.busy.is_set()
-                self.sidecar.stop(signal.SIGKILL)
+                workers = self.sidecar.workers()
+                if workers and self.draw.random() < 0.7:
+                    os.kill(self.draw.choice(workers), signal.SIGKILL)
+                    self.report.of_workers += 1
+                else:
+                    self.sidecar.stop(signal.SIGKILL)
+                    self.sidecar.start()
                 self.report.kills += 1
-                self.sidecar.start()
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             self.failed.append(error)
         finally:
@@ -106,7 +116,8 @@ class Query:
         self._commits.mkdir(parents=True)
         self._checkpoint = checkpoint
         self._draw = draw
-        self._connection = Connection(Address(f"unix:{sidecar.data_socket}"), PATIENCE_S)
+        self._routes = Routes(Address(f"unix:{sidecar.data_socket}"), PATIENCE_S)
+        self._connection = self._routes.main
         self._runs = 0
         self._executions = 0
         self.reference = Reference(RULE, TEXTS)
@@ -199,16 +210,23 @@ class Query:
         }
         opened = self._connection.call("open", {"uid": UID, "attempt": facts}).header
         packets = packets_of(pairs)
+        self._routes.take(opened["places"])
+        handle, ranges = opened["handle"], set()
         for shard in shards:
-            header = {"handle": opened["handle"], "at": [shard, 0, 0]}
-            self._connection.call("chunk", header, packets[shard])
-        self._connection.call("finish", {"handle": opened["handle"], "counts": {}})
-        self._connection.call("close", {"handle": opened["handle"]})
+            at = self._routes.range_of(shard, SHARDS)
+            header = {"handle": handle, "at": [shard, 0, 0], "is_first": at not in ranges}
+            self._routes.to_range(at).call("chunk", header, packets[shard])
+            ranges.add(at)
+        header = {"handle": handle, "counts": {}, "ranges": sorted(ranges)}
+        self._connection.call("finish", header)
+        for at in ranges:
+            self._routes.to_range(at).call("close", {"handle": handle})
+        self._connection.call("close", {"handle": handle})
         t_ms: int = opened["t_ms"]
         return t_ms
 
 
-def carry_out(folder: Path, backend: str, seed: int, kills: int) -> Report:
+def carry_out(folder: Path, backend: str, seed: int, kills: int, workers: int = 1) -> Report:
     """Kill so many times, let everything expire, and compare.
 
     Raises:
@@ -216,7 +234,8 @@ def carry_out(folder: Path, backend: str, seed: int, kills: int) -> Report:
     """
     draw = random.Random(seed)
     report = Report()
-    sidecar = Sidecar(folder, backend=backend, sweep_every="50ms", operators={}).start()
+    settings = {"backend": backend, "workers": workers, "sweep_every": "50ms", "operators": {}}
+    sidecar = Sidecar(folder, **settings).start()
     query = Query(sidecar, folder / "checkpoint", draw)
     query.declare()
     killer = Killer(sidecar, random.Random(seed + 1), kills, report)
@@ -272,11 +291,12 @@ def carry_out(folder: Path, backend: str, seed: int, kills: int) -> Report:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--backend", choices=["rocksdb", "heap"], default="rocksdb")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=20_250_303)
     words = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="idle-") as folder:
-        print(carry_out(Path(folder), words.backend, words.seed, words.kills))
+        print(carry_out(Path(folder), words.backend, words.seed, words.kills, words.workers))
     return 0
 
 

@@ -19,9 +19,10 @@ from enum import StrEnum
 from pathlib import Path
 from time import monotonic
 
-from tests.crash.checkpoint_view import CheckpointView, Planned
+from tests.crash.checkpoint_view import Planned
 from tests.crash.crash_input import UID, CrashInput, write_config
 from tests.crash.processes import POLL_S, Run, StuckError, kill, pause, wait_until
+from tests.crash.query_runs import QueryRuns
 
 SWEEP_TRIES = 4
 SWEEP_POLL_S = 0.0005
@@ -66,7 +67,7 @@ class Kill:
 
 
 @dataclass
-class History:
+class History(QueryRuns):
     """One checkpoint with its sinks, and all that happened to it."""
 
     place: Path
@@ -78,19 +79,8 @@ class History:
     plans: dict[int, Planned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.config = write_config(self.place, self.given.folder, self.policy)
-        self.view = CheckpointView(self.checkpoint)
-        self._run: Run | None = None
+        self._prepare(write_config(self.place, self.given.folder, self.policy))
         self._hurt: Run | None = None
-        self._starts = 0
-
-    @property
-    def out(self) -> Path:
-        return self.place / "out"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.out / "checkpoint"
 
     def suffer(self, aims: Sequence[Aim]) -> None:
         """Start, kill and start again as the aims say, then let the query end by itself."""
@@ -226,12 +216,11 @@ class History:
 
     def _running(self) -> Run:
         if self._run is None or self._run.code is not None:
-            self._starts += 1
             submit = ["--master", self.master]
             submit += [
                 word for each in SETTINGS.items() for word in ("--conf", "=".join(map(str, each)))
             ]
-            self._run = Run(self.config, self.place / f"run-{self._starts}.log", submit=submit)
+            return self._start(submit)
         return self._run
 
     def _finish(self) -> None:
@@ -278,9 +267,3 @@ class History:
         self.kills.append(kill)
         self._note_plans()
         print(f"  {kill}", flush=True)
-
-    def _note_plans(self) -> None:
-        """Keep what Spark removes from the log in time; what was planned must never change."""
-        for batch_id, planned in self.view.plans().items():
-            known = self.plans.setdefault(batch_id, planned)
-            assert known == planned, f"batch {batch_id} was planned anew"

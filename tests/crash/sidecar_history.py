@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from time import monotonic
 
-from tests.crash.checkpoint_view import CheckpointView, Planned
+from tests.crash.checkpoint_view import Planned
 from tests.crash.crash_input import CrashInput, write_config
 from tests.crash.processes import (
     POLL_S,
@@ -25,6 +25,7 @@ from tests.crash.processes import (
     processes,
     wait_until,
 )
+from tests.crash.query_runs import QueryRuns
 
 NOTE_S = 0.2
 SERVE = "idlestate.service.cli serve"
@@ -51,7 +52,7 @@ class SidecarKill:
 
 
 @dataclass
-class SidecarHistory:
+class SidecarHistory(QueryRuns):
     """One checkpoint with its sinks, and all that happened to it."""
 
     place: Path
@@ -62,14 +63,7 @@ class SidecarHistory:
     plans: dict[int, Planned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.config = write_config(self.place, self.given.folder, "event", self.backend)
-        self.view = CheckpointView(self.out / "checkpoint")
-        self._run: Run | None = None
-        self._starts = 0
-
-    @property
-    def out(self) -> Path:
-        return self.place / "out"
+        self._prepare(write_config(self.place, self.given.folder, "event", self.backend))
 
     def suffer(self, victims: Sequence[Victim]) -> None:
         """Start, kill and start again, then let the query end by itself."""
@@ -126,15 +120,9 @@ class SidecarHistory:
 
     def _running(self) -> Run:
         if self._run is None or self._run.code not in (None, 0):
-            self._starts += 1
-            self._run = Run(self.config, self.place / f"run-{self._starts}.log")
+            return self._start()
         return self._run
 
     def _sidecars(self, run: Run) -> list[Process]:
         every = processes().values()
         return [each for each in every if each.parent == run.pid and SERVE in each.command]
-
-    def _note_plans(self) -> None:
-        for batch_id, planned in self.view.plans().items():
-            known = self.plans.setdefault(batch_id, planned)
-            assert known == planned, f"batch {batch_id} was planned anew"

@@ -13,6 +13,7 @@ from idlestate.backends.keyed.errors import SnapshotError, StorageError
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.crash.broken_disk import KEYS, ROUNDS, states
+from tests.small_disk import mounted
 
 HERE = Path(__file__).parent
 WRITES = {"put_many", "update", "clear", "add_many", "add", "register_many", "register"}
@@ -76,13 +77,8 @@ def check_rounds(place, values, lists):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 24 megabytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no small file system can be mounted here")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with mounted(tmp_path / "disk", 24 * 1024) as place:
+        yield place
 
 
 def test_a_full_disk_is_refused_plainly_and_goes_on_when_there_is_room(small_disk):

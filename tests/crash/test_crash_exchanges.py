@@ -7,11 +7,11 @@ import pytest
 from tests.crash.exchange_suite import carry_out
 
 
-@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+@pytest.mark.parametrize(("backend", "workers"), [("rocksdb", 1), ("heap", 1), ("rocksdb", 2)])
 def test_rule_6_ten_kills_of_a_sidecar_lose_and_double_nothing(
-    tmp_path_factory: pytest.TempPathFactory, backend: str
+    tmp_path_factory: pytest.TempPathFactory, backend: str, workers: int
 ) -> None:
-    report = carry_out(tmp_path_factory.mktemp("x"), backend, 20_250_303, 10)
+    report = carry_out(tmp_path_factory.mktemp("x"), backend, 20_250_303, 10, workers)
     print(report, file=sys.stderr)
     assert report.kills == 10
     assert 2 * report.in_flight >= report.kills

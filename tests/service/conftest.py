@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 
 from tests.pipeline.conftest import spark  # noqa: F401 - the session of the tests through Spark
 from tests.service.command_line import CommandLine
+from tests.service.sidecar_process import Sidecar
 
 LIMIT_S = 600
 
@@ -19,6 +20,21 @@ LIMIT_S = 600
 def line(tmp_path: Path) -> CommandLine:
     """The command line with a folder of its own; a configuration is written with `line.write`."""
     return CommandLine(tmp_path)
+
+
+@pytest.fixture
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Sidecar]]:
+    """Makes sidecars, and ends those that a test leaves running."""
+    sidecars: list[Sidecar] = []
+
+    def make(**settings: Any) -> Sidecar:
+        sidecars.append(Sidecar(tmp_path_factory.mktemp("s"), **settings))
+        return sidecars[-1]
+
+    yield make
+    for each in sidecars:
+        if each.process is not None and each.process.poll() is None:
+            each.stop(signal.SIGKILL)
 
 
 @pytest.fixture

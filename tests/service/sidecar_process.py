@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from idlestate.backends.sidecar.client import SidecarClient
@@ -27,6 +29,15 @@ OPERATOR: dict[str, Any] = {
     "aggregates": {"n": "count", "total": "sum(amount)"},
     "policy": "carts",
 }
+
+
+def wait_for(what: Callable[[], Any]) -> Any:
+    """What a call says once it says something."""
+    ends_s = monotonic() + PATIENCE_S
+    while not (found := what()):
+        assert monotonic() < ends_s
+        threading.Event().wait(0.02)
+    return found
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -84,8 +95,16 @@ class Sidecar:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         line = self.next_line()
+        if line.startswith("the tables were moved"):
+            line = self.next_line()
         assert line.startswith("data at "), line
         return line
+
+    def workers(self) -> list[int]:
+        """The pids of its workers."""
+        assert self.process is not None
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return sorted(int(each) for task in tasks for each in task.read_text().split())
 
     def next_line(self) -> str:
         assert self.process is not None

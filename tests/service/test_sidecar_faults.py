@@ -18,6 +18,7 @@ from idlestate.service.sidecar.ticks import Ticks
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.sidecar_world import RULE, World
 from tests.service.sidecar_process import COMMAND, Sidecar
+from tests.small_disk import enlarge, mounted
 from tests.timers.test_steady_clock import DAY_MS, HOUR_MS, SetClock
 
 
@@ -29,18 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small_disk(folder: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
-    place = folder / "disk"
-    place.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a small file system")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"no small file system can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with mounted(folder / "disk", 1024) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def add(client: Any, number: int) -> None:
@@ -76,7 +67,7 @@ def test_a_full_disk_is_told_plainly_and_loses_nothing(small_disk: Path, backend
     sidecar.stop()
     for log in (small_disk / "state" / "rocksdb").glob("LOG*"):
         log.unlink()
-    subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+    enlarge(small_disk, 40 * 1024)
     sidecar.start()
     with sidecar.client() as client:
         found = client.get_many({"user": ["same"]})
@@ -189,4 +180,4 @@ def test_rule_7_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) ->
     machine.advance(RULE.idle_max_ms)
     background.sweep()
     assert len(world.expired()) == 1
-    world.store.close()
+    world.close()

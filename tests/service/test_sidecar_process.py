@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,35 +17,12 @@ from pyarrow import flight
 
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, SidecarError
-from tests.service.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, UID, Sidecar
-
-
-@pytest.fixture
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Makes sidecars, and ends those that a test leaves running."""
-    sidecars: list[Sidecar] = []
-
-    def make(**settings: Any) -> Sidecar:
-        sidecars.append(Sidecar(tmp_path_factory.mktemp("s"), **settings))
-        return sidecars[-1]
-
-    yield make
-    for each in sidecars:
-        if each.process is not None and each.process.poll() is None:
-            each.stop(signal.SIGKILL)
+from tests.service.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, UID, wait_for
 
 
 def users(table: pa.Table) -> dict[str, tuple[int, int]]:
     rows = table.to_pylist()
     return {row["user"]: (row["n"], row["total"]) for row in rows}
-
-
-def wait_for(what: Any) -> Any:
-    ends_s = monotonic() + PATIENCE_S
-    while not (found := what()):
-        assert monotonic() < ends_s
-        threading.Event().wait(0.02)
-    return found
 
 
 def test_a_client_writes_and_looks_up(made: Any) -> None:

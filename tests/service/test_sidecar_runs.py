@@ -1,6 +1,8 @@
 """`idlestate run` with state in a sidecar: by one word in the file, with the same outcome."""
 
+import os
 import signal
+import threading
 from typing import Any
 
 import pytest
@@ -73,3 +75,32 @@ def test_a_sidecar_of_its_own_serves_a_run_and_its_look_ups(
         assert_good(here.run("--sidecar", place, "--afresh"))
     finally:
         sidecar.stop(signal.SIGKILL)
+
+
+def test_a_sidecar_of_two_workers_gives_what_spark_gives_though_they_are_killed(
+    here: CommandLine, tmp_path_factory: pytest.TempPathFactory, made: Any
+) -> None:
+    fill(here, HOURS)
+    here.write()
+    expected = outcome(here, here.run())
+
+    sidecar = made(workers=2).start()
+    other = CommandLine(tmp_path_factory.mktemp("other"))
+    fill(other, HOURS)
+    other.write(backend="rocksdb")
+    done = threading.Event()
+
+    def kill() -> None:
+        while not done.wait(3):
+            if len(found := sidecar.workers()) == 2:
+                os.kill(found[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        said = other.run("--sidecar", f"unix:{sidecar.data_socket}")
+    finally:
+        done.set()
+        killer.join()
+    assert outcome(other, said) == expected
+    assert "idlestate_sidecar_worker_restarts_total 0.0" not in sidecar.ask("/metrics")[1]

@@ -1,0 +1,36 @@
+"""Rows as callers give them, in the types of the operator."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.steps import TableSpec
+
+
+def wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict[str, pa.DataType]:
+    """The columns that a write of this kind takes, and their types."""
+    if kind in ("add", "put"):
+        return {field.name: field.type for field in declaration.inputs()}
+    return dict(spec.keys)
+
+
+def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Table:
+    """Rows of an Arrow stream with these columns and types.
+
+    Raises:
+        DoesNotFitError: it is none, lacks a column, or has another type.
+    """
+    try:
+        rows = pa.ipc.open_stream(data).read_all()
+        rows.validate(full=True)
+        missing = [name for name in wanted if name not in rows.column_names]
+        if missing:
+            raise DoesNotFitError(
+                f"operator {uid!r}: the rows have no column {', '.join(missing)}; it takes "
+                f"{', '.join(f'{name} {kind}' for name, kind in wanted.items())}"
+            )
+        return rows.select(list(wanted)).cast(pa.schema(wanted))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DoesNotFitError(f"operator {uid!r}: rows that cannot be used: {error}") from error

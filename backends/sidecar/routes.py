@@ -1,0 +1,57 @@
+"""The ways to a sidecar: its own address, and that of each range of shards beside it."""
+
+from idlestate.backends.sidecar.connection import PATIENCE_S, Address, Connection
+from idlestate.backends.sidecar.shard_ranges import range_of
+from idlestate.timers.clock import Clock
+
+
+class Routes:
+    """Connections to a sidecar and to its ranges; close them.
+
+    Args:
+        address: where the sidecar is.
+        patience_s: how long calls wait for one that is away or busy.
+        clock: measures that.
+
+    Attributes:
+        main: the connection to the sidecar itself.
+    """
+
+    def __init__(
+        self, address: Address, patience_s: float = PATIENCE_S, clock: Clock | None = None
+    ) -> None:
+        self._patience_s = patience_s
+        self._clock = clock
+        self.main = Connection(address, patience_s, clock)
+        self._beside: dict[str, Connection] = {}
+        self._places: tuple[str, ...] = ("",)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def take(self, places: list[str]) -> None:
+        """The ranges that the sidecar has now."""
+        self._places = tuple(places)
+
+    def ask(self) -> None:
+        """Ask the sidecar for its ranges."""
+        self.take(self.main.call("ranges").header["places"])
+
+    def to_range(self, at: int) -> Connection:
+        """The connection to a range."""
+        place = self._places[at]
+        if not place:
+            return self.main
+        if place not in self._beside:
+            address = self.main.address.beside(place)
+            self._beside[place] = Connection(address, self._patience_s, self._clock)
+        return self._beside[place]
+
+    def range_of(self, shard: int, shards: int) -> int:
+        """The range of a shard."""
+        return range_of(shard, shards, len(self))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for each in (self.main, *self._beside.values()):
+            each.close()

@@ -1,0 +1,218 @@
+"""Work on shards whose runs this process keeps."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.changes import change_schema, life_columns
+from idlestate.backends.hashing import hash_keys
+from idlestate.backends.keys import find_distinct, take_keys
+from idlestate.backends.merge import MergePolicy
+from idlestate.backends.packet import PacketError, decode_packet
+from idlestate.backends.ranges import shard_bounds
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.edits import edit_steps, edited
+from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
+from idlestate.backends.sidecar.expired_log import stage_rows
+from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
+from idlestate.backends.sidecar.shard_record import ShardRecord
+from idlestate.backends.sidecar.shard_tables import ShardTables
+from idlestate.backends.sidecar.stage import Stage, in_chunks, stream_of
+from idlestate.backends.sidecar.store import Store
+from idlestate.backends.sidecar.work import Edit, Given, Going, Shards, Stepped
+from idlestate.backends.steps import Steps
+from idlestate.backends.sums import SumOverflowError
+from idlestate.backends.table import Outcome, Table
+from idlestate.retention.policy import Policy, TimeDomain
+
+_CLOSE = MergePolicy(dense=1e9, space=1e9)
+"""A sweep writes no rows of lives: they are given back by merges."""
+
+
+class ShardWork:
+    """As of `Work`, in this process.
+
+    Args:
+        store: where the runs are.
+        declaration: the operator.
+        cache_bytes: how much of its tables may stay in memory.
+        stage: where packets come in and update rows go out.
+    """
+
+    def __init__(
+        self, store: Store, declaration: Declaration, cache_bytes: int, stage: Stage
+    ) -> None:
+        self._store = store
+        self._uid = declaration.uid
+        self._is_event_time = declaration.time == TimeDomain.EVENT.value
+        self._declaration = declaration
+        self._spec = declaration.spec()
+        self._stage = stage
+        self._nothing = change_schema(self._spec).empty_table()
+        self.tables = ShardTables(store, self._uid, self._spec, cache_bytes)
+
+    def prepare(
+        self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
+    ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
+        """As of `Work`; the one range is all there is."""
+        packets = self._stage.packets(handle) if ranges else {}
+        stepped: dict[int, Stepped] = {}
+        updates = [self._nothing]
+        try:
+            for at, shard in shards.items():
+                steps = self._steps(packets.get(at, ()), going.t_ms)
+                merge = MergePolicy(stagger=at * 0.6180339887498949 % 1)
+                stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
+                updates.append(rows)
+        except (PacketError, SumOverflowError) as error:
+            raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+        reply = tuple(in_chunks(pa.concat_tables(updates)))
+        self._stage.reply(handle, reply)
+        return stepped, (len(reply),)
+
+    def edit(self, kind: str, given: Given) -> Edit:
+        """As of `Work`."""
+        if given.handle is not None:
+            raise GoneError("this sidecar has one range now: send the rows themselves")
+        wanted = wanted_columns(self._declaration, self._spec, kind)
+        return _Edit(kind, read_rows(self._uid, given.data, wanted), self._edited)
+
+    def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
+        """As of `Work`."""
+        current = self.tables.table(shard, at).current
+        due = current.due(going.policy, going.t_ms, np.zeros(0, dtype=np.int64))
+        ends_ms = np.sort(current.take(due, keys=False).lives.ends(going.policy).deadline_ms)
+        return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), going.t_ms]
+
+    def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+        """As of `Work`."""
+        steps = Steps.empty(self._spec)
+        return self._step(shard, at, steps, going, going.t_ms, _CLOSE)[0]
+
+    def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+        """As of `Work`."""
+        return self._step(shard, at, Steps.empty(self._spec), going, None, MergePolicy())[0]
+
+    def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
+        """As of `Work`."""
+        spec = self._spec
+        wanted = read_rows(self._uid, keys, dict(spec.keys))
+        columns = [wanted.column(name).combine_chunks() for name in spec.key_names]
+        hashes = hash_keys(columns)
+        first = find_distinct(hashes, columns).first
+        hashes, columns = hashes[first], take_keys(columns, first)
+        bounds = shard_bounds(hashes, self._declaration.shards).tolist()
+        found = [Table.empty(spec).lives(policy)]
+        for at, shard in shards.items():
+            begin, stop = bounds[at], bounds[at + 1]
+            if begin == stop or not shard.current.live:
+                continue
+            current = self.tables.table(shard, at).current
+            part = [column.slice(begin, stop - begin) for column in columns]
+            rows, _ = current.look_up(hashes[begin:stop], part)
+            found.append(life_columns(spec, current.take(rows[rows >= 0]), policy))
+        return pa.concat_tables(found)
+
+    def lives(self, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+        """As of `Work`."""
+        parts = self.tables.table(shard, at).lives_in_parts(policy)
+        return chain([Table.empty(self._spec).lives(policy)], parts)
+
+    def value(self, key: str) -> bytes | None:
+        """As of `Work`."""
+        return self._store.get(key)
+
+    def forget(self, runs: Mapping[str, int]) -> None:
+        """As of `Work`."""
+        self.tables.forget(runs)
+
+    def elsewhere(self, keys: Iterable[str]) -> Set[str]:  # noqa: ARG002
+        """As of `Work`; all are in the one store."""
+        return frozenset()
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """As of `Work`; they went with the record that no longer names them."""
+
+    def discard(self, stepped: Iterable[Stepped]) -> None:
+        """As of `Work`; nothing of it was written, and its runs are not asked for again."""
+
+    def _steps(self, packets: Sequence[bytes], t_ms: int) -> Steps:
+        spec = self._spec
+        parts = [decode_packet(packet, spec) for packet in packets]
+        steps = Steps.merged(parts) if parts else Steps.empty(spec)
+        return steps if self._is_event_time else steps.at(t_ms, spec.aggregates)
+
+    def _edited(
+        self, kind: str, rows: pa.Table, shards: Shards, going: Going
+    ) -> dict[int, Stepped]:
+        columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
+        keys = [columns[name] for name in self._spec.key_names]
+        steps = edit_steps(self._spec, kind, keys, columns, going.t_ms)
+        bounds = shard_bounds(steps.hashes, self._declaration.shards).tolist()
+        touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
+        if not shards.keys() >= set(touched):
+            raise GoneError(f"operator {self._uid!r}: rows of shards that are elsewhere now")
+        stepped = {}
+        for at in touched:
+            shard = shards[at]
+            part = steps.slice(bounds[at], bounds[at + 1])
+            table = self.tables.table(shard, at)
+            try:
+                outcome = edited(table, kind, part, going.policy, going.t_ms, going.version)
+            except SumOverflowError as error:
+                raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+            stepped[at] = self._stepped(shard, at, outcome, going)[0]
+        return stepped
+
+    def _step(
+        self,
+        shard: ShardRecord,
+        at: int,
+        steps: Steps,
+        going: Going,
+        to_ms: int | None,
+        merge: MergePolicy,
+    ) -> tuple[Stepped, pa.Table]:
+        """Take records into a shard, close what is due at `to_ms` (None: nothing)."""
+        table = self.tables.table(shard, at)
+        outcome = table.apply(steps, going.policy, to_ms, going.version, merge)
+        return self._stepped(shard, at, outcome, going, to_ms or 0)
+
+    def _stepped(
+        self,
+        shard: ShardRecord,
+        at: int,
+        outcome: Outcome,
+        going: Going,
+        to_ms: int | None = None,
+    ) -> tuple[Stepped, pa.Table]:
+        """What an outcome makes of a shard, and its update rows."""
+        reached_ms = going.t_ms if to_ms is None else to_ms
+        written = self.tables.write(shard, at, outcome, going.policy, reached_ms)
+        changes = _of_batch(outcome.changes, going.batch_id)
+        ends = pc.equal(changes.column("change"), "expire")
+        expired = stage_rows(self._uid, at, changes.filter(ends), written.values)
+        return Stepped(written.record, expired, written.values), changes.filter(pc.invert(ends))
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    _kind: str
+    _rows: pa.Table
+    _edited: Callable[[str, pa.Table, Shards, Going], dict[int, Stepped]]
+
+    def rows(self) -> bytes:
+        return stream_of(self._rows)
+
+    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+        return self._edited(self._kind, self._rows, shards, going)
+
+
+def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:
+    """The rows with the query's number of the batch in the place of the table's version."""
+    at = changes.schema.get_field_index("batch_id")
+    return changes.set_column(at, "batch_id", pa.repeat(pa.scalar(batch_id), len(changes)))

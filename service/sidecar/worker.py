@@ -1,0 +1,105 @@
+"""A worker: a process that keeps the tables of a range of shards, and works on them when told.
+
+The sidecar's process starts it, writes its settings as one line of JSON into its standard input,
+and keeps that open: when it ends, however that comes, the worker ends. It answers in one line
+where it listens, or why it does not.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from idlestate.backends.sidecar.call_table import CallTable, stage_calls
+from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.sidecar.stage import Stage
+from idlestate.backends.sidecar.worker_calls import WorkerCalls
+from idlestate.config.sidecar_models import Tls
+from idlestate.service.sidecar.access import AccessError, TokenFile
+from idlestate.service.sidecar.data_plane import DataPlane
+from idlestate.service.sidecar.directory_lock import DirectoryLock, DirectoryTakenError
+from idlestate.service.sidecar.state_folder import RANGE_PATIENCE_S, open_store
+from idlestate.timers.clock import SystemClock
+
+_END_S = 10.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a worker is told.
+
+    Attributes:
+        folder: where its store is.
+        backend, sync, cache_bytes: as of the sidecar.
+        inner: the socket on which the sidecar's process speaks with it.
+        listen: where clients hand rows over.
+        token_file, tls: who may.
+    """
+
+    folder: str
+    backend: str
+    sync: bool
+    cache_bytes: int
+    inner: str
+    listen: str
+    token_file: str | None
+    tls: dict[str, Any] | None
+
+    def to_line(self) -> bytes:
+        """As the line that it reads."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+
+def serve(settings: WorkerSettings) -> None:
+    """Serve until standard input ends.
+
+    Raises:
+        SidecarError, AccessError, DirectoryTakenError, OSError: it cannot.
+    """
+    folder = Path(settings.folder)
+    with ExitStack() as stack:
+        stack.enter_context(DirectoryLock(folder, RANGE_PATIENCE_S))
+        store = open_store(folder / "store", settings.backend, sync=settings.sync)
+        stack.callback(store.close)
+        stage = Stage(SystemClock())
+        calls = WorkerCalls(store, stage, settings.cache_bytes)
+        inner = DataPlane(f"unix:{settings.inner}", calls.table, None, None)
+        stack.callback(inner.shutdown)
+        token = TokenFile(Path(settings.token_file)) if settings.token_file else None
+        tls = Tls.model_validate(settings.tls) if settings.tls else None
+        outer = DataPlane(settings.listen, CallTable(stage_calls(stage)), token, tls)
+        stack.callback(outer.shutdown)
+        _tell({"place": outer.place})
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        last = threading.Timer(_END_S, os._exit, [1])  # nobody is left who would wait for a call
+        last.daemon = True
+        last.start()
+
+
+def main() -> int:
+    """Run; the exit code."""
+    # A terminal or a service manager signals all processes: the sidecar's decides when this ends.
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    line = sys.stdin.buffer.readline()
+    try:
+        serve(WorkerSettings(**json.loads(line)))
+    except (SidecarError, AccessError, DirectoryTakenError, OSError) as error:
+        _tell({"error": str(error)})
+        return 1
+    return 0
+
+
+def _tell(facts: dict[str, str]) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

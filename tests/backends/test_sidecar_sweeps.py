@@ -1,0 +1,175 @@
+"""Clocks, expired records and sweeps of a sidecar."""
+
+from threading import Event, Thread
+from typing import Any
+
+from idlestate.backends.sidecar.declaration import Declaration
+from tests.backends.sidecar_world import KEYS, RULE, World, batch, policy_processing, rows_of
+from tests.reference import Rule
+
+
+def test_rule_7_what_passes_between_two_starts_is_downtime(world: World) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    world.clock.advance(86_400_000)
+    world.crash()
+    world.sweep()
+    assert [row["expired_at"] - row["first_access"] for row in world.expired()] == [150]
+
+
+def test_rule_7_time_never_runs_back_below_what_was_judged(world: World) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    world.clock.advance(100)
+    world.write("w", 1, "add", [("b", 1)])
+    world.clock.advance(-3_600_000)
+    world.crash()
+    world.write("w", 2, "add", [("c", 1)])
+    found = {row["key"][0]: row["written_at"] for row in world.lives()}
+    assert found["c"] == found["b"] == found["a"] + 100
+
+
+def test_expired_records_of_sweeps_and_batches_are_numbered_in_one_row(world: World) -> None:
+    first = batch(world, 0, *KEYS[:6])
+    world.run(first)
+    world.commit(first)
+    world.operator.batches.settle()
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    world.reference.sweep(world.clock.now_ms())
+    second = batch(world, 1, *KEYS)
+    world.run(second)
+    world.commit(second)
+    world.clock.advance(RULE.idle_max_ms)
+    third = batch(world, 2, "z")
+    world.run(third)
+    world.commit(third)
+    world.operator.batches.settle()
+    world.crash()
+    assert len(world.expired()) == 6 + 12
+    world.check()
+
+
+def test_expired_records_stay_until_every_consumer_has_acknowledged_them(world: World) -> None:
+    world.operator.acknowledge("one", 0)
+    world.operator.acknowledge("two", 0)
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    world.operator.acknowledge("one", 12)
+    assert world.operator.trim(0) == 0
+    world.crash()
+    world.operator.acknowledge("two", 12)
+    assert world.operator.trim(0) == 12
+    assert world.operator.expired(0, None, 100) is None
+    world.crash()
+    assert world.operator.record.next_seq == 12
+
+
+def test_expired_records_go_when_they_are_old_whoever_has_not_seen_them(world: World) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    assert world.operator.trim(world.clock.now_ms() - 1) == 0
+    assert world.operator.trim(world.clock.now_ms()) == 1
+
+
+def test_a_range_of_expired_records_is_the_same_however_often_it_is_read(world: World) -> None:
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    once = world.operator.expired(3, 9, 100)
+    assert once is not None
+    assert once.column("seq").to_pylist() == [3, 4, 5, 6, 7, 8]
+    parts = [world.operator.expired(at, 9, 2) for at in (3, 5, 7)]
+    assert [len(part) for part in parts if part is not None] == [2, 2, 2]
+
+
+def test_a_sweep_goes_on_where_its_budget_ended(world: World) -> None:
+    for at, key in enumerate(KEYS):
+        world.write("w", at, "add", [(key, 1)])
+        world.clock.advance(1)
+    world.clock.advance(1000)
+    steps = 0
+    world.operator.sweeper.pace.rows = 2
+    while world.operator.sweeper.sweep(world.clock.now_ms(), world.clock, 0):
+        steps += 1
+        world.crash()
+        world.operator.sweeper.pace.rows = 2
+    assert steps > 4
+    assert len(world.expired()) == len(KEYS)
+    assert world.lives() == []
+
+
+def test_compaction_gives_back_what_sweeps_closed(world: World) -> None:
+    keys = [f"{number}" for number in range(5000)]
+    world.write("w", 0, "add", [(key, 1) for key in keys])
+    world.clock.advance(60)
+    world.write("w", 1, "add", [(key, 1) for key in keys[:500]])
+    world.clock.advance(90)
+    world.sweep()
+    before = world.operator.sizes()
+    while world.operator.sweeper.compact():
+        pass
+    after = world.operator.sizes()
+    assert after.live_keys == before.live_keys == 500
+    assert after.state_bytes < before.state_bytes / 3
+    world.crash()
+    assert len(world.lives()) == 500
+
+
+def test_a_shorter_policy_ends_lives_at_the_next_sweep(world: World) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    world.operator.change_policy(policy_processing(Rule(idle_min_ms=5, idle_max_ms=8)))
+    world.clock.advance(8)
+    world.sweep()
+    assert len(world.expired()) == 1
+
+
+def test_another_operator_of_the_same_uid_is_refused(world: World) -> None:
+    record = world.operator.record
+    other = Declaration.from_json(record.declaration.to_json() | {"shards": 8})
+    assert record.declaration.differences(other) == ["shards was 4, is now 8"]
+
+
+def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    failed: list[Exception] = []
+    done = Event()
+
+    def look() -> None:
+        try:
+            while not done.is_set():
+                found, _ = world.operator.look_up(rows_of([(key, 0) for key in KEYS]), 0)
+                assert len(found) == len(KEYS)
+                assert sum(map(len, world.operator.lives(0, 0))) <= len(KEYS)
+                world.operator.sweeper.compact()
+        except Exception as error:  # noqa: BLE001 - told by the main thread
+            failed.append(error)
+
+    threads = [Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 50):
+        world.write("w", number, "add", [(key, 1) for key in KEYS])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert {row["n"] for row in world.lives()} == {50}
+
+
+def test_a_sweep_gets_on_though_writes_never_pause(world: World) -> None:
+    """Every step's shard is written to while it computes."""
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    sweeper, work = world.operator.sweeper, world.operator.state.work
+    close, seq = work.close, iter(range(1, 1000))
+
+    def disturbed(*args: Any) -> Any:
+        if not sweeper._in_vain:
+            world.write("w", next(seq), "add", [(f"other-{number}", 1) for number in range(20)])
+        return close(*args)
+
+    work.close = disturbed  # type: ignore[method-assign]
+    for _ in range(20):
+        sweeper.sweep(world.clock.now_ms(), world.clock, 0)
+    assert len(world.expired()) == len(KEYS)

@@ -1,0 +1,112 @@
+"""The owner of a sidecar's operator, and everybody else who writes to it."""
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from tests.backends.sidecar_world import KEYS, RULE, World, batch
+
+
+def test_rule_5_a_second_owner_is_refused_until_the_first_is_released(world: World) -> None:
+    with pytest.raises(DoesNotFitError, match="idlestate operator release counts"):
+        world.begin("run-x", query_id="query-2")
+    world.operator.batches.release()
+    world.begin("run-x", query_id="query-2")
+
+
+def test_rule_5_after_a_release_old_tasks_are_refused(world: World) -> None:
+    planned = batch(world, 0, *KEYS)
+    world.task(planned, 0, "e")
+    world.operator.batches.release()
+    with pytest.raises(DoesNotFitError, match="released"):
+        world.task(planned, 1, "e")
+
+
+def test_rule_5_a_write_counts_once_however_often_it_comes(world: World) -> None:
+    assert world.write("w", 0, "add", [("a", 1)])
+    assert not world.write("w", 0, "add", [("a", 1)])
+    world.crash()
+    assert not world.write("w", 0, "add", [("a", 1)])
+    assert world.write("w", 1, "add", [("a", 1)])
+    assert world.write("other", 0, "add", [("a", 1)])
+    assert world.lives()[0]["n"] == 3
+
+
+def test_rule_5_writes_of_others_become_visible_at_the_border_of_a_batch(world: World) -> None:
+    first = batch(world, 0, "a")
+    world.task(first, 0, "e")
+    world.write("w", 0, "add", [("a", 10)])
+    world.write("w", 1, "add", [("b", 10)])
+    world.crash()
+    assert not world.write("w", 1, "add", [("b", 10)])
+    assert {row["key"]: row["total"] for row in world.run(first)} == {("a",): 1}
+    world.commit(first)
+    rows = world.run(batch(world, 1, "a", "b"))
+    assert {row["key"]: row["total"] for row in rows} == {("a",): 12, ("b",): 11}
+
+
+def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: World) -> None:
+    first = batch(world, 0, "a", value=2**62)
+    world.task(first, 0, "e")
+    world.write("w", 0, "add", [("a", 2**62), ("c", 1)])
+    world.write("w", 1, "add", [("b", 1)])
+    world.run(first)
+    world.commit(first)
+    world.operator.batches.settle()
+    for _ in range(2):
+        assert {row["key"][0]: row["total"] for row in world.lives()} == {"a": 2**62, "b": 1}
+        assert world.operator.sizes().set_aside == 2
+        ((facts, rows),) = world.operator.writes.set_aside.read(0)
+        assert (facts["writer"], facts["seq"], facts["kind"]) == ("w", 0, "add")
+        assert "sum" in facts["reason"]
+        found = pa.ipc.open_stream(rows).read_all().sort_by("v").to_pylist()
+        assert found == [{"k": "c", "v": 1}, {"k": "a", "v": 2**62}]
+        world.crash()
+    assert not world.write("w", 0, "add", [("c", 1)])
+    world.run(batch(world, 1, "b"))
+
+
+def test_rule_5_released_operators_take_in_what_waits(world: World) -> None:
+    world.task(batch(world, 0, "a"), 0, "e")
+    world.write("w", 0, "add", [("b", 10)])
+    world.operator.batches.release()
+    assert [row["key"] for row in world.lives()] == [("b",)]
+
+
+def test_put_replaces_the_aggregates_and_the_life_goes_on(world: World) -> None:
+    world.write("w", 0, "add", [("a", 5), ("a", 6), ("b", 1)])
+    world.clock.advance(10)
+    world.write("w", 1, "put", [("a", 1), ("a", 2), ("c", 7)])
+    lives = {row["key"][0]: row for row in world.lives()}
+    assert {key: (row["n"], row["total"], row["top"]) for key, row in lives.items()} == {
+        "a": (1, 2, 2),
+        "b": (1, 1, 1),
+        "c": (1, 7, 7),
+    }
+    assert lives["a"]["created_at"] == lives["a"]["written_at"] - 10
+
+
+def test_touch_keeps_a_key_alive_and_creates_none(world: World) -> None:
+    world.write("w", 0, "add", [("a", 5)])
+    world.clock.advance(RULE.idle_max_ms - 1)
+    world.write("w", 1, "touch", [("a", None), ("nobody", None)])
+    world.clock.advance(RULE.idle_min_ms - 1)
+    world.sweep()
+    (life,) = world.lives()
+    assert (life["key"], life["n"], life["total"]) == (("a",), 1, 5)
+
+
+def test_remove_takes_a_key_away_without_an_expired_record(world: World) -> None:
+    world.write("w", 0, "add", [(key, 5) for key in KEYS])
+    world.write("w", 1, "remove", [(key, None) for key in KEYS[:4]])
+    world.crash()
+    assert sorted(row["key"][0] for row in world.lives()) == sorted(KEYS[4:])
+    assert world.expired() == []
+
+
+def test_remove_does_not_hide_the_end_of_a_life_that_had_ended(world: World) -> None:
+    world.write("w", 0, "add", [("a", 5)])
+    world.clock.advance(RULE.idle_max_ms)
+    world.write("w", 1, "remove", [("a", None)])
+    world.sweep()
+    assert [row["reason"] for row in world.expired()] == ["idle"]
