@@ -26,7 +26,7 @@ run: setup ## run the main job on a generated click stream, afresh (ARGS="--sour
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
 test: check ## lint, types and all tests (ARGS="-k name")
-	@$(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20 $(ARGS)
 
 check: setup ## lint, format and types only
 	$(BIN)/ruff check
