@@ -9,6 +9,7 @@ this.
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from pyspark.sql.types import StructType
 from idlestate.backends.changes import change_schema
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
+from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.types import spark_schema
 
@@ -43,12 +45,13 @@ class ExpiredSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the operator's change rows; all of them are `expire` rows."""
-        link = _link_of(self.options)
-        connection = link.connect()
-        try:
-            facts = connection.call("describe", {"uid": link.uid}).header["declaration"]
-        finally:
-            connection.close()
+        with _told():
+            link = _link_of(self.options)
+            connection = link.connect()
+            try:
+                facts = connection.call("describe", {"uid": link.uid}).header["declaration"]
+            finally:
+                connection.close()
         return spark_schema(change_schema(Declaration.from_json(facts).spec()))
 
     def streamReader(self, schema: StructType) -> "ExpiredReader":  # noqa: N802 - Spark's name
@@ -76,8 +79,8 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
-        """The first number there ever is."""
-        return {"seq": 0}
+        """The oldest record that is kept: what went before it was for others."""
+        return {"seq": self._settled()["first_seq"]}
 
     def latestOffset(  # noqa: N802
         self,
@@ -85,22 +88,27 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limit: ReadLimit,  # noqa: ARG002 - all there is, always
     ) -> dict[str, int]:
         """The number after the newest; of a trigger that takes what is there, that of its start."""
-        seq = self._newest() if self._last is None else self._last
+        seq = self._settled()["next_seq"] if self._last is None else self._last
         return {"seq": max(seq, start["seq"])}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember where the records that are there end."""
-        self._last = self._newest()
+        self._last = self._settled()["next_seq"]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Ranges of numbers."""
-        link = _link_of(self._options).to_text()
+        with _told():
+            link = _link_of(self._options).to_text()
         edges = [*range(start["seq"], end["seq"], _ROWS_PER_TASK), end["seq"]]
         return [Numbers(link, begin, stop) for begin, stop in itertools.pairwise(edges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a range, each exactly once."""
         assert isinstance(partition, Numbers)
+        with _told():
+            yield from self._records(partition)
+
+    def _records(self, partition: Numbers) -> Iterator[pa.RecordBatch]:
         link = SidecarLink.of_text(partition.link)
         connection = link.connect()
         try:
@@ -132,9 +140,10 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, int]) -> None:
         """The query has all records below a number."""
-        link = _link_of(self._options)
-        header = {"uid": link.uid, "consumer": link.consumer, "upto": end["seq"]}
-        self._connected().call("acknowledge", header)
+        with _told():
+            link = _link_of(self._options)
+            header = {"uid": link.uid, "consumer": link.consumer, "upto": end["seq"]}
+            self._connected().call("acknowledge", header)
 
     def stop(self) -> None:
         """Give the connection back."""
@@ -142,15 +151,25 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection.close()
             self._connection = None
 
-    def _newest(self) -> int:
-        link = _link_of(self._options)
-        next_seq: int = self._connected().call("settle", {"uid": link.uid}).header["next_seq"]
-        return next_seq
+    def _settled(self) -> dict[str, int]:
+        """Which records there are once what the query has committed counts."""
+        with _told():
+            link = _link_of(self._options)
+            return self._connected().call("settle", {"uid": link.uid}).header
 
     def _connected(self) -> Connection:
         if self._connection is None:
             self._connection = _link_of(self._options).connect()
         return self._connection
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Let what is wrong cross into Spark as a text that is found again."""
+    try:
+        yield
+    except (IdlestateError, SidecarError) as error:
+        raise marked(error) from error
 
 
 def register_source(spark: SparkSession) -> None:
@@ -161,10 +180,7 @@ def register_source(spark: SparkSession) -> None:
 def _link_of(options: Any) -> SidecarLink:
     file = options.get(LINK_FILE)
     if file is not None:
-        try:
-            return SidecarLink.of_text(Path(file).read_text())
-        except RefusedError as error:
-            raise marked(error) from error
+        return SidecarLink.of_text(Path(file).read_text())
     missing = [name for name in ("sidecar", "uid") if not options.get(name)]
     if missing:
         raise IdlestateError(f"{FORMAT}: say option {' and '.join(missing)}")

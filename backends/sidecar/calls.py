@@ -131,7 +131,13 @@ class Calls:
         record = found.record
         if record.stopped:
             raise DoesNotFitError(record.stopped)
-        return Message({"batch_id": record.committed, "next_seq": record.next_seq})
+        return Message(
+            {
+                "batch_id": record.committed,
+                "first_seq": found.first_seq,
+                "next_seq": record.next_seq,
+            }
+        )
 
     def _final_sweep(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)

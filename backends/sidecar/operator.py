@@ -119,6 +119,12 @@ class Operator:
             with self.state.lock:  # perhaps it was being trimmed
                 return self.state.log.read(since, stop, most_rows)
 
+    @property
+    def first_seq(self) -> int:
+        """The number of the oldest expired record that is kept, or of the next one."""
+        oldest = next(iter(self.state.log.entries), None)
+        return self.record.next_seq if oldest is None else oldest.first
+
     def acknowledge(self, consumer: str, upto: int) -> None:
         """A consumer has all records below a number; it is registered with its first word.
 

@@ -1,0 +1,75 @@
+"""The reader of expired records, without Spark around it and without a network below it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.message import Message
+from idlestate.pipeline.expired_source import ExpiredReader
+from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.timers.steady_clock import SteadyClock
+from tests.backends.sidecar_world import KEYS, RULE, UID, World
+
+OPTIONS = {"sidecar": "unix:nowhere", "uid": UID, "consumer": "mailer"}
+
+
+class Wire:
+    """A connection to the world's sidecar."""
+
+    def __init__(self, world: World) -> None:
+        self._table = Calls(world.host, SteadyClock(world.clock)).table
+
+    def call(self, name: str, header: Any) -> Message:
+        return Message.decode(self._table.answer(name, Message(header).encode()))
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World("heap", tmp_path / "state")
+    monkeypatch.setattr(SidecarLink, "connect", lambda _: Wire(made))
+    yield made
+    made.close()
+
+
+def end_lives(world: World, seq: int) -> None:
+    world.write("w", seq, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+
+
+def read(reader: ExpiredReader, start: dict[str, int]) -> list[str]:
+    parts = reader.partitions(start, reader.latestOffset(start, None))  # type: ignore[arg-type]
+    return [row["k"] for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def test_a_consumer_that_comes_later_begins_with_what_is_kept(world: World) -> None:
+    end_lives(world, 0)
+    assert world.operator.trim(world.clock.now_ms()) == len(KEYS)
+    late = ExpiredReader(OPTIONS, ["k"])
+    assert read(late, late.initialOffset()) == []
+    end_lives(world, 1)
+    last = ExpiredReader(OPTIONS, ["k"])
+    assert last.initialOffset() == {"seq": len(KEYS)}
+    assert sorted(read(last, last.initialOffset())) == sorted(KEYS)
+
+
+def test_records_that_are_gone_are_told_of_in_words(world: World) -> None:
+    end_lives(world, 0)
+    reader = ExpiredReader(OPTIONS, ["k"])
+    start = reader.initialOffset()
+    parts = reader.partitions(start, reader.latestOffset(start, None))  # type: ignore[arg-type]
+    world.operator.trim(world.clock.now_ms())
+    with pytest.raises(RuntimeError, match=r"idlestate: expired records 0 to 11 .* are gone"):
+        list(reader.read(parts[0]))
+
+
+def test_what_the_sidecar_refuses_reaches_the_person(world: World) -> None:
+    reader = ExpiredReader(OPTIONS | {"uid": "other"}, ["k"])
+    with pytest.raises(RuntimeError, match=r"idlestate: .*has no operator 'other'"):
+        reader.initialOffset()
