@@ -80,11 +80,16 @@ class Sweeper:
 
     def compact(self) -> bool:
         """Give back what the shard with the most dead rows holds in vain; whether it did."""
-        record, shards = self._state.record, self._state.shards
-        at = max(range(len(shards)), key=lambda i: shards[i].current.rows - shards[i].current.live)
-        shard = shards[at]
-        if shard.current.rows <= max(_COMPACT.space * shard.current.live, _COMPACT.floor_rows):
+        shards, record = self._as_now()
+        sparse = [
+            (shard.current.rows - shard.current.live, at)
+            for at, shard in enumerate(shards)
+            if shard.current.rows > max(_COMPACT.space * shard.current.live, _COMPACT.floor_rows)
+        ]
+        if _stands_still(record) or not sparse:
             return False
+        _, at = max(sparse)
+        shard = shards[at]
         merged = self._step(record, at, shard, None)
         return merged is not None and self._count(at, shard, merged, record.version + 1, 0)
 
@@ -95,7 +100,8 @@ class Sweeper:
             return False
         with self._state.lock if self._in_vain else contextlib.nullcontext():
             begun_s = clock.monotonic_s()
-            record, shard = self._state.record, self._state.shards[at]
+            shards, record = self._as_now()
+            shard = shards[at]
             if _stands_still(record):
                 return False
             closed = self._step(record, at, shard, reach_ms)
@@ -107,9 +113,15 @@ class Sweeper:
             self.pace.again(at, reach_ms)
         return True
 
+    def _as_now(self) -> tuple[list[ShardRecord], OperatorRecord]:
+        """The shards, and a record no older than they: its version is that of the newest run."""
+        # In this order, since `save` changes the record first.
+        shards = self._state.shards
+        return shards, self._state.record
+
     def _next(self, to_ms: int) -> tuple[int, int | None]:
         """How far the next step goes, and in which shard (None: there is none)."""
-        record, shards = self._state.record, self._state.shards
+        shards, record = self._as_now()
         due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
         if _stands_still(record) or not due:
             return to_ms, None
