@@ -111,10 +111,9 @@ class Host:
             if operator is None:
                 return
             with operator.state.lock:
-                del self._operators[uid]
-                named = list(operator.state.named_values())
                 gone = [key for kind in KINDS for key, _ in self.store.scan(f"{kind}/{uid}/")]
-                operator.state.write(dict.fromkeys([f"o/{uid}", *gone, *named]))
+                operator.state.drop(gone)
+                del self._operators[uid]
 
     def _opened(self, record: OperatorRecord) -> Operator:
         work = self.works.of(record.declaration)

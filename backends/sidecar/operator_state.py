@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.expired_log import ExpiredLog, Staged
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.prepared import PreparedSets
@@ -43,6 +43,7 @@ class OperatorState:
         self.store = store
         self.work = work
         self.lock = threading.RLock()
+        self._is_dropped = False
         self.record = record
         self.uid = record.declaration.uid
         self.spec = record.declaration.spec()
@@ -126,8 +127,19 @@ class OperatorState:
             self.shards = [shards.get(at, old) for at, old in enumerate(self.shards)]
         self.work.forget(dropped)
 
+    def drop(self, keys: Iterable[str]) -> None:
+        """Remove the operator with these keys and all values that it names; under the lock."""
+        self.write(dict.fromkeys([f"o/{self.uid}", *keys, *self.named_values()]))
+        self._is_dropped = True
+
     def write(self, changes: Changes) -> None:
-        """Write values, all or none; what the tables are made of goes where they are kept."""
+        """Write values, all or none; what the tables are made of goes where they are kept.
+
+        Raises:
+            DoesNotFitError: the operator was dropped: who was waiting for it brings nothing back.
+        """
+        if self._is_dropped:
+            raise DoesNotFitError(f"operator {self.uid!r} was dropped")
         gone = self.work.elsewhere(
             key for key, value in changes.items() if value is None and is_of_shard(key)
         )
