@@ -5,6 +5,7 @@ move only their addresses.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rocksdict import Options, Rdict, WriteBatch, WriteOptions
@@ -95,7 +96,11 @@ class RocksDBStore:
 
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
-        return sum(path.stat().st_size for path in self._folder.iterdir() if path.is_file())
+        total = 0
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # a compaction has just removed it
+                total += path.stat().st_size
+        return total
 
     def close(self) -> None:
         """As of `Store`."""

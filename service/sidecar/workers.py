@@ -131,11 +131,13 @@ class Worker:
         while keys:
             try:
                 self.call("remove", {"keys": keys[:_KEYS_PER_CALL]})
-            except BusyError:
+            except SidecarError as error:
                 self.remove(keys)
+                if not isinstance(error, BusyError):
+                    _log.error("worker %d cannot give room back: %s", self.number, error)
                 return
             del keys[:_KEYS_PER_CALL]
-        with suppress(BusyError):
+        with suppress(SidecarError):
             self.bytes_on_disk = self.call("size", {}).header["bytes"]
 
     def stop(self) -> None:
@@ -160,7 +162,7 @@ class Worker:
                 wait_s = _FIRST_WAIT_S
                 if self._stopping.is_set():
                     self._end()
-            except (WorkerError, OSError) as error:
+            except (SidecarError, OSError, ValueError) as error:
                 _log.error("%s; it is tried again", error)
                 self._stopping.wait(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -223,3 +223,23 @@ def test_an_fsync_that_fails_stops_writes_until_the_store_is_opened_again(
     store = HeapStore(tmp_path, sync=True)
     assert store.get("a") == b"1"
     store.close()
+
+
+def test_a_file_that_a_compaction_removes_meanwhile_has_no_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, look, listed = RocksDBStore(tmp_path), Path.stat, Path.iterdir
+    (tmp_path / "1.sst").write_bytes(b"x" * 1000)
+    (tmp_path / "2.sst").write_bytes(b"x" * 1000)
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        found = look(path, **how)
+        if path.name == "1.sst":
+            (tmp_path / "1.sst").unlink()
+            (tmp_path / "2.sst").unlink()
+        return found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter(sorted(listed(folder))))
+    assert store.bytes_on_disk() >= 1000
+    store.close()
