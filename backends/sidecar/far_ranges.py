@@ -50,7 +50,8 @@ class FarRanges:
         for key, shards in named:
             by_range[range_of(shard_of(key), shards, len(self._links))].append(key)
         for link, keys in zip(self._links, by_range, strict=True):
-            link.call("keep", {"keys": keys})
+            # Not as a header: those have an end, and there is no end to keys.
+            link.call("keep", {}, "\n".join(keys).encode())
 
     def close(self) -> None:
         """Make no more calls."""

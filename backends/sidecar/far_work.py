@@ -81,10 +81,11 @@ class FarWork:
         if given.handle is not None:
             if given.of != len(self._links) or not all(0 <= at < given.of for at in given.ranges):
                 raise GoneError("the sidecar has other ranges now")
-            return _Edit(self, kind, dict.fromkeys(given.ranges, b""), given.handle)
+            return _HandedEdit(self, kind, given.ranges, given.handle)
         wanted = wanted_columns(self._declaration, self._spec, kind)
         rows = read_rows(self._declaration.uid, given.data, wanted)
-        return _Edit(self, kind, {at: stream_of(part) for at, part in self._split(rows).items()})
+        parts = {at: stream_of(part) for at, part in self._split(rows).items()}
+        return _GivenEdit(self, kind, rows, parts)
 
     def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
         """As of `Work`."""
@@ -221,20 +222,32 @@ class FarWork:
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
+class _GivenEdit:
     _work: FarWork
     _kind: str
+    _rows: pa.Table
     _parts: Mapping[int, bytes]
-    _handle: str | None = None
 
     def rows(self) -> bytes:
-        if self._handle is not None:
-            return self._work.gathered(self._kind, self._handle, self._parts)
-        tables = [pa.ipc.open_stream(part).read_all() for part in self._parts.values()]
-        return stream_of(pa.concat_tables(tables))
+        return stream_of(self._rows)
 
     def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
-        return self._work.edited(self._kind, self._parts, self._handle, shards, going)
+        return self._work.edited(self._kind, self._parts, None, shards, going)
+
+
+@dataclass(frozen=True, slots=True)
+class _HandedEdit:
+    _work: FarWork
+    _kind: str
+    _ranges: Sequence[int]
+    _handle: str
+
+    def rows(self) -> bytes:
+        return self._work.gathered(self._kind, self._handle, self._ranges)
+
+    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+        parts = dict.fromkeys(self._ranges, b"")
+        return self._work.edited(self._kind, parts, self._handle, shards, going)
 
 
 def _made(answer: Message) -> list[str]:

@@ -5,6 +5,9 @@ Keys of values in a store name the shard, `s/<uid>/<shard>/...`, so that a value
 
 from collections.abc import Sequence
 
+OF_SHARDS = ("s/", "x/")
+"""How the keys of values begin that are kept where the tables of their shard are."""
+
 
 def range_of(shard: int, shards: int, ranges: int) -> int:
     """The range that a shard is in."""
@@ -23,4 +26,4 @@ def shard_of(key: str) -> int:
 
 def is_of_shard(key: str) -> bool:
     """Whether a value is kept where the tables of its shard are."""
-    return key.startswith(("s/", "x/"))
+    return key.startswith(OF_SHARDS)

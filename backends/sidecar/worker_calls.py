@@ -9,7 +9,7 @@ from typing import Any
 from idlestate.backends.sidecar.call_table import CallTable, Header, Parts
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.shard_ranges import is_of_shard
+from idlestate.backends.sidecar.shard_ranges import OF_SHARDS
 from idlestate.backends.sidecar.shard_work import ShardWork
 from idlestate.backends.sidecar.stage import Stage, stream_of
 from idlestate.backends.sidecar.store import Store
@@ -111,15 +111,10 @@ class WorkerCalls:
             work.forget(dict.fromkeys(runs, 0))
         return Message({})
 
-    def _keep(self, header: Header, _parts: Parts) -> Message:
+    def _keep(self, _header: Header, parts: Parts) -> Message:
         """Remove all that is not named."""
-        named = set(header["keys"])
-        gone = [
-            key
-            for kind in ("s/", "x/")
-            for key, _ in self._store.scan(kind)
-            if is_of_shard(key) and key not in named
-        ]
+        named = set(parts[0].decode().split("\n"))
+        gone = [key for kind in OF_SHARDS for key, _ in self._store.scan(kind) if key not in named]
         self._store.write(dict.fromkeys(gone))
         return Message({"removed": len(gone)})
 

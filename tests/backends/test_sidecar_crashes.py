@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from idlestate.backends.sidecar import message
 from idlestate.backends.sidecar.errors import BusyError, GoneError
 from tests.backends.sidecar_world import KEYS, NearWorker, Planned, World
 
@@ -165,3 +166,18 @@ def test_what_no_record_names_is_given_back(tmp_path: Path) -> None:
     world.crash()
     assert outcome(world) == before
     world.close()
+
+
+@pytest.mark.parametrize("world", ["heap in 2 ranges"], indirect=True)
+def test_workers_keep_what_is_named_however_much_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A week of sweeps names more values than the header of a message can."""
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    named = list(world.host.named_values())
+    monkeypatch.setattr(message, "MAX_HEADER_BYTES", 1000)
+    some = [(f"x/counts/{at % 4:05}/{at}", 4) for at in range(100)]
+    world.works.keep([*named, *some])  # type: ignore[attr-defined]
+    assert {row["key"][0] for row in world.lives()} == set(KEYS)
+    world.works.keep([])  # type: ignore[attr-defined]
+    assert [key for each in world.workers for key, _ in each.store.scan("")] == []

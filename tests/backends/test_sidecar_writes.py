@@ -110,3 +110,14 @@ def test_remove_does_not_hide_the_end_of_a_life_that_had_ended(world: World) -> 
     world.write("w", 1, "remove", [("a", None)])
     world.sweep()
     assert [row["reason"] for row in world.expired()] == ["idle"]
+
+
+def test_a_write_without_rows_is_taken_like_any_other(world: World) -> None:
+    assert world.write("w", 0, "add", [])
+    first = batch(world, 0, "a")
+    world.run(first)
+    assert world.write("w", 1, "add", [])
+    world.commit(first)
+    world.operator.batches.settle()
+    assert world.operator.sizes().waiting == world.operator.sizes().set_aside == 0
+    assert world.lives()[0]["n"] == 1
