@@ -3,10 +3,11 @@ budgeted.
 """
 
 import threading
-from contextlib import suppress
+from collections.abc import Callable
 
-from idlestate.backends.sidecar.errors import BusyError
+from idlestate.backends.sidecar.errors import BusyError, SidecarError
 from idlestate.backends.sidecar.host import Host
+from idlestate.backends.sidecar.operator import Operator
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.timers.steady_clock import SteadyClock
@@ -46,36 +47,57 @@ class Background:
 
     def settle(self) -> None:
         """Look which prepared batches their queries have committed."""
-        for operator in self._host:
-            with suppress(BusyError):  # a worker is being started again
-                operator.batches.settle()
+        self._each(lambda operator: operator.batches.settle())
 
     def sweep(self) -> None:
         """Close what is due, in slices of the budget, until nothing is or somebody stops it."""
-        behind_ms = 0
-        for operator in self._host:
-            if operator.state.is_event_time:
-                continue  # its query says how far time got
-            slice_ms = max(1, self._settings.budget_ms // _SLICES)
-            with suppress(BusyError):
-                while not self._stopping.is_set() and not self._clock.is_stepped:
-                    now_ms = self._clock.now_ms()
-                    if not operator.sweeper.sweep(now_ms, self._clock, slice_ms):
-                        break
-                    self._stopping.wait(slice_ms / 1000)
-            ends_ms = min((shard.next_end_ms for shard in operator.state.shards), default=0)
-            behind_ms = max(behind_ms, self._clock.now_ms() - ends_ms)
-        self.behind_ms = behind_ms
+        try:
+            self._each(self._sweep)
+        finally:
+            self.behind_ms = max(map(self._behind_ms, self._host), default=0)
 
     def compact(self) -> None:
         """Give back what sweeps closed, a shard at a time."""
-        for operator in self._host:
-            with suppress(BusyError):
-                while not self._stopping.is_set() and operator.sweeper.compact():
-                    self._stopping.wait(self._settings.budget_ms / 1000)
+        self._each(self._compact)
 
     def trim(self) -> None:
         """Remove expired records that nobody needs any more."""
         older_than_ms = self._clock.now_ms() - self._settings.expired_retention_ms
+        self._each(lambda operator: operator.trim(older_than_ms))
+
+    def _each(self, job: Callable[[Operator], object]) -> None:
+        """Do it for every operator: one whose state is damaged stops none of the others.
+
+        Raises:
+            SidecarError: of the first that failed, when all had their turn.
+        """
+        failed: list[SidecarError] = []
         for operator in self._host:
-            operator.trim(older_than_ms)
+            try:
+                job(operator)
+            except BusyError:
+                pass  # a worker is being started again
+            except SidecarError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _sweep(self, operator: Operator) -> None:
+        if operator.state.is_event_time:
+            return  # its query says how far time got
+        slice_ms = max(1, self._settings.budget_ms // _SLICES)
+        while not self._stopping.is_set() and not self._clock.is_stepped:
+            if not operator.sweeper.sweep(self._clock.now_ms(), self._clock, slice_ms):
+                return
+            self._stopping.wait(slice_ms / 1000)
+
+    def _behind_ms(self, operator: Operator) -> int:
+        """How long ago the oldest life ended that is still there."""
+        if operator.state.is_event_time:
+            return 0
+        ends_ms = min(shard.next_end_ms for shard in operator.state.shards)
+        return max(0, self._clock.now_ms() - ends_ms)
+
+    def _compact(self, operator: Operator) -> None:
+        while not self._stopping.is_set() and operator.sweeper.compact():
+            self._stopping.wait(self._settings.budget_ms / 1000)

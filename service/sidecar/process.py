@@ -13,7 +13,7 @@ from types import FrameType
 from prometheus_client import CollectorRegistry
 
 from idlestate.backends.sidecar.calls import Calls
-from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.errors import DoesNotFitError, SidecarError
 from idlestate.backends.sidecar.far_ranges import FarRanges
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.works import OneRange, Works
@@ -139,6 +139,7 @@ class Process:
 
         Raises:
             DoesNotFitError: it is refused; what held goes on holding.
+            SidecarError: it fits and could not be written down whole.
         """
         try:
             config = load_config(self._config.file)
@@ -147,6 +148,9 @@ class Process:
         except (ConfigError, DoesNotFitError) as error:
             self._facts.count_reload(good=False)
             raise DoesNotFitError(f"{error}\nrefused; what held before still holds") from error
+        except SidecarError as error:
+            self._facts.count_reload(good=False)
+            raise SidecarError(f"{error}\nthen reload {config.file} again") from error
         self._config = config
         self._facts.count_reload(good=True)
         return f"{config.file} was read again"
@@ -186,7 +190,7 @@ class Process:
         notify("RELOADING=1")
         try:
             self._tell(self.reload())
-        except DoesNotFitError as error:
+        except SidecarError as error:
             self._tell(str(error))
         notify("READY=1")
 

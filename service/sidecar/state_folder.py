@@ -15,12 +15,11 @@ from pathlib import Path
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.heap_store import HeapStore
 from idlestate.backends.sidecar.operator_record import OperatorRecord
-from idlestate.backends.sidecar.shard_ranges import range_of, shard_of
+from idlestate.backends.sidecar.shard_ranges import OF_SHARDS, range_of, shard_of
 from idlestate.backends.sidecar.store import Store
 from idlestate.service.sidecar.directory_lock import DirectoryLock
 
 _RANGES = "n/ranges"
-_OF_SHARDS = ("s/", "x/")
 _CHUNK_BYTES = 1 << 26
 RANGE_PATIENCE_S = 15.0
 """How long the worker of a process that has died may take to end."""
@@ -85,7 +84,7 @@ class StateFolder:
             if folder.name != str(ranges):
                 shutil.rmtree(folder)
         if ranges > 1:
-            for prefix in _OF_SHARDS:
+            for prefix in OF_SHARDS:
                 self.store.write({key: None for key, _ in self.store.scan(prefix)})
 
     def _copy(self, before: int, after: int) -> bool:
@@ -100,7 +99,7 @@ class StateFolder:
             for source in sources:
                 chunks: list[dict[str, bytes]] = [{} for _ in targets]
                 size = 0
-                for prefix in _OF_SHARDS:
+                for prefix in OF_SHARDS:
                     for key, value in source.scan(prefix):
                         uid = key.split("/", 2)[1]
                         if uid in shards:

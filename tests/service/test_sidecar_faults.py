@@ -6,18 +6,29 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import pytest
 
-from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import DamagedError, SidecarError
+from idlestate.retention.policy import TimeDomain
 from idlestate.service.sidecar.background import Background
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.timers.steady_clock import SteadyClock
-from tests.backends.sidecar_world import RULE, World
-from tests.service.sidecar_process import COMMAND, Sidecar
+from tests.backends.sidecar_world import (
+    KEYS,
+    RULE,
+    SPEC,
+    UID,
+    World,
+    policy_processing,
+)
+from tests.service.sidecar_process import COMMAND, OPERATOR, Sidecar
+from tests.service.sidecar_process import UID as UID_OF_CLIENTS
 from tests.small_disk import enlarge, mounted
 from tests.timers.test_steady_clock import DAY_MS, HOUR_MS, SetClock
 
@@ -181,3 +192,46 @@ def test_rule_7_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) ->
     background.sweep()
     assert len(world.expired()) == 1
     world.close()
+
+
+def test_an_operator_that_is_damaged_keeps_no_other_from_its_sweeps(folder: Path) -> None:
+    from idlestate.config.sidecar_models import Sidecar as Settings
+
+    world = World("heap", folder / "state")
+    declaration = Declaration.of("second", SPEC, TimeDomain.PROCESSING, 4)
+    world.host.declare(declaration, policy_processing(RULE))
+    for uid in (UID, "second"):
+        world.operator = world.host[uid]
+        world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.store.write({key: None for key, _ in world.store.scan(f"s/{UID}/")})
+    world.crash()
+    world.clock.advance(RULE.idle_max_ms)
+    settings = Settings.model_validate({"directory": str(folder)})
+    clock = SteadyClock(world.clock)
+    background = Background(world.host, clock, settings, Ticks().stopping)
+    with pytest.raises(DamagedError, match=f"s/{UID}/.* is missing"):
+        background.sweep()
+    assert world.host["second"].sizes().live_keys == 0
+    assert world.host["second"].sizes().expired_kept == len(KEYS)
+    world.close()
+
+
+def test_a_reload_on_a_full_disk_is_told_and_ends_nothing(folder: Path, small_disk: Path) -> None:
+    (small_disk / "state").mkdir(mode=0o700)
+    (folder / "state").symlink_to(small_disk / "state")
+    sidecar = Sidecar(folder, backend="heap").start()
+    with sidecar.client() as client:
+        acknowledged = fill(client)
+        with (small_disk / "filler").open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(b"x"):
+                pass
+        sidecar.write_file(operators={UID_OF_CLIENTS: OPERATOR | {"policy": "short"}})
+        assert sidecar.process is not None
+        sidecar.process.send_signal(signal.SIGHUP)
+        assert "No space left on device" in sidecar.next_line()
+        assert "then reload" in sidecar.next_line()
+        status, answer = sidecar.ask("/-/reload", "POST")
+        assert (status, "then reload" in answer["error"]) == (503, True)
+        found = client.get_many({"user": ["same"]})
+        assert found.column("n").to_pylist() == [acknowledged]
+    assert sidecar.stop() == 0
