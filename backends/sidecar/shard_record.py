@@ -26,6 +26,16 @@ def segment_key(uid: str, shard: int, run: str, at: int) -> str:
     return f"s/{uid}/{shard:05}/{run}/{at:06}"
 
 
+def is_segment(key: str) -> bool:
+    """Whether a key is that of a segment."""
+    return key.startswith("s/")
+
+
+def run_of(key: str) -> str:
+    """The run that a segment belongs to."""
+    return key.split("/")[3]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """A run in the store; `version` is that of the table when it was written."""

@@ -29,8 +29,6 @@ from idlestate.backends.steps import TableSpec
 from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy
 
-DEFAULT_CACHE_BYTES = 4 << 30
-
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -43,9 +41,7 @@ class Written:
 class ShardTables:
     """The tables of one operator."""
 
-    def __init__(
-        self, store: Store, uid: str, spec: TableSpec, cache_bytes: int = DEFAULT_CACHE_BYTES
-    ) -> None:
+    def __init__(self, store: Store, uid: str, spec: TableSpec, cache_bytes: int) -> None:
         """Nothing is read yet."""
         self._store = store
         self._uid = uid
@@ -148,8 +144,9 @@ class ShardTables:
 
     def _keep(self, name: str, run: Run, size: int) -> None:
         with self._lock:
+            _, before = self._runs.pop(name, (None, 0))  # two may have read it at once
             self._runs[name] = (run, size)
-            self._bytes += size
+            self._bytes += size - before
             while self._bytes > self._cache_bytes and len(self._runs) > 1:
                 _, (_, freed) = self._runs.popitem(last=False)
                 self._bytes -= freed

@@ -19,7 +19,7 @@ from idlestate.backends.sidecar.edits import edit_steps, edited
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
 from idlestate.backends.sidecar.expired_log import stage_rows
 from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
-from idlestate.backends.sidecar.shard_record import ShardRecord
+from idlestate.backends.sidecar.shard_record import ShardRecord, is_segment, run_of
 from idlestate.backends.sidecar.shard_tables import ShardTables
 from idlestate.backends.sidecar.stage import Stage, in_chunks, stream_of
 from idlestate.backends.sidecar.store import Store
@@ -138,7 +138,10 @@ class ShardWork:
         """As of `Work`; they went with the record that no longer names them."""
 
     def discard(self, stepped: Iterable[Stepped]) -> None:
-        """As of `Work`; nothing of it was written, and its runs are not asked for again."""
+        """As of `Work`; nothing of it was written."""
+        self.tables.forget(
+            run_of(key) for each in stepped for key in each.values if is_segment(key)
+        )
 
     def _steps(self, packets: Sequence[bytes], t_ms: int) -> Steps:
         spec = self._spec

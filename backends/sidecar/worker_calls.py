@@ -10,6 +10,7 @@ from idlestate.backends.sidecar.call_table import CallTable, Header, Parts
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.shard_ranges import OF_SHARDS
+from idlestate.backends.sidecar.shard_record import is_segment, run_of
 from idlestate.backends.sidecar.shard_work import ShardWork
 from idlestate.backends.sidecar.stage import Stage, stream_of
 from idlestate.backends.sidecar.store import Store
@@ -106,7 +107,7 @@ class WorkerCalls:
 
     def _remove(self, header: Header, _parts: Parts) -> Message:
         self._store.write(dict.fromkeys(header["keys"]))
-        runs = {key.split("/")[3] for key in header["keys"] if key.startswith("s/")}
+        runs = {run_of(key) for key in header["keys"] if is_segment(key)}
         for _, work in self._works.values():
             work.forget(dict.fromkeys(runs, 0))
         return Message({})
