@@ -95,12 +95,12 @@ class Connection:
 
     def _once(self, name: str, body: bytes) -> Message:
         address = self.address
-        headers = []
-        if address.token_file:
-            token = Path(address.token_file).read_text().strip()
-            headers.append((b"authorization", f"Bearer {token}".encode()))
-        options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
         try:
+            headers = []
+            if address.token_file:
+                token = Path(address.token_file).read_text().strip()
+                headers.append((b"authorization", f"Bearer {token}".encode()))
+            options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
             (result,) = self._connected().do_action(
                 flight.Action(name, pa.py_buffer(body)), options
             )
