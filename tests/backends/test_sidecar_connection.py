@@ -12,6 +12,6 @@ from idlestate.backends.sidecar.errors import SidecarError
 def test_a_secret_that_cannot_be_read_is_named(tmp_path: Path, secret: str) -> None:
     address = Address("127.0.0.1:1", **{secret: str(tmp_path / "missing")})
     connection = Connection(address, patience_s=0)
-    with pytest.raises(SidecarError, match="No such file or directory: .*missing"):
+    with pytest.raises(SidecarError, match=r"No such file or directory: .*missing"):
         connection.call("hello")
     connection.close()
