@@ -82,7 +82,7 @@ class Batches:
         """
         with self._state.lock:
             self._state.save(owned(self._state.record, query_id, run_id, checkpoint))
-            self.settle()
+        self.settle()
 
     def open(self, attempt: Attempt) -> OpenBatch:
         """Admit a task; the first of batch N journals what all tasks of N go by.
@@ -170,11 +170,15 @@ class Batches:
 
         If no set of it is complete, the operator stops: part of what Spark wrote down was lost.
         """
+        record = self._state.record
+        if record.open is None or record.owner is None or record.stopped:
+            return
+        # A checkpoint may be far away: nobody waits for it with the lock in hand.
+        if not self._is_committed(record.owner.checkpoint, record.open.batch_id):
+            return
         with self._state.lock:
-            record = self._state.record
-            if record.open is None or record.owner is None or record.stopped:
-                return
-            if self._is_committed(record.owner.checkpoint, record.open.batch_id):
+            now = self._state.record
+            if (now.owner, now.open, now.stopped) == (record.owner, record.open, None):
                 self._commit_or_stop(record.open.batch_id)
 
     def release(self) -> None:

@@ -2,8 +2,10 @@
 
 A write is applied at once unless a batch of the owner query is open: then it waits, durable, in
 the inbox `i/<uid>/<number>` until the batch border, where all that wait are applied in order
-before the next batch opens. The highest number of each writer stands under `w/<uid>/<writer>` and
-is written with the write itself.
+before the next batch opens. The highest number of each writer, and when it came, stand under
+`w/<uid>/<writer>` and are written with the write itself. Where there are too many writers, the one
+that has been silent for longest is forgotten, if that is long enough: nobody sends such an old
+write again.
 
 A write that fitted when it was taken may fit no more at the border, since the batch has changed
 what it meets: a sum that leaves its type now. It was acknowledged, nobody waits for an answer, and
@@ -23,6 +25,7 @@ from idlestate.backends.sidecar.work import Edit, Given, Going
 
 MAX_WRITERS = 10_000
 MAX_WAITING_BYTES = 256 << 20
+_SILENT_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +44,17 @@ class DirectWrites:
     def __init__(self, state: OperatorState) -> None:
         """Read what was written."""
         self._state = state
-        self._last = {
-            key.rpartition("/")[2]: int(value) for key, value in state.store.scan(f"w/{state.uid}/")
-        }
+        self._last: dict[str, tuple[int, int]] = {}
+        for key, value in state.store.scan(f"w/{state.uid}/"):
+            seq, _, at_ms = value.partition(b" ")
+            self._last[key.rpartition("/")[2]] = (int(seq), int(at_ms or 0))
         self.waiting = {key: len(value) for key, value in state.store.scan(f"i/{state.uid}/")}
         """Bytes by key of the writes that wait for a batch border."""
         self.set_aside = SetAside(state.store, state.uid)
 
     def last(self, writer: str) -> int:
         """The highest number taken from a writer; -1 for one that is not known."""
-        return self._last.get(writer, -1)
+        return self._last.get(writer, (-1, 0))[0]
 
     def take(self, write: Write, now_ms: int) -> bool:
         """Take a write; False when it had been taken before.
@@ -74,17 +78,17 @@ class DirectWrites:
         with self._state.lock:
             if write.seq <= self.last(write.writer):
                 return False
-            if write.writer not in self._last and len(self._last) >= MAX_WRITERS:
-                raise DoesNotFitError(
-                    f"operator {self._state.uid!r} has {MAX_WRITERS} writers; let them keep their "
-                    "names from one start to the next"
-                )
+            forgotten = self._room_for(write.writer, now_ms)
+            marks = {self._key(write.writer): f"{write.seq} {now_ms}".encode()}
+            gone = {self._key(writer): None for writer in forgotten}
             if self._state.record.open is None:
                 self.drain()
-                self._apply(edit, now_ms, self._mark(write), {})
+                self._apply(edit, now_ms, marks, gone)
             else:
-                self._put_by(write, edit.rows(), now_ms)
-            self._last[write.writer] = write.seq
+                self._put_by(write, edit.rows(), now_ms, marks, gone)
+            self._last[write.writer] = (write.seq, now_ms)
+            for writer in forgotten:
+                del self._last[writer]
         return True
 
     def drain(self) -> None:
@@ -101,7 +105,26 @@ class DirectWrites:
                 self.set_aside.add(self._state, key, message, str(error))
             del self.waiting[key]
 
-    def _put_by(self, write: Write, rows: bytes, now_ms: int) -> None:
+    def _room_for(self, writer: str, now_ms: int) -> list[str]:
+        """Who is to be forgotten so that there is room for a writer."""
+        if writer in self._last or len(self._last) < MAX_WRITERS:
+            return []
+        oldest = min(self._last, key=lambda each: self._last[each][1])
+        if now_ms - self._last[oldest][1] < _SILENT_MS:
+            raise DoesNotFitError(
+                f"operator {self._state.uid!r} has {MAX_WRITERS} writers, all of the last day; let "
+                "them keep their names from one start to the next"
+            )
+        return [oldest]
+
+    def _put_by(
+        self,
+        write: Write,
+        rows: bytes,
+        now_ms: int,
+        marks: Mapping[str, bytes],
+        gone: Mapping[str, None],
+    ) -> None:
         record = self._state.record
         assert record.open is not None
         if sum(self.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
@@ -113,7 +136,7 @@ class DirectWrites:
         value = Message(header, (rows,)).encode()
         key = f"i/{self._state.uid}/{record.next_entry:020}"
         after = replace(record, next_entry=record.next_entry + 1)
-        self._state.save(after, values={key: value, **self._mark(write)})
+        self._state.save(after, values={key: value, **marks}, removed=gone)
         self.waiting[key] = len(value)
 
     def _apply(
@@ -135,5 +158,5 @@ class DirectWrites:
             [staged for each in stepped.values() for staged in each.expired],
         )
 
-    def _mark(self, write: Write) -> dict[str, bytes]:
-        return {f"w/{self._state.uid}/{write.writer}": str(write.seq).encode()}
+    def _key(self, writer: str) -> str:
+        return f"w/{self._state.uid}/{writer}"

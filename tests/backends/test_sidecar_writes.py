@@ -1,8 +1,12 @@
 """The owner of a sidecar's operator, and everybody else who writes to it."""
 
+from threading import Thread
+
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.sidecar import direct
+from idlestate.backends.sidecar.batches import Batches
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from tests.backends.sidecar_world import KEYS, RULE, World, batch
 
@@ -121,3 +125,44 @@ def test_a_write_without_rows_is_taken_like_any_other(world: World) -> None:
     world.operator.batches.settle()
     assert world.operator.sizes().waiting == world.operator.sizes().set_aside == 0
     assert world.lives()[0]["n"] == 1
+
+
+def test_of_too_many_writers_the_one_longest_silent_is_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else programs that are given a new name at each start would be shut out one day, for good."""
+    monkeypatch.setattr(direct, "MAX_WRITERS", 2)
+    day_ms = 86_400_000
+    world.write("first", 5, "add", [("a", 1)])
+    world.clock.advance(1)
+    world.write("second", 5, "add", [("a", 1)])
+    world.clock.advance(day_ms - 2)
+    with pytest.raises(DoesNotFitError, match="has 2 writers, all of the last day"):
+        world.write("third", 0, "add", [("a", 1)])
+    world.clock.advance(1)
+    assert world.write("third", 0, "add", [("a", 1)])
+    for _ in range(2):
+        last = [world.operator.writes.last(each) for each in ("first", "second", "third")]
+        assert last == [-1, 5, 0]
+        world.crash()
+
+
+def test_nobody_waits_while_a_commit_log_is_looked_into(world: World) -> None:
+    planned = batch(world, 0, "a")
+    world.run(planned)
+    state, free = world.operator.state, []
+
+    def look(_checkpoint: str, _batch_id: int) -> bool:
+        def take() -> None:
+            free.append(state.lock.acquire(timeout=1))
+            if free[-1]:
+                state.lock.release()
+
+        other = Thread(target=take)
+        other.start()
+        other.join()
+        return True
+
+    Batches(state, look, world.operator.writes.drain).settle()
+    assert free == [True]
+    assert world.operator.record.committed == 0
