@@ -13,6 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 import xxhash
@@ -56,11 +57,14 @@ class HeapStore:
             self._file = self._path.open("ab", buffering=0)
             self._size = self._path.stat().st_size
         else:
-            self._begin_log()
+            self._begin_log(self._number)
 
     @property
     def _path(self) -> Path:
-        return self._folder / f"log-{self._number:020}"
+        return self._path_of(self._number)
+
+    def _path_of(self, number: int) -> Path:
+        return self._folder / f"log-{number:020}"
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""
@@ -125,38 +129,58 @@ class HeapStore:
         raise DamagedError(f"{where}; nothing has changed; see to the disk") from error
 
     def _compact(self) -> None:
-        old, number = self._path, self._number
-        self._number += 1
-        draft = self._path.with_suffix(".draft")
+        old, before = self._path, self._file
         try:
-            size = self._write_snapshot(draft)
-            draft.rename(self._path)
+            self._begin_log(self._number + 1)
         except OSError:
             # No room for a second copy: the log goes on, and this is tried again at twice its size.
-            draft.unlink(missing_ok=True)
-            self._number = number
             self._compact_above = 2 * self._size
             return
         self._compact_above = _FLOOR_BYTES
-        self._file.close()
-        self._file, self._size = self._path.open("ab", buffering=0), size
+        before.close()
         old.unlink()
 
-    def _begin_log(self) -> None:
-        draft = self._path.with_suffix(".draft")
-        self._size = self._write_snapshot(draft)
-        draft.rename(self._path)
-        self._file = self._path.open("ab", buffering=0)
+    def _begin_log(self, number: int) -> None:
+        """Go on in a log of its own for what is there now.
 
-    def _write_snapshot(self, draft: Path) -> int:
-        with draft.open("wb", buffering=0) as file:
-            _write_all(file.fileno(), [_MAGIC])
-            for changes in self._in_chunks():
-                _write_all(file.fileno(), _record(changes))
-            size = file.tell()
-            if self._sync:
-                os.fsync(file.fileno())
-        return size
+        Raises:
+            OSError: it cannot be made; the one of before goes on.
+            DamagedError: whether it is there after a loss of power is not known.
+        """
+        path = self._path_of(number)
+        draft = path.with_suffix(".draft")
+        draft.unlink(missing_ok=True)
+        file = draft.open("ab", buffering=0)
+        try:
+            size = self._write_snapshot(file)
+            draft.rename(path)
+        except OSError:
+            file.close()
+            draft.unlink(missing_ok=True)
+            raise
+        self._number, self._file, self._size = number, file, size
+        if self._sync:
+            self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            where = f"{self._folder}: {error.strerror or error}"
+            self._broken = f"{where}; see to the disk, then start the sidecar again"
+            raise DamagedError(self._broken) from error
+        finally:
+            os.close(folder)
+
+    def _write_snapshot(self, file: FileIO) -> int:
+        """Write what is there; how many bytes that are."""
+        _write_all(file.fileno(), [_MAGIC])
+        for changes in self._in_chunks():
+            _write_all(file.fileno(), _record(changes))
+        if self._sync:
+            os.fsync(file.fileno())
+        return os.fstat(file.fileno()).st_size
 
     def _in_chunks(self) -> Iterator[dict[str, bytes]]:
         chunk: dict[str, bytes] = {}

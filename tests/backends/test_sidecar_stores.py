@@ -1,7 +1,9 @@
 """The stores: all or none, whatever happens to process and disk."""
 
+import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -242,4 +244,56 @@ def test_a_file_that_a_compaction_removes_meanwhile_has_no_size(
     monkeypatch.setattr(Path, "stat", stat)
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter(sorted(listed(folder))))
     assert store.bytes_on_disk() >= 1000
+    store.close()
+
+
+def test_a_new_log_is_durable_before_the_old_one_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, events = HeapStore(tmp_path, sync=True), list[str]()
+    fsync, rename, unlink = os.fsync, Path.rename, Path.unlink
+
+    def noted_fsync(number: int) -> None:
+        events.append("folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "log")
+        fsync(number)
+
+    def noted_rename(path: Path, target: Path) -> Path:
+        events.append("rename")
+        return rename(path, target)
+
+    def noted_unlink(path: Path, **how: bool) -> None:
+        events.append("unlink")
+        unlink(path, **how)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "rename", noted_rename)
+    monkeypatch.setattr(Path, "unlink", noted_unlink)
+    for _ in range(4):
+        store.write({"a": b"x" * 400_000})
+    at = events.index("rename")
+    assert events[at - 1 : at + 3] == ["log", "rename", "folder", "unlink"]
+    monkeypatch.undo()
+    store.close()
+    store = HeapStore(tmp_path)
+    assert contents(store) == {"a": b"x" * 400_000}
+    store.close()
+
+
+def test_a_log_that_cannot_be_opened_anew_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, opened = HeapStore(tmp_path), Path.open
+
+    def refused(path: Path, *how: str, **more: int) -> object:
+        if path.name.startswith("log-") and "a" in how[0]:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opened(path, *how, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refused)
+    for number in range(6):
+        store.write({"a": b"%d" % number * 400_000})
+    monkeypatch.undo()
+    store.close()
+    store = HeapStore(tmp_path)
+    assert contents(store) == {"a": b"5" * 400_000}
     store.close()
