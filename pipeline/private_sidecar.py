@@ -51,17 +51,19 @@ class PrivateSidecar:
         }
         self.address = Address(self._settings["data"])
         self._is_stopping = False
+        self._lock = threading.Lock()
         self._start()
         threading.Thread(target=self._watch, name="idlestate-sidecar", daemon=True).start()
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives."""
-        return self._process.poll() is None
+        """Whether its process lives, or is being started again."""
+        return not self._is_stopping
 
     def stop(self) -> None:
         """Let it stop, and wait for that; a second call does nothing."""
-        self._is_stopping = True
+        with self._lock:  # from now on none is started
+            self._is_stopping = True
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -80,9 +82,10 @@ class PrivateSidecar:
             _log.warning("the sidecar in %s died and is started again", self._log.parent)
             try:
                 self._start()
-            except RefusedError as error:
+            except (RefusedError, OSError) as error:
                 # Tasks that wait for it will say that it does not answer; this says why.
                 _log.error("%s", error)
+                self.stop()
                 return
 
     def _start(self) -> None:
@@ -93,7 +96,9 @@ class PrivateSidecar:
         ends_s = clock.monotonic_s() + _START_S
         while True:
             # A sidecar whose driver has just died holds the folder for a moment yet.
-            with self._log.open("ab") as log:
+            with self._log.open("ab") as log, self._lock:
+                if self._is_stopping:
+                    return
                 begin = log.tell()
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
                     [*command, "--while-input-is-open"],
@@ -102,7 +107,7 @@ class PrivateSidecar:
                     stderr=log,
                     start_new_session=True,
                 )
-            if self._answers():
+            if self._answers() or self._is_stopping:
                 return
             text = self._log.read_bytes()[begin:].decode(errors="replace").strip()
             if "is in use by" not in text or clock.monotonic_s() > ends_s:
@@ -116,7 +121,7 @@ class PrivateSidecar:
         ends_s = clock.monotonic_s() + _START_S
         connection = Connection(self.address, patience_s=0)
         try:
-            while self.is_running and clock.monotonic_s() < ends_s:
+            while self._process.poll() is None and clock.monotonic_s() < ends_s:
                 try:
                     connection.call("hello")
                 except AwayError:
