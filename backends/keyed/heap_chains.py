@@ -1,6 +1,6 @@
 """Many items per key on heap, as columns: no object for a key, a list, a map or an item.
 
-    owners         `ByteIndex` numbers the keys; a key is there iff it has a list or map
+    index          `ByteIndex` numbers the keys, the owners; a key is there iff it has a list or map
     head, tail     of each key its first and last item, -1 for none
     counts         of each key how many items are there
     values …       of each item, with its owner, the next of the same owner, whether it is there
@@ -14,18 +14,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
+from idlestate.backends.keyed.byte_index import ABSENT, distinct, grown
 from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
-from idlestate.backends.keyed.copied import Copied
-from idlestate.backends.keyed.heap_spaces import Spaces
+from idlestate.backends.keyed.heap_keys import SPARE, HeapKeys
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
-from idlestate.backends.keyed.stored_columns import StoredColumns
 from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.policy import FOREVER_MS
-
-SPARE: Final = 1024
-"""Removed items that are not worth new columns."""
 
 ONE: Final = np.int32(1)
 """In the counts' own type: numpy counts sixty times as fast as with a plain number."""
@@ -34,22 +29,18 @@ FEW: Final = 8
 """Chains that are followed one by one: array steps are not worth it."""
 
 
-class HeapChains(Copied):
+class HeapChains(HeapKeys):
     """Items of many keys.
 
     Attributes:
-        owners: numbers the keys.
-        spaces: numbers the namespaces.
         count: items numbered so far, those of removed ones included.
         live: how many of them are there.
-        made: how often they were numbered anew.
     """
 
     def __init__(self, layout: ValueLayout) -> None:
         """No keys."""
-        self.owners, self.spaces = ByteIndex(), Spaces()
-        self.count = self.live = self.made = 0
-        self._stored = StoredColumns(layout)
+        super().__init__(layout)
+        self.count = self.live = 0
         self._alive = np.empty(0, dtype=np.bool_)
         self._owner = np.empty(0, dtype=np.int32)
         self._next = np.empty(0, dtype=np.int32)
@@ -63,13 +54,13 @@ class HeapChains(Copied):
         size = self._stored.nbytes + sum([each.nbytes for each in links])
         owners = sum([each.nbytes for each in (self._head, self._tail, self._counts)])
         dead = size * (self.count - self.live) // max(self.count, 1)
-        return self.owners.usage() + Usage(size + owners, dead + self.owners.dead_share(owners))
+        return self.index.usage() + Usage(size + owners, dead + self.index.dead_share(owners))
 
     # -------------------------------------------------------------- one key
 
     def find_one(self, data: bytes, namespace: Any) -> int:
         """The number of a key, `ABSENT` when it is not there."""
-        return self.owners.find_one(data, self.spaces.find(namespace))
+        return self.index.find_one(data, self.spaces.find(namespace))
 
     def items_of(self, owner: int) -> list[int]:
         """The numbers of a key's items, in order."""
@@ -92,14 +83,14 @@ class HeapChains(Copied):
 
     def find(self, keys: KeyBatch, namespace: Any) -> Positions:
         """The number of each key that is there, once."""
-        numbers = self.owners.find(keys.encoded, self.spaces.find(namespace))
+        numbers = self.index.find(keys.encoded, self.spaces.find(namespace))
         return distinct(numbers[numbers != ABSENT])
 
     def own(self, keys: KeyBatch, namespace: Any) -> Positions:
         """The number of each key, given to it now where it has none: then it has no items."""
-        before = self.owners.count
-        numbers, _ = self.owners.add(keys.encoded, self.spaces.number(namespace))
-        count = self.owners.count
+        before = self.index.count
+        numbers, _ = self.index.add(keys.encoded, self.spaces.number(namespace))
+        count = self.index.count
         if count > before:
             self._head, self._tail = grown(self._head, count), grown(self._tail, count)
             self._counts = grown(self._counts, count)
@@ -110,15 +101,7 @@ class HeapChains(Copied):
     def append(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamps: Any
     ) -> None:
-        """Put an item behind the others of each key.
-
-        Args:
-            keys: whose.
-            namespace: in which namespace.
-            values: the values.
-            has: where there is a value.
-            stamps: the timestamps, or one for all; anything in a state without.
-        """
+        """Put an item behind the others of each key; arguments as of `HeapColumns.store`."""
         owners, first = self.own(keys, namespace), self.count
         self._make_room(first + len(owners))
         numbers = np.arange(first, self.count)
@@ -166,7 +149,7 @@ class HeapChains(Copied):
 
     def lists(self, keys: KeyBatch, namespace: Any) -> Lists:
         """The items of each key."""
-        owners = self.owners.find(keys.encoded, self.spaces.find(namespace))
+        owners = self.index.find(keys.encoded, self.spaces.find(namespace))
         there = owners != ABSENT
         rows, items = self._chains(owners)
         order = np.argsort(rows, kind="stable")
@@ -216,12 +199,12 @@ class HeapChains(Copied):
         self._stored.let_go(items)
 
     def _drop(self, owners: Positions) -> None:
-        self.owners.remove(owners)
+        self.index.remove(owners)
         self._head[owners] = self._tail[owners] = ABSENT
 
     def compact_if_sparse(self) -> None:
         """Make the columns anew when most of what they have is gone."""
-        owners = self.owners
+        owners = self.index
         if self.count > 2 * self.live + SPARE or owners.count > 2 * owners.live + SPARE:
             self.compact()
 
@@ -229,7 +212,7 @@ class HeapChains(Copied):
         """Make the columns anew, as long as there are items, and forget unused namespaces."""
         self.made += 1
         kept = np.flatnonzero(self._alive[: self.count])
-        owners = self.owners.compact()
+        owners = self.index.compact()
         renumbered = np.empty(int(owners[-1]) + 1 if len(owners) else 0, dtype=np.int64)
         renumbered[owners] = np.arange(len(owners))
         mine = renumbered[self._owner[kept]]
@@ -241,7 +224,7 @@ class HeapChains(Copied):
         self._tail = self._head.copy()
         self._counts = np.bincount(mine, minlength=len(owners)).astype(np.int32)
         self._link(0, mine)
-        self.spaces.keep(np.unique(self.owners.spaces).tolist())
+        self._forget_spaces()
 
     # -------------------------------------------------------------- the whole
 
@@ -256,20 +239,11 @@ class HeapChains(Copied):
     def owners_of(self, items: Positions) -> tuple[pa.BinaryArray, list[Any]]:
         """The bytes of the keys of items, and their namespaces."""
         owners, names = self._owner[items], self.spaces.names
-        keys = self.owners.keys.take(pa.array(owners)).cast(pa.binary())
-        return keys, [names[each] for each in self.owners.spaces[owners].tolist()]
-
-    def in_namespace(self, namespace: Any) -> Positions:
-        """The numbers of the keys of a namespace."""
-        space = self.spaces.find(namespace)
-        return np.flatnonzero(self.owners.alive & (self.owners.spaces == space))
-
-    def keys(self, owners: Positions) -> pa.BinaryArray:
-        """The bytes of these keys."""
-        return self.owners.keys.take(pa.array(owners)).cast(pa.binary())
+        return self.keys(owners), [names[each] for each in self.index.spaces[owners].tolist()]
 
     def part(self) -> None:
         """Have for itself what changes."""
-        self.owners, self.spaces = self.owners.copy(), self.spaces.copy()
-        self._stored, self._alive = self._stored.copy(), self._alive.copy()
-        self._next, self._head = self._next.copy(), self._head.copy()
+        super().part()
+        self._alive, self._next, self._head = (
+            each.copy() for each in (self._alive, self._next, self._head)
+        )

@@ -5,37 +5,15 @@ Numbers that `ByteIndex` gives to keys are positions in the columns of values an
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct
+from idlestate.backends.keyed.byte_index import ABSENT, distinct
 from idlestate.backends.keyed.cells import Cells, Column, Stored
-from idlestate.backends.keyed.copied import Copied
-from idlestate.backends.keyed.heap_spaces import Spaces
+from idlestate.backends.keyed.heap_keys import SPARE, HeapKeys
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
-from idlestate.backends.keyed.rows import ValueLayout
-from idlestate.backends.keyed.stored_columns import StoredColumns
 from idlestate.backends.keyed.usage import Usage
 
-SPARE = 1024
-"""Removed keys that are not worth new columns."""
 
-
-class HeapColumns(Copied):
-    """Keys, values and timestamps.
-
-    Attributes:
-        index: numbers the keys.
-        spaces: numbers the namespaces.
-        made: how often they were numbered anew.
-    """
-
-    def __init__(self, layout: ValueLayout) -> None:
-        """No keys."""
-        self.index = ByteIndex()
-        self._stored = StoredColumns(layout)
-        self.spaces = Spaces()
-        self.made = 0
+class HeapColumns(HeapKeys):
+    """Keys, values and timestamps."""
 
     def usage(self) -> Usage:
         """How much room the columns take."""
@@ -118,17 +96,4 @@ class HeapColumns(Copied):
         """Make the columns anew, as long as there are keys, and forget unused namespaces."""
         self.made += 1
         self._stored.keep(self.index.compact())
-        self.spaces.keep(np.unique(self.index.spaces).tolist())
-
-    def part(self) -> None:
-        """Have for itself what changes."""
-        self.index, self.spaces = self.index.copy(), self.spaces.copy()
-        self._stored = self._stored.copy()
-
-    def in_namespace(self, namespace: Any) -> Positions:
-        """The numbers of the keys of a namespace."""
-        return np.flatnonzero(self.index.alive & (self.index.spaces == self.spaces.find(namespace)))
-
-    def keys(self, numbers: Positions) -> pa.BinaryArray:
-        """The bytes of these keys."""
-        return self.index.keys.take(pa.array(numbers)).cast(pa.binary())
+        self._forget_spaces()

@@ -88,7 +88,7 @@ class HeapEntries(HeapChains):
 
     def _drop(self, owners: Positions) -> None:
         """Entries stay in their chains, where they are found when they come back."""
-        self.owners.remove(owners)
+        self.index.remove(owners)
 
     def compact(self) -> None:
         """Make the columns anew, as long as there are entries."""

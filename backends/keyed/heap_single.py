@@ -28,9 +28,6 @@ FRONT: Final = 1 << 14
 SMALL: Final = 16
 """Batches of fewer keys are not worth array steps."""
 
-AT_ONCE: Final = 1 << 18
-"""Keys whose rows are made at once: Arrow's arrays end at two gigabytes."""
-
 _ABSENT: Final = object()
 _GONE: Final = object()  # in the front: the columns have the key, but it was removed
 
@@ -176,11 +173,8 @@ class HeapSingleTable(HeapTable, SingleTable):
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys that have something in the namespace."""
         self.settle()
-        there, codec = self.columns.in_namespace(namespace), self.key_layout.key
-        found: list[Any] = []  # now: who asks may remove them while he goes through them
-        for at in range(0, len(there), AT_ONCE):
-            found += KeyBatch(codec, self.columns.keys(there[at : at + AT_ONCE])).keys
-        return iter(found)
+        # All of them now: who asks may remove them while he goes through them.
+        return iter(self.columns.named(namespace, self.key_layout.key))
 
     def walk(self) -> Walk:
         """A walk from the beginning."""
@@ -209,17 +203,13 @@ class HeapSingleTable(HeapTable, SingleTable):
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
         self.settle()
-        names, encode = self.columns.spaces.names, self.layout.encode
-        found: list[tuple[bytes, int]] = []
-        for space in np.unique(self.columns.index.spaces[self.columns.index.alive]).tolist():
-            there = self.columns.in_namespace(names[space])
-            for at in range(0, len(there), AT_ONCE):
-                numbers = there[at : at + AT_ONCE]
-                batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
-                prefixes = self.key_layout.prefixes(batch, names[space]).to_pylist()
-                found += zip(prefixes, numbers.tolist(), strict=True)
+        encode, found = self.layout.encode, list[tuple[bytes, int]]()
         first, last = groups.first.to_bytes(2, "big"), groups.last.to_bytes(2, "big")
-        found = [each for each in found if first <= each[0][:2] <= last]
+        for namespace, numbers in self.columns.portions():
+            batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
+            prefixes = self.key_layout.prefixes(batch, namespace).to_pylist()
+            each = zip(prefixes, numbers.tolist(), strict=True)
+            found += [pair for pair in each if first <= pair[0][:2] <= last]
         found.sort()
         cells = self.columns.at(np.array([number for _, number in found], dtype=np.int64))
         for (row, _), stored in zip(found, cells.stored(), strict=True):

@@ -17,6 +17,7 @@ from idlestate.backends.keyed.byte_index import ABSENT
 from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.heap_chains import HeapChains
 from idlestate.backends.keyed.heap_items_walk import ItemsWalk
+from idlestate.backends.keyed.heap_keys import AT_ONCE
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.row_keys import KeyLayout
@@ -34,9 +35,6 @@ SMALL: Final = 16
 
 SHARE: Final = 8
 """So are those of fewer keys than one in so many of the keys in dicts."""
-
-AT_ONCE: Final = 1 << 16
-"""Keys that move into columns at once."""
 
 
 class HeapTable(Table):
@@ -96,7 +94,7 @@ class ItemsTable(HeapTable):
         return None if number == ABSENT else self._unpacked(number)
 
     def _in_columns(self, key: Any, namespace: Any) -> int:
-        if not self.columns.owners.live:
+        if not self.columns.index.live:
             return ABSENT
         return self.columns.find_one(self.key_layout.key.encode(key), namespace)
 
@@ -176,16 +174,12 @@ class ItemsTable(HeapTable):
 
     def size(self) -> int:
         """Keys over all namespaces, those with an empty map included."""
-        return sum(map(len, self._spaces.values())) + self.columns.owners.live
+        return sum(map(len, self._spaces.values())) + self.columns.index.live
 
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys that have something in the namespace."""
-        there = self.columns.in_namespace(namespace)
-        found = list(self._spaces.get(namespace, ()))
-        for at in range(0, len(there), AT_ONCE):
-            encoded = self.columns.keys(there[at : at + AT_ONCE])
-            found += KeyBatch(self.key_layout.key, encoded).keys
-        return iter(found)
+        in_columns = self.columns.named(namespace, self.key_layout.key)
+        return iter([*self._spaces.get(namespace, ()), *in_columns])
 
     def addresses(self) -> list[tuple[Any, Any]]:
         """(key, namespace) of what is in dicts."""
@@ -242,15 +236,11 @@ class ItemsTable(HeapTable):
             if (group := group_of(key)) in groups
         ]
         first, last = groups.first.to_bytes(2, "big"), groups.last.to_bytes(2, "big")
-        names = self.columns.spaces.names
-        for number in np.unique(self.columns.owners.spaces[self.columns.owners.alive]).tolist():
-            there = self.columns.in_namespace(names[number])
-            for at in range(0, len(there), AT_ONCE):
-                numbers = there[at : at + AT_ONCE]
-                keys = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
-                prefixes = self.key_layout.prefixes(keys, names[number]).to_pylist()
-                each = zip(prefixes, numbers.tolist(), strict=True)
-                found += [pair for pair in each if first <= pair[0][:2] <= last]
+        for namespace, numbers in self.columns.portions():
+            keys = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
+            prefixes = self.key_layout.prefixes(keys, namespace).to_pylist()
+            each = zip(prefixes, numbers.tolist(), strict=True)
+            found += [pair for pair in each if first <= pair[0][:2] <= last]
         found.sort(key=lambda each: each[0])
         for start, items in found:
             yield from self._to_rows(start, self._unpacked(items) if type(items) is int else items)

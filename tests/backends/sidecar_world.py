@@ -210,6 +210,11 @@ class World:
         self.commits.add(planned.batch_id)
         self.take_in(planned)
 
+    def settle(self, planned: Planned) -> None:
+        """Spark commits the batch, and the sidecar looks."""
+        self.commit(planned)
+        self.operator.batches.settle()
+
     def take_in(self, planned: Planned) -> None:
         """What the batch means, to the reference."""
         if planned.rule != self.reference.rule:

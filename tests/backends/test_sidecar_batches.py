@@ -34,8 +34,7 @@ def test_rule_2_what_is_prepared_is_durable_and_invisible(world: World) -> None:
     world.run(planned)
     world.crash()
     assert world.lives() == []
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     world.check()
     assert len(world.lives()) == len(KEYS)
 
@@ -47,8 +46,7 @@ def test_rule_2_a_later_attempt_replaces_the_same_partition_of_a_set(world: Worl
     world.task(planned, 0, "e", attempt=0)
     assert not any(each.is_complete for each in world.operator.state.sets.sets.values())
     world.task(planned, 1, "e")
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     world.check()
 
 
@@ -59,8 +57,7 @@ def test_rule_2_an_older_set_goes_only_when_a_newer_one_is_complete(world: World
     assert len(world.operator.state.sets.sets) == 2
     world.task(planned, 1, "second")
     assert [each for _, each in world.operator.state.sets.sets] == ["second"]
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     world.check()
 
 
@@ -68,8 +65,7 @@ def test_rule_2_an_incomplete_newer_set_does_not_hide_a_complete_one(world: Worl
     planned = batch(world, 0, *KEYS)
     world.run(planned, "first")
     world.task(planned, 0, "second")
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     world.check()
 
 
@@ -98,8 +94,7 @@ def test_rule_2_a_task_that_was_admitted_is_refused_when_its_run_is_superseded(
 def test_rule_2_a_committed_batch_is_refused_for_good(world: World) -> None:
     planned = batch(world, 0, *KEYS)
     world.run(planned)
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     with pytest.raises(DoesNotFitError, match="has committed batch 0"):
         world.task(planned, 0, "again")
 
@@ -118,8 +113,7 @@ def test_rule_3_the_last_batch_is_committed_by_the_querys_commit_log(world: Worl
     world.run(planned)
     world.operator.batches.settle()
     assert world.operator.record.committed == -1
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     assert world.operator.record.committed == 0
     world.check()
 
@@ -138,8 +132,7 @@ def test_rule_3_all_partitions_are_committed_or_none(world: World) -> None:
     world.task(planned, 0, "e")
     world.crash()
     world.task(planned, 1, "e")
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     world.check()
 
 
@@ -158,8 +151,7 @@ def test_rule_3_a_batch_of_which_no_task_reported_is_a_gap(world: World) -> None
     first, third = batch(world, 0, *KEYS), batch(world, 2, *KEYS)
     for planned in (first, third):
         world.run(planned)
-        world.commit(planned)
-    world.operator.batches.settle()
+        world.settle(planned)
     assert world.operator.record.committed == 2
     world.check()
 
@@ -177,8 +169,7 @@ def test_rule_4_every_set_uses_the_time_that_the_first_open_journaled(world: Wor
     world.clock.advance(50)
     later = Planned(0, planned.pairs, world.clock.now_ms())
     world.run(later, "second")
-    world.commit(planned)
-    world.operator.batches.settle()
+    world.settle(planned)
     world.check()
 
 
@@ -186,15 +177,13 @@ def test_rule_4_a_batch_is_never_judged_before_the_last_sweep(world: World) -> N
     old = batch(world, 1, "late")
     first = batch(world, 0, *KEYS)
     world.run(first)
-    world.commit(first)
-    world.operator.batches.settle()
+    world.settle(first)
     world.clock.advance(1000)
     world.sweep()
     world.reference.sweep(world.clock.now_ms())
     world.judged_ms = world.clock.now_ms()
     world.run(old)
-    world.commit(old)
-    world.operator.batches.settle()
+    world.settle(old)
     assert world.lives()[0]["created_at"] == world.clock.now_ms()
     world.check()
 
@@ -202,8 +191,7 @@ def test_rule_4_a_batch_is_never_judged_before_the_last_sweep(world: World) -> N
 def test_rule_4_a_sweep_leaves_alone_what_a_batch_in_flight_looks_at(world: World) -> None:
     first = batch(world, 0, *KEYS)
     world.run(first)
-    world.commit(first)
-    world.operator.batches.settle()
+    world.settle(first)
     world.clock.advance(RULE.idle_max_ms - 1)
     second = batch(world, 1, KEYS[0])
     attempt = world.attempt(second, 0, "e")
@@ -213,8 +201,7 @@ def test_rule_4_a_sweep_leaves_alone_what_a_batch_in_flight_looks_at(world: Worl
     assert world.expired() == []
     world.prepare(second, attempt)
     world.task(second, 1, "e")
-    world.commit(second)
-    world.operator.batches.settle()
+    world.settle(second)
     world.check()
     assert any(row["key"] == (KEYS[0],) for row in world.lives())
 

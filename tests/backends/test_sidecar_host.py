@@ -12,8 +12,7 @@ from tests.backends.sidecar_world import KEYS, RULE, UID, World, batch
 def fill(world: World) -> None:
     first = batch(world, 0, *KEYS)
     world.run(first)
-    world.commit(first)
-    world.operator.batches.settle()
+    world.settle(first)
     world.clock.advance(RULE.idle_max_ms)
     world.sweep()
     world.task(batch(world, 1, *KEYS), 0, "e")

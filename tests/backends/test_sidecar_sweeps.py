@@ -43,8 +43,7 @@ def test_rule_7_time_never_runs_back_below_what_was_judged(world: World) -> None
 def test_expired_records_of_sweeps_and_batches_are_numbered_in_one_row(world: World) -> None:
     first = batch(world, 0, *KEYS[:6])
     world.run(first)
-    world.commit(first)
-    world.operator.batches.settle()
+    world.settle(first)
     world.clock.advance(RULE.idle_max_ms)
     world.sweep()
     world.reference.sweep(world.clock.now_ms())
@@ -54,8 +53,7 @@ def test_expired_records_of_sweeps_and_batches_are_numbered_in_one_row(world: Wo
     world.clock.advance(RULE.idle_max_ms)
     third = batch(world, 2, "z")
     world.run(third)
-    world.commit(third)
-    world.operator.batches.settle()
+    world.settle(third)
     world.crash()
     assert len(world.expired()) == 6 + 12
     world.check()

@@ -55,8 +55,7 @@ def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: 
     world.write("w", 0, "add", [("a", 2**62), ("c", 1)])
     world.write("w", 1, "add", [("b", 1)])
     world.run(first)
-    world.commit(first)
-    world.operator.batches.settle()
+    world.settle(first)
     for _ in range(2):
         assert {row["key"][0]: row["total"] for row in world.lives()} == {"a": 2**62, "b": 1}
         assert world.operator.sizes().set_aside == 2
@@ -121,8 +120,7 @@ def test_a_write_without_rows_is_taken_like_any_other(world: World) -> None:
     first = batch(world, 0, "a")
     world.run(first)
     assert world.write("w", 1, "add", [])
-    world.commit(first)
-    world.operator.batches.settle()
+    world.settle(first)
     assert world.operator.sizes().waiting == world.operator.sizes().set_aside == 0
     assert world.lives()[0]["n"] == 1
 

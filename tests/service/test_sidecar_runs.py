@@ -35,14 +35,18 @@ def outcome(line: CommandLine, said: Said) -> dict[str, Any]:
     return {"ends": ends, "last": last_counts(line.out / "results"), "figures": figures}
 
 
-@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
-def test_a_private_sidecar_gives_what_spark_gives(
-    here: CommandLine, tmp_path_factory: pytest.TempPathFactory, backend: str
-) -> None:
+@pytest.fixture
+def expected(here: CommandLine) -> dict[str, Any]:
+    """What Spark's own store makes of the input."""
     fill(here, HOURS)
     here.write()
-    expected = outcome(here, here.run())
+    return outcome(here, here.run())
 
+
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_a_private_sidecar_gives_what_spark_gives(
+    expected: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, backend: str
+) -> None:
     other = CommandLine(tmp_path_factory.mktemp("other"))
     fill(other, HOURS[:3])
     other.write(backend=backend)
@@ -78,12 +82,8 @@ def test_a_sidecar_of_its_own_serves_a_run_and_its_look_ups(
 
 
 def test_a_sidecar_of_two_workers_gives_what_spark_gives_though_they_are_killed(
-    here: CommandLine, tmp_path_factory: pytest.TempPathFactory, made: Any
+    expected: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, made: Any
 ) -> None:
-    fill(here, HOURS)
-    here.write()
-    expected = outcome(here, here.run())
-
     sidecar = made(workers=2).start()
     other = CommandLine(tmp_path_factory.mktemp("other"))
     fill(other, HOURS)

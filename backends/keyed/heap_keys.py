@@ -1,0 +1,69 @@
+"""Keys of namespaces on heap, numbered: what all columns on heap begin with."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.keyed.byte_index import ByteIndex
+from idlestate.backends.keyed.codec import Codec
+from idlestate.backends.keyed.copied import Copied
+from idlestate.backends.keyed.heap_spaces import Spaces
+from idlestate.backends.keyed.key_batch import KeyBatch, Positions
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.stored_columns import StoredColumns
+
+SPARE: Final = 1024
+"""What was removed and is not worth new columns."""
+
+AT_ONCE: Final = 1 << 16
+"""Keys that are gathered or moved at once: Arrow's arrays end at two gigabytes."""
+
+
+class HeapKeys(Copied):
+    """Numbered keys, and what is stored.
+
+    Attributes:
+        index: numbers the keys.
+        spaces: numbers the namespaces.
+        made: how often the columns were made anew.
+    """
+
+    def __init__(self, layout: ValueLayout) -> None:
+        """No keys."""
+        self.index, self.spaces = ByteIndex(), Spaces()
+        self.made = 0
+        self._stored = StoredColumns(layout)
+
+    def in_namespace(self, namespace: Any) -> Positions:
+        """The numbers of the keys of a namespace."""
+        return np.flatnonzero(self.index.alive & (self.index.spaces == self.spaces.find(namespace)))
+
+    def keys(self, numbers: Positions) -> pa.BinaryArray:
+        """The bytes of these keys."""
+        return self.index.keys.take(pa.array(numbers)).cast(pa.binary())
+
+    def named(self, namespace: Any, codec: Codec) -> list[Any]:
+        """The keys of a namespace as Python has them."""
+        there, found = self.in_namespace(namespace), list[Any]()
+        for at in range(0, len(there), AT_ONCE):
+            found += KeyBatch(codec, self.keys(there[at : at + AT_ONCE])).keys
+        return found
+
+    def portions(self) -> Iterator[tuple[Any, Positions]]:
+        """Namespaces with the numbers of their keys, so many at a time."""
+        names = self.spaces.names
+        for space in np.unique(self.index.spaces[self.index.alive]).tolist():
+            there = self.in_namespace(names[space])
+            for at in range(0, len(there), AT_ONCE):
+                yield names[space], there[at : at + AT_ONCE]
+
+    def _forget_spaces(self) -> None:
+        """Forget namespaces that no key has, once there are no removed ones."""
+        self.spaces.keep(np.unique(self.index.spaces).tolist())
+
+    def part(self) -> None:
+        """Have for itself what changes."""
+        self.index, self.spaces = self.index.copy(), self.spaces.copy()
+        self._stored = self._stored.copy()
