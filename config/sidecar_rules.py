@@ -7,6 +7,7 @@ from idlestate.config.pipeline_rules import CheckAggregate, Raw, check_policy_na
 from idlestate.config.problems import Finding, listed, show
 from idlestate.retention.policy import TimeDomain
 
+_MOST_PORT = 65_535
 TimeOf = Callable[[Raw], TimeDomain | None]
 
 
@@ -18,6 +19,7 @@ def check_sidecar(
 ) -> Iterator[Finding]:
     """All rules about the sidecar and its operators."""
     yield from _check_access(sidecar)
+    yield from _check_ports(sidecar)
     for operator in sidecar["operators"].sections:
         yield from check_policy_name(operator["policy"], policies)
         if time_of(operator) is TimeDomain.EVENT:
@@ -46,6 +48,32 @@ def is_local(listen: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _check_ports(sidecar: Raw) -> Iterator[Finding]:
+    """Workers listen on the ports that follow the data plane's."""
+    workers, data, control = sidecar["workers"].value, sidecar["data"], sidecar["control"]
+    host, port = _tcp(data)
+    if not isinstance(workers, int) or workers < 2 or not port:
+        return
+    last = port + workers
+    if last > _MOST_PORT:
+        what = (
+            f"{workers} workers take the {workers} ports that follow, and {_MOST_PORT} is the last"
+        )
+        yield Finding(data.path, what, f"write a port of at most {_MOST_PORT - workers}")
+    beside, taken = _tcp(control)
+    if port < taken <= last and host == beside:
+        what = f"port {taken} is a worker's: {workers} workers take {port + 1} to {last}"
+        yield Finding(control.path, what, f"write a port above {last}")
+
+
+def _tcp(plane: Raw) -> tuple[str, int]:
+    """Host and port of an address; port 0 for a socket, and where any port will do."""
+    if plane.text is None or plane.text.startswith("unix:"):
+        return "", 0
+    host, _, port = plane.text.rpartition(":")
+    return host, int(port) if port.isascii() and port.isdigit() else 0
 
 
 def _check_access(sidecar: Raw) -> Iterator[Finding]:
