@@ -244,6 +244,5 @@ class HeapChains(HeapKeys):
     def part(self) -> None:
         """Have for itself what changes."""
         super().part()
-        self._alive, self._next, self._head = (
-            each.copy() for each in (self._alive, self._next, self._head)
-        )
+        self._alive, self._next = self._alive.copy(), self._next.copy()
+        self._head = self._head.copy()

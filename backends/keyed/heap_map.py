@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT
 from idlestate.backends.keyed.cells import Cells, Column, Stored
@@ -29,6 +30,9 @@ class HeapMapTable(ItemsTable, MapTable):
     ) -> None:
         """A table of what the columns and these dicts have, of nothing without."""
         super().__init__(keys, layout, columns or HeapEntries(layout), spaces)
+        codec = layout.user_key
+        assert codec is not None
+        self._normal = codec.normal if pa.types.is_floating(codec.kind) else None
 
     def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
         return type(self)(self.key_layout, self.layout, columns, spaces)
@@ -39,6 +43,8 @@ class HeapMapTable(ItemsTable, MapTable):
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
         """Whether there is an entry, also one without a value."""
+        if self._normal is not None and user_key is not None:
+            user_key = self._normal(user_key)
         space = self._spaces.get(namespace)
         if space is not None and (entries := space.get(key)) is not None:
             return user_key in entries
@@ -46,6 +52,8 @@ class HeapMapTable(ItemsTable, MapTable):
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
         """The entry's value, None when there is none."""
+        if self._normal is not None and user_key is not None:
+            user_key = self._normal(user_key)
         space = self._spaces.get(namespace)
         if space is not None and (entries := space.get(key)) is not None:
             return entries.get(user_key)
@@ -68,14 +76,14 @@ class HeapMapTable(ItemsTable, MapTable):
 
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry; the last one takes the map with it."""
-        found = self.mine(key, namespace)
-        if found is not None:
-            found.pop(user_key, None)
-            if not found:
-                self.clear(key, namespace)
+        self.discard(key, namespace, user_key)
+        if self.is_empty(key, namespace):
+            self.clear(key, namespace)
 
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry as an iterator does: an empty map stays."""
+        if self._normal is not None and user_key is not None:
+            user_key = self._normal(user_key)
         found = self.mine(key, namespace)
         if found is not None:
             found.pop(user_key, None)

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.keyed.codec import Codec, codec_for, read_varint, varint
+from idlestate.backends.keyed.codec import Codec, read_varint, varint
 from idlestate.backends.keyed.java_hashes import java_hash, java_hashes
 from idlestate.backends.keyed.key_batch import KeyBatch, fixed_width
+from idlestate.backends.keyed.key_codec import key_codec_for
 from idlestate.backends.keyed.key_groups import key_group, key_groups
 
 GROUP = struct.Struct(">H")
@@ -53,8 +54,8 @@ class KeyLayout:
         """The layout for keys and namespaces of these types."""
         hash_of = java_hash(key_type)
         return cls(
-            codec_for(key_type),
-            codec_for(namespace_type),
+            key_codec_for(key_type),
+            key_codec_for(namespace_type),
             lambda key: key_group(hash_of(key), max_parallelism),
             max_parallelism,
         )

@@ -34,6 +34,7 @@ from idlestate.backends.keyed.codec import (
 from idlestate.backends.keyed.descriptors import StateKind
 from idlestate.backends.keyed.errors import NullValueError
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions, fixed_width
+from idlestate.backends.keyed.key_codec import key_codec_for
 
 ROW_VERSION = 1
 
@@ -65,7 +66,7 @@ class ValueLayout:
         cls, kind: StateKind, value: pa.DataType, user_key: pa.DataType | None, *, stamped: bool
     ) -> "ValueLayout":
         """The layout of a state of this kind and these types."""
-        return cls(kind, codec_for(value), user_key and codec_for(user_key), stamped)
+        return cls(kind, codec_for(value), user_key and key_codec_for(user_key), stamped)
 
     def encode(self, stored: Stored) -> bytes:
         """The row value of a value, map value or accumulator; None is "no value"."""

@@ -5,7 +5,7 @@ commits, time.
 import pytest
 
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
-from tests.backends.sidecar_world import KEYS, RULE, Planned, World, batch, rows_of
+from tests.backends.sidecar_world import KEYS, PARTITIONS, RULE, Planned, World, batch, rows_of
 
 
 def test_rule_1_a_task_reads_the_state_of_the_batch_before_and_its_own_writes(
@@ -50,21 +50,17 @@ def test_rule_2_a_later_attempt_replaces_the_same_partition_of_a_set(world: Worl
     world.check()
 
 
-def test_rule_2_an_older_set_goes_only_when_a_newer_one_is_complete(world: World) -> None:
+@pytest.mark.parametrize("ends", [1, 2])
+def test_rule_2_an_older_set_goes_only_when_a_newer_one_is_complete(
+    world: World, ends: int
+) -> None:
+    """Else the complete one is committed, though it is older."""
     planned = batch(world, 0, *KEYS)
     world.run(planned, "first")
-    world.task(planned, 0, "second")
-    assert len(world.operator.state.sets.sets) == 2
-    world.task(planned, 1, "second")
-    assert [each for _, each in world.operator.state.sets.sets] == ["second"]
-    world.settle(planned)
-    world.check()
-
-
-def test_rule_2_an_incomplete_newer_set_does_not_hide_a_complete_one(world: World) -> None:
-    planned = batch(world, 0, *KEYS)
-    world.run(planned, "first")
-    world.task(planned, 0, "second")
+    for partition in range(ends):
+        world.task(planned, partition, "second")
+    left = [each for _, each in world.operator.state.sets.sets]
+    assert left == (["first", "second"] if ends < PARTITIONS else ["second"])
     world.settle(planned)
     world.check()
 
