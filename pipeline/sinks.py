@@ -4,9 +4,10 @@
                                                          expired="out/expired")).start()
 
 A batch is written once, by Spark, to a staging folder with one part per kind of change; its parts
-are then moved into place as `<folder>/batch_id=<N>/`. A batch that runs again replaces its own
-folders, so each batch counts once however often it was tried. Each folder carries the id of the
-query that owns it (`_idlestate.json`, which readers skip).
+are then moved into place as `<folder>/batch_id=<N>/`. What was rejected is a column of the rejects
+alone: to the staging folder it goes behind their reason, and is put in its place there. A batch
+that runs again replaces its own folders, so each batch counts once however often it was tried. Each
+folder carries the id of the query that owns it (`_idlestate.json`, which readers skip).
 """
 
 import json
@@ -17,7 +18,9 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.types import StructType
 
+from idlestate.pipeline.changelog import REJECT, REJECTED
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 
 _MARK = "_idlestate.json"
@@ -72,7 +75,7 @@ class FolderSinks:
                     files.remove(name)
 
     def _folders(self) -> dict[str, str]:
-        pairs = {"update": self.results, "expire": self.expired, "reject": self.rejects}
+        pairs = {"update": self.results, "expire": self.expired, REJECT: self.rejects}
         return {change: folder for change, folder in pairs.items() if folder is not None}
 
     def _write(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
@@ -81,13 +84,33 @@ class FolderSinks:
         wanted = changes.where(F.col("change").isin(list(folders)))
         # The folder's own name carries the batch id; the change is what the row is split by.
         rows = wanted.drop("batch_id").withColumn("_change", F.col("change"))
+        if REJECTED in rows.columns:
+            whole = F.concat("reason", F.lit(" "), F.hex(REJECTED))
+            reason = F.when(F.col("change") == REJECT, whole).otherwise(F.col("reason"))
+            rows = rows.withColumn("reason", reason).drop(REJECTED)
         rows.write.partitionBy("_change").mode("overwrite").format(self.format).save(staging)
         staged = _Files(spark, staging)
+        if REJECTED in changes.columns and self.rejects is not None:
+            self._put_apart(spark, rows.schema, staged)
         for change, folder in folders.items():
             target = _Files(spark, folder)
             target.remove(f"batch_id={batch_id}")
             staged.move(f"_change={change}", target, f"batch_id={batch_id}")
         staged.remove("")
+
+    def _put_apart(self, spark: SparkSession, schema: StructType, staged: "_Files") -> None:
+        """Give staged rejects the column of their own."""
+        name = f"_change={REJECT}"
+        if not staged.has(name):
+            return
+        columns = StructType([field for field in schema if field.name != "_change"])
+        rows = spark.read.format(self.format).schema(columns).load(f"{staged.folder}/{name}")
+        parts = F.split("reason", " ")
+        rejected = F.unhex(parts[1]).cast("string")
+        rows = rows.withColumns({"reason": parts[0], REJECTED: rejected})
+        rows.write.format(self.format).save(f"{staged.folder}/_apart")
+        staged.remove(name)
+        staged.move("_apart", staged, name)
 
 
 def _claim(files: "_Files", query_id: str | None) -> None:
@@ -130,8 +153,12 @@ class _Files:
             for status in self._system.listStatus(self._root):
                 yield status.getPath().getName()
 
+    def has(self, name: str) -> bool:
+        found: bool = self._system.exists(self.path(name))
+        return found
+
     def read(self, name: str) -> str | None:
-        if not self._system.exists(self.path(name)):
+        if not self.has(name):
             return None
         stream = self._system.open(self.path(name))
         try:
@@ -166,7 +193,7 @@ class _Files:
         self._system.delete(self.path(name), True)  # noqa: FBT003 - with all that is in it
 
     def move(self, name: str, target: "_Files", new_name: str) -> None:
-        if not self._system.exists(self.path(name)):
+        if not self.has(name):
             return
         target._system.mkdirs(target._root)  # noqa: SLF001 - the same class
         if not self._system.rename(self.path(name), target.path(new_name)):

@@ -238,7 +238,7 @@ class HeapChains(HeapKeys):
 
     def owners_of(self, items: Positions) -> tuple[pa.BinaryArray, list[Any]]:
         """The bytes of the keys of items, and their namespaces."""
-        owners, names = self._owner[items], self.spaces.names
+        owners, names = self._owner[items].astype(np.int64), self.spaces.names
         return self.keys(owners), [names[each] for each in self.index.spaces[owners].tolist()]
 
     def part(self) -> None:

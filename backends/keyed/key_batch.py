@@ -127,9 +127,8 @@ def _in_one_go(kind: pa.DataType, array: pa.Array) -> pa.BinaryArray | None:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         plain = array.to_numpy(zero_copy_only=False)
         if pa.types.is_floating(kind):
-            plain = np.where(
-                np.isnan(plain), np.array(np.nan, plain.dtype), plain
-            )  # all NaNs are one
+            # All NaNs are one key.
+            plain = np.where(np.isnan(plain), np.array(np.nan, plain.dtype), plain)
         return fixed_width(plain.astype(plain.dtype.newbyteorder(">")))
     return None
 

@@ -60,7 +60,10 @@ class Stage:
             found = self._get(handle)
             added = len(data) - len(found.parts.get(at, b""))
             if sum(each.size for each in self._heaps.values()) + added > MAX_BYTES:
-                raise BusyError(f"{MAX_BYTES >> 30} GB of rows wait to be taken in")
+                raise BusyError(
+                    f"{MAX_BYTES >> 30} GB of rows wait to be taken in or fetched; if that lasts, "
+                    "let the query take smaller batches"
+                )
             found.parts[at] = data
             found.size += added
 
@@ -87,7 +90,7 @@ class Stage:
         """Let a reply wait in the place of what was handed over."""
         with self._lock:
             found = self._heaps.setdefault(handle, _Heap(self._deadline_s()))
-            found.parts, found.size, found.reply = {}, 0, reply
+            found.parts, found.size, found.reply = {}, sum(map(len, reply)), reply
 
     def fetch(self, handle: str, at: int) -> bytes:
         """A part of the reply.

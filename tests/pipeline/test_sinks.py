@@ -50,7 +50,9 @@ class Both:
         return counted(reader.load(str(self.folder / name)).toArrow().to_pylist())
 
     def expected(self, name: str) -> list[Any]:
-        rows = self.given.table.to_pylist()
+        """What rows of a kind of change say; only rejects say what was rejected."""
+        table = self.given.table
+        rows = (table if name == "rejects" else table.drop_columns(["rejected"])).to_pylist()
         return counted(row for row in rows if row["change"] == KINDS[name])
 
 
@@ -119,6 +121,29 @@ def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Pat
     assert (tmp_path / "out" / "expired" / "thesis.docx").exists()
 
 
+@pytest.mark.parametrize("kind", ["parquet", "json", "csv"])
+def test_only_rejects_say_what_was_rejected(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    feed, both = feed_of(tmp_path, 1), Both(tmp_path / "out", format=kind)
+    strange = {**click('a b,"c"\\\n;é', 0), "event_time": None}
+    feed.add([strange])
+    start_both(spark, feed, tmp_path / "checkpoint", both)
+    if kind == "parquet":
+        written = {name: spark.read.parquet(str(tmp_path / "out" / name)) for name in KINDS}
+        assert [name for name in KINDS if "rejected" in written[name].columns] == ["rejects"]
+    columns = [*both.given.table.drop_columns(["rejected"]).schema.names[:-1], "rejected"]
+    strings = ", ".join(f"`{name}` string" for name in [*columns, "batch_id"])
+    reader = spark.read.format(kind)
+    reader = reader if kind == "parquet" else reader.schema(strings)
+    found = reader.load(str(tmp_path / "out" / "rejects")).select("reason", "rejected").collect()
+    expected = [
+        (row["reason"], row["rejected"])
+        for row in both.given.table.to_pylist()
+        if row["change"] == "reject"
+    ]
+    assert sorted(map(tuple, found)) == sorted(expected)
+    assert any("é" in text for _, text in expected)
+
+
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     feed = Feed(tmp_path / "input", SCHEMA)
@@ -128,7 +153,7 @@ def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, ki
     assert not (tmp_path / "out" / "rejects").exists()
     schema = (
         "user string, n long, total long, page string, change string, first_access timestamp, "
-        "last_access timestamp, expired_at timestamp, reason string, rejected string, batch_id long"
+        "last_access timestamp, expired_at timestamp, reason string, batch_id long"
     )
     for name in ("results", "expired"):
         assert both.written(spark, name, schema) == both.expected(name)
