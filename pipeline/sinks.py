@@ -25,6 +25,7 @@ from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 
 _MARK = "_idlestate.json"
 _STAGING = "_staging"
+_MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ class FolderSinks:
         parts = F.split("reason", " ")
         rejected = F.unhex(parts[1]).cast("string")
         rows = rows.withColumns({"reason": parts[0], REJECTED: rejected})
-        rows.write.format(self.format).save(f"{staged.folder}/_apart")
+        writer = rows.write.format(self.format).option(_MARKS_SUCCESS, "false")
+        writer.save(f"{staged.folder}/_apart")
         staged.remove(name)
         staged.move("_apart", staged, name)
 
