@@ -214,7 +214,9 @@ class Batches:
             found = PreparedSet(record.next_set, attempt.partitions, {})
             self._state.save(replace(record, next_set=record.next_set + 1))
             sets[attempt.set_id] = found
-        if found.partitions != attempt.partitions or attempt.partition >= found.partitions:
+        if found.partitions != attempt.partitions or attempt.partition not in range(
+            found.partitions
+        ):
             raise DoesNotFitError(
                 f"operator {self._state.uid!r}: a task is partition {attempt.partition} of "
                 f"{attempt.partitions}, others of its execution are of {found.partitions}"

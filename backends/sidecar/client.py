@@ -1,6 +1,7 @@
 """The sidecar as a Python program sees it that is no Spark job."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
@@ -10,7 +11,12 @@ import pyarrow as pa
 from idlestate.backends.aggregates import bind
 from idlestate.backends.sidecar.connection import PATIENCE_S, Address
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, GoneError
+from idlestate.backends.sidecar.errors import (
+    AwayError,
+    DoesNotFitError,
+    GoneError,
+    SidecarError,
+)
 from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
@@ -70,7 +76,8 @@ class SidecarClient:
         columns: Mapping[str, pa.DataType] | None = None,
         shards: int = DEFAULT_SHARDS,
     ) -> None:
-        """Make the operator, unless the same is there.
+        """Make the operator, unless the same is there: then the policy that it has goes on
+        holding, which the sidecar's file or the owner query changes.
 
         Args:
             key: key columns and their types.
@@ -197,11 +204,19 @@ class SidecarClient:
             try:
                 self._send_large(header, part)
                 return
-            except (AwayError, GoneError):
-                # A worker was started again, or the sidecar with another number of them.
-                self._declaration = None
+            except GoneError:  # a worker was started again
                 if not left:
                     raise
+            except AwayError:
+                if not left or not self._has_other_ranges():
+                    raise
+            self._declaration = None
+
+    def _has_other_ranges(self) -> bool:
+        """Whether the sidecar was started again with another number of workers."""
+        before = self._routes.places
+        self._routes.ask()
+        return self._routes.places != before
 
     def _send_large(self, header: Mapping[str, Any], part: bytes) -> None:
         """Hand each range its rows, past the one process that says what counts."""
@@ -223,8 +238,9 @@ class SidecarClient:
             routes.to_range(at).call("chunk", chunk, stream_of(mine))
         handed = {"handle": handle, "ranges": list(parts), "of": len(routes)}
         self._connection.call("write", {**header, "handed": handed})
-        for at in parts:
-            routes.to_range(at).call("close", {"handle": handle})
+        with suppress(SidecarError):  # it counts; what is handed over is dropped in time
+            for at in parts:
+                routes.to_range(at).call("close", {"handle": handle})
 
 
 def _table(rows: Rows) -> pa.Table:

@@ -15,6 +15,7 @@ class Routes:
 
     Attributes:
         main: the connection to the sidecar itself.
+        places: of each range what is put behind the sidecar's own address.
     """
 
     def __init__(
@@ -24,14 +25,14 @@ class Routes:
         self._clock = clock
         self.main = Connection(address, patience_s, clock)
         self._beside: dict[str, Connection] = {}
-        self._places: tuple[str, ...] = ("",)
+        self.places: tuple[str, ...] = ("",)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def take(self, places: list[str]) -> None:
         """The ranges that the sidecar has now."""
-        self._places = tuple(places)
+        self.places = tuple(places)
 
     def ask(self) -> None:
         """Ask the sidecar for its ranges."""
@@ -39,7 +40,7 @@ class Routes:
 
     def to_range(self, at: int) -> Connection:
         """The connection to a range."""
-        place = self._places[at]
+        place = self.places[at]
         if not place:
             return self.main
         if place not in self._beside:

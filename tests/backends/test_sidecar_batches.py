@@ -232,3 +232,10 @@ def test_a_batch_that_is_not_open_is_gone(world: World) -> None:
     planned = batch(world, 0, *KEYS)
     with pytest.raises(GoneError):
         world.prepare(planned, world.attempt(planned, 0, "e"))
+
+
+@pytest.mark.parametrize("partition", [-1, PARTITIONS])
+def test_a_partition_that_cannot_be_is_refused(world: World, partition: int) -> None:
+    planned = batch(world, 0, *KEYS)
+    with pytest.raises(DoesNotFitError, match=f"partition {partition} of 2"):
+        world.operator.batches.open(world.attempt(planned, partition, "e"))
