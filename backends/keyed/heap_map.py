@@ -76,17 +76,22 @@ class HeapMapTable(ItemsTable, MapTable):
 
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry; the last one takes the map with it."""
-        self.discard(key, namespace, user_key)
-        if self.is_empty(key, namespace):
+        found = self._popped(key, namespace, user_key)
+        if found is not None and not found:
             self.clear(key, namespace)
 
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry as an iterator does: an empty map stays."""
-        if self._normal is not None and user_key is not None:
-            user_key = self._normal(user_key)
-        found = self.mine(key, namespace)
+        self._popped(key, namespace, user_key)
+
+    def _popped(self, key: Any, namespace: Any, user_key: Any) -> dict[Any, Stored] | None:
+        """The map of a key without an entry; None when there is none."""
+        found: dict[Any, Stored] | None = self.mine(key, namespace)
         if found is not None:
+            if self._normal is not None and user_key is not None:
+                user_key = self._normal(user_key)
             found.pop(user_key, None)
+        return found
 
     def user_keys(self, key: Any, namespace: Any) -> list[Any]:
         """Keys of the entries."""

@@ -1,7 +1,5 @@
 """The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
 
-import itertools
-
 from idlestate.backends.sidecar.batches import Attempt
 from idlestate.backends.sidecar.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.backends.sidecar.declaration import Declaration, check_name
@@ -11,7 +9,7 @@ from idlestate.backends.sidecar.exchanges import Exchanges
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.operator import Operator
-from idlestate.backends.sidecar.stage import stream_of
+from idlestate.backends.sidecar.stage import CHUNK_BYTES, stream_of
 from idlestate.backends.sidecar.work import Given
 from idlestate.retention.policy import Policy
 from idlestate.timers.steady_clock import SteadyClock
@@ -158,8 +156,13 @@ class Calls:
 
     def _set_aside(self, header: Header, _parts: Parts) -> Message:
         """Writes that were set aside, from a number on, some at a time."""
-        found = self._operator(header).writes.set_aside.read(int(header["since"]))
-        some = list(itertools.islice(found, _MOST_SET_ASIDE))
+        some: list[tuple[Header, bytes]] = []
+        size = 0
+        for facts, rows in self._operator(header).writes.set_aside.read(int(header["since"])):
+            some.append((facts, rows))
+            size += len(rows)
+            if size >= CHUNK_BYTES or len(some) >= _MOST_SET_ASIDE:
+                break
         return Message({"writes": [facts for facts, _ in some]}, tuple(rows for _, rows in some))
 
     def _get(self, header: Header, parts: Parts) -> Message:

@@ -5,10 +5,13 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.sidecar import direct
+from idlestate.backends.sidecar import calls, direct
 from idlestate.backends.sidecar.batches import Batches
+from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.errors import DoesNotFitError
-from tests.backends.sidecar_world import KEYS, RULE, World, batch
+from idlestate.backends.sidecar.message import Message
+from idlestate.timers.steady_clock import SteadyClock
+from tests.backends.sidecar_world import KEYS, RULE, UID, World, batch
 
 
 def test_rule_5_a_second_owner_is_refused_until_the_first_is_released(world: World) -> None:
@@ -164,3 +167,26 @@ def test_nobody_waits_while_a_commit_log_is_looked_into(world: World) -> None:
     Batches(state, look, world.operator.writes.drain).settle()
     assert free == [True]
     assert world.operator.record.committed == 0
+
+
+@pytest.mark.parametrize("world", ["heap"], indirect=True)
+def test_many_writes_that_were_set_aside_are_told_of_some_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = batch(world, 0, "a", value=2**62)
+    world.run(first)
+    for seq in range(3):
+        world.write("w", seq, "add", [("a", 2**62)])
+    world.settle(first)
+    table = Calls(world.host, SteadyClock(world.clock)).table
+    monkeypatch.setattr(calls, "CHUNK_BYTES", 1)
+    told, since = [], 0
+    while True:
+        header = {"uid": UID, "since": since}
+        answer = Message.decode(table.answer("set_aside", Message(header).encode()))
+        if not answer.parts:
+            break
+        (facts,) = answer.header["writes"]
+        told.append(facts["seq"])
+        since = facts["number"] + 1
+    assert told == [0, 1, 2]
