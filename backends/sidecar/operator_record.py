@@ -41,7 +41,7 @@ class OperatorRecord:
     policy: Policy
     owner: Owner | None = None
     superseded: tuple[str, ...] = ()
-    """Earlier runs of the owner, whose tasks are refused for good."""
+    """The latest earlier runs of the owner, which are refused when they say that they start."""
     committed: int = NO_BATCH
     """The newest committed batch."""
     open: OpenBatch | None = None

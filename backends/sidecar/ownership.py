@@ -5,6 +5,10 @@ from dataclasses import replace
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.operator_record import OperatorRecord, Owner
 
+MOST_SUPERSEDED = 1000
+"""Earlier runs that are known by name. Their tasks are refused however many there were; only the
+start of one is told by its name, and no start is that late."""
+
 
 def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -> OperatorRecord:
     """The record once a run of a query has begun; earlier runs are superseded.
@@ -18,7 +22,7 @@ def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -
         if run_id in superseded:
             raise _overtaken(record, run_id)
         if run_id != record.owner.run_id:
-            superseded = (*superseded, record.owner.run_id)
+            superseded = (*superseded, record.owner.run_id)[-MOST_SUPERSEDED:]
     return replace(record, owner=Owner(query_id, run_id, checkpoint), superseded=superseded)
 
 

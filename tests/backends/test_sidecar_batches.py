@@ -4,6 +4,7 @@ commits, time.
 
 import pytest
 
+from idlestate.backends.sidecar import ownership
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
 from tests.backends.sidecar_world import KEYS, PARTITIONS, RULE, Planned, World, batch, rows_of
 
@@ -239,3 +240,19 @@ def test_a_partition_that_cannot_be_is_refused(world: World, partition: int) -> 
     planned = batch(world, 0, *KEYS)
     with pytest.raises(DoesNotFitError, match=f"partition {partition} of 2"):
         world.operator.batches.open(world.attempt(planned, partition, "e"))
+
+
+@pytest.mark.parametrize("world", ["heap"], indirect=True)
+def test_a_query_that_starts_again_and_again_makes_no_record_grow(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "MOST_SUPERSEDED", 3)
+    sizes = []
+    for number in range(1, 10):
+        world.begin(f"run-{number}")
+        sizes.append(len(world.operator.record.encode()))
+    assert len(set(sizes[3:])) == 1
+    with pytest.raises(DoesNotFitError, match="superseded"):
+        world.begin("run-8")
+    with pytest.raises(DoesNotFitError, match="superseded"):
+        world.task(batch(world, 0, *KEYS), 0, "e", run_id="run-1")
