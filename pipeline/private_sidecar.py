@@ -64,8 +64,7 @@ class PrivateSidecar:
         """Let it stop, and wait for that; a second call does nothing."""
         with self._lock:  # from now on none is started
             self._is_stopping = True
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._close_input()
         try:
             self._process.wait(timeout=_STOP_S)
         except subprocess.TimeoutExpired:
@@ -73,10 +72,16 @@ class PrivateSidecar:
             self._process.wait()
         shutil.rmtree(self._sockets, ignore_errors=True)
 
+    def _close_input(self) -> None:
+        """Let the process know that it is to end, or that it has ended."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
     def _watch(self) -> None:
         """Start it again whenever it dies on its own."""
         while True:
             self._process.wait()
+            self._close_input()
             if self._is_stopping:
                 return
             _log.warning("the sidecar in %s died and is started again", self._log.parent)
@@ -113,6 +118,7 @@ class PrivateSidecar:
             if "is in use by" not in text or clock.monotonic_s() > ends_s:
                 self.stop()
                 raise RefusedError(f"the sidecar in {self._log.parent} does not start: {text}")
+            self._close_input()
             threading.Event().wait(0.3)
 
     def _answers(self) -> bool:
