@@ -68,7 +68,7 @@ def edited(
         steps = _of_keys(steps, np.flatnonzero(is_open))
         if kind == "remove":
             return _removed(table, steps, at[is_open], policy, version, merge)
-    outcome = table.apply(steps, policy, None, version, merge)
+    outcome = table.apply(steps, policy, None, version, merge, shows_updates=False)
     if kind == "put":
         fresh = replace(outcome.current.fresh, fields=steps.fields)
         outcome = replace(outcome, current=replace(outcome.current, fresh=fresh))
