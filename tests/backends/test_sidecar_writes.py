@@ -110,3 +110,26 @@ def test_remove_does_not_hide_the_end_of_a_life_that_had_ended(world: World) -> 
     world.write("w", 1, "remove", [("a", None)])
     world.sweep()
     assert [row["reason"] for row in world.expired()] == ["idle"]
+
+
+def test_what_no_record_names_goes_with_the_next_write(world: World) -> None:
+    for seq in range(20):
+        world.write("w", seq, "add", [(key, 1) for key in KEYS])
+        stores = [each.store for each in world.workers] or [world.store]
+        stored = {key for store in stores for key, _ in store.scan("s/")}
+        put_off = {key for each in world.workers for key in each.later}
+        named = set(world.operator.state.named_values())
+        assert named <= stored
+        assert stored - named == put_off
+    assert {row["n"] for row in world.lives()} == {20}
+
+
+def test_update_rows_are_made_for_a_query_alone(world: World) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    world.clock.advance(RULE.idle_max_ms)
+    world.write("w", 1, "add", [("a", 1), ("b", 1)])
+    found = world.operator.expired(0, None, 100)
+    assert found is not None
+    assert found.select(["k", "n", "change"]).to_pylist() == [
+        {"k": "a", "n": 1, "change": "expire"}
+    ]
