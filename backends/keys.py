@@ -57,13 +57,21 @@ def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
     first = by_hash[begins]
     key = np.empty(n, dtype=np.int64)
     key[by_hash] = np.cumsum(begins) - 1
-    others = by_hash[~begins]
-    if (
-        len(others)
-        and not are_equal(take_keys(keys, others), take_keys(keys, first[key[others]])).all()
-    ):
+    if not _are_equal_behind_equal_hashes(keys, by_hash, begins):
         return _distinct_of_equal_hashes(hashes, keys)
     return Distinct(first, key)
+
+
+def _are_equal_behind_equal_hashes(keys: Keys, by_hash: Ints, begins: Flags) -> bool:
+    """Whether each row in order of hash that begins no new hash has the key of the row before."""
+    if begins.all():
+        return True
+    shared = ~begins
+    shared[:-1] |= ~begins[1:]
+    # Gathered once, in order: keys lie far apart, and to fetch them is what takes time.
+    ordered = take_keys(keys, by_hash[shared])
+    same = are_equal([c.slice(1) for c in ordered], [c.slice(0, len(c) - 1) for c in ordered])
+    return bool((same | begins[shared][1:]).all())
 
 
 def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recipes import LOAD_ROWS, WINDOW_MS, Draw, Recipe, Windows
+from recipes import LOAD_ROWS, PRELUDE_ROWS, WINDOW_MS, Draw, Recipe, Windows
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,6 +26,7 @@ FILES_PER_BATCH = 2
 KEY_LENGTH = 20
 ZIPF_EXPONENT = 1.1
 FORGET_CYCLE_MS = 4 * 3_600_000
+PRELUDE_WINDOW_MS = 1_000
 _ALPHABET = np.frombuffer(b"0123456789abcdefghijklmnopqrstuvwxyz", dtype=np.uint8)
 _SCHEMA = pa.schema([("key", pa.string()), ("event_time", pa.timestamp("us", tz="UTC"))])
 
@@ -40,32 +41,61 @@ def make_input(recipe: Recipe, below: Path) -> Path:
     draw = {Draw.FORGET: forgetting, Draw.SPARSE: sparse}.get(recipe.draw, steady)
     ids, times = [], []
     names = key_names(recipe)
-    for at, (batch_ids, batch_times) in enumerate(draw(recipe)):
+    for at, (batch_ids, batch_times) in enumerate(chain(prelude(recipe), draw(recipe))):
         _write(folder / "events", at, names.take(pa.array(batch_ids)), batch_times)
         ids.append(batch_ids)
         times.append(batch_times)
     facts = {
         "rows": sum(map(len, ids)),
         "keys": len(np.unique(np.concatenate(ids))),
-        "keys_per_batch": int(np.median([len(np.unique(batch)) for batch in ids])),
+        "keys_per_batch": int(
+            np.median([len(np.unique(batch)) for batch in ids[recipe.prelude :]])
+        ),
     }
     np.savez(folder / "drawn.npz", ids=np.concatenate(ids), times=np.concatenate(times))
     (folder / "facts.json").write_text(json.dumps(facts))
     return folder
 
 
+def prelude(recipe: Recipe) -> Iterator[tuple[Ints, Ints]]:
+    """Short batches that end just before the first one, a second of event time each.
+
+    Their keys are drawn as later ones are; where an input counts its keys, they have one of
+    their own.
+    """
+    rng = np.random.default_rng(recipe.seed + 2)
+    reached = _reached(recipe)
+    for at in range(-recipe.prelude, 0):
+        if recipe.draw in (Draw.UNIFORM, Draw.ZIPF):
+            ids = _drawn(recipe, rng, reached, PRELUDE_ROWS)
+        else:
+            ids = np.full(PRELUDE_ROWS, recipe.ids)
+        within = np.sort(rng.integers(0, PRELUDE_WINDOW_MS, PRELUDE_ROWS))
+        yield ids, START_MS + at * PRELUDE_WINDOW_MS + within
+
+
 def steady(recipe: Recipe) -> Iterator[tuple[Ints, Ints]]:
     """Per batch the key numbers and event times (ms) of its rows."""
     rng = np.random.default_rng(recipe.seed)
-    weights = np.arange(1, recipe.ids + 1) ** -ZIPF_EXPONENT
-    reached = np.cumsum(weights) / weights.sum()
+    reached = _reached(recipe)
     for at in range(recipe.batches):
-        if recipe.draw is Draw.ZIPF:
-            ids = np.searchsorted(reached, rng.random(recipe.rows)).astype(np.int64)
-        else:
-            ids = rng.integers(0, recipe.ids, recipe.rows)
+        ids = _drawn(recipe, rng, reached, recipe.rows)
         within = np.sort(rng.integers(0, WINDOW_MS, recipe.rows))
         yield ids, START_MS + at * WINDOW_MS + within
+
+
+def _reached(recipe: Recipe) -> npt.NDArray[np.float64]:
+    weights = np.arange(1, recipe.ids + 1) ** -ZIPF_EXPONENT
+    reached: npt.NDArray[np.float64] = np.cumsum(weights) / weights.sum()
+    return reached
+
+
+def _drawn(
+    recipe: Recipe, rng: np.random.Generator, reached: npt.NDArray[np.float64], rows: int
+) -> Ints:
+    if recipe.draw is Draw.ZIPF:
+        return np.searchsorted(reached, rng.random(rows)).astype(np.int64)
+    return rng.integers(0, recipe.ids, rows)
 
 
 def forgetting(recipe: Recipe) -> Iterator[tuple[Ints, Ints]]:

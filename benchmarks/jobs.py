@@ -51,6 +51,7 @@ class Job:
 class Scale:
     """How much is run."""
 
+    prelude: int
     rows: int
     batches: int
     small_rows: int
@@ -71,15 +72,16 @@ class Scale:
 
 
 FULL = Scale(
+    # Spark's planning is compiled by how often it runs, not by how much there is to do.
+    prelude=100,
     rows=500_000,
-    batches=40,
+    batches=28,
     small_rows=100_000,
     small_batches=12,
     ids=1_000_000,
     forget_ids=500_000,
     forget_cycles=6,
-    # A JVM that serves batches of a second compiles for half a minute and more.
-    warm_up=20,
+    warm_up=8,
     small_warm_up=4,
     brief_rows=(25_000, 1_000),
     brief_batches=50,
@@ -91,6 +93,7 @@ FULL = Scale(
     rounds=2,
 )
 QUICK = Scale(
+    prelude=1,
     rows=20_000,
     batches=5,
     small_rows=1_000,
@@ -155,7 +158,8 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
         ]
         jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
-    return [*jobs, *_sparse_jobs(scale), *_executor_jobs(scale), *_forget_jobs(scale)]
+    jobs += [*_sparse_jobs(scale), *_executor_jobs(scale), *_forget_jobs(scale)]
+    return [replace(job, recipe=replace(job.recipe, prelude=scale.prelude)) for job in jobs]
 
 
 def _jobs(

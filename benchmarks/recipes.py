@@ -10,6 +10,9 @@ WINDOW_MS = 600_000
 
 LOAD_ROWS = 500_000
 
+PRELUDE_ROWS = 500
+"""Rows of a batch of the prelude."""
+
 
 class Draw(StrEnum):
     """How keys are drawn."""
@@ -31,6 +34,8 @@ class Recipe:
     rows: int
     batches: int
     ids: int
+    prelude: int = 0
+    """Short batches before them, for the JVM to compile what it does in every batch."""
     seed: int = 20_250_303
 
     @property

@@ -76,7 +76,7 @@ def result_of(job: Job, runs: Sequence[dict[str, Any]]) -> Result:
         expired=sum(s[name] for s in shards for name in s if name.startswith("expired_")),
         comebacks=sum(s["comebacks"] for s in shards),
         late=sum(s["late"] for s in shards),
-        spans_max=_span_ms(last) / job.windows.max_ms if job.windows else 0,
+        spans_max=_span_ms(job, last) / job.windows.max_ms if job.windows else 0,
         batch_ms=[batch["ms"] for batch in later],
         written_mean=statistics.mean(batch["written_bytes"] for batch in later),
         rows_per_life=sum(s["stored_rows"] for s in shards)
@@ -91,12 +91,16 @@ def result_of(job: Job, runs: Sequence[dict[str, Any]]) -> Result:
 
 def later_batches(job: Job, run: dict[str, Any]) -> list[dict[str, Any]]:
     """The whole batches of a run after its warm-up."""
-    whole = [batch for batch in run["batches"] if batch["rows"] >= job.recipe.rows]
+    whole = [batch for batch in _after_prelude(job, run) if batch["rows"] >= job.recipe.rows]
     return whole[job.warm_up :]
 
 
-def _span_ms(run: dict[str, Any]) -> float:
-    begins = [datetime.fromisoformat(b["began"]) for b in run["batches"] if b["rows"]]
+def _after_prelude(job: Job, run: dict[str, Any]) -> list[dict[str, Any]]:
+    return [batch for batch in run["batches"] if batch["rows"]][job.recipe.prelude :]
+
+
+def _span_ms(job: Job, run: dict[str, Any]) -> float:
+    begins = [datetime.fromisoformat(batch["began"]) for batch in _after_prelude(job, run)]
     return (begins[-1] - begins[0]).total_seconds() * 1000
 
 

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -112,6 +114,20 @@ def test_ratio_is_to_the_peer_of_the_same_suite_and_told_as_reached_or_missed(
     assert "missed" in by_name["retain, processing time"]
 
 
+@pytest.mark.parametrize("draw", ["uniform", "zipf", "forget", "sparse"])
+def test_prelude_comes_before_and_changes_nothing_of_what_follows(
+    bench: Callable[[str], ModuleType], small: Callable[[str], Any], draw: str
+) -> None:
+    inputs = bench("inputs")
+    recipe = replace(small(draw), prelude=3)
+    batches = list(inputs.prelude(recipe))
+    assert [len(ids) for ids, _ in batches] == [bench("recipes").PRELUDE_ROWS] * 3
+    assert all(times.max() < inputs.START_MS for _, times in batches)
+    assert all(a.max() < b.min() for (_, a), (_, b) in pairwise(batches))
+    counted = {"forget", "sparse"}
+    assert all((ids == recipe.ids).all() == (draw in counted) for ids, _ in batches)
+
+
 def test_sparse_input_writes_every_key_once_and_then_few_different_ones(
     bench: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,14 +208,14 @@ def a_run(job: Any, batch_ms: int, loads: int = 0) -> dict[str, Any]:
             "batch_id": at,
             "began": f"2025-03-03T00:00:{at:02d}.000Z",
             "rows": job.recipe.rows,
-            "ms": batch_ms if at >= job.warm_up else 60_000,
+            "ms": batch_ms if at >= job.recipe.prelude + job.warm_up else 60_000,
             "jvm_ms": 1,
             "python_ms": 1,
             "expire_rows": 0,
             "written_bytes": 1,
             "state_rows": 1,
         }
-        for at in range(loads + job.recipe.batches)
+        for at in range(job.recipe.prelude + loads + job.recipe.batches)
     ]
     memory = {"total": 0, "jvm": 0, "python": 0}
     return {"batches": batches, "shards": [], "state": [], "memory": memory}
