@@ -118,10 +118,11 @@ class Table:
             sweep_at_ms: how far the sweep goes.
             batch_id: the batch's number, higher than those before.
             merge: when runs are merged; changes no result.
-            shows_updates: whether there are change rows of lives that go on.
+            shows_updates: whether there are change rows of lives that go on; without them nobody
+                has looked whether their sums fit.
 
         Raises:
-            SumOverflowError: a sum leaves its type; the table is as before.
+            SumOverflowError: a sum that is shown leaves its type; the table is as before.
         """
         at, old = self.current.look_up(steps.hashes, steps.keys)
         has_old = at >= 0
