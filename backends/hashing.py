@@ -23,6 +23,8 @@ from idlestate.backends.xxh64 import xxh64
 SEED = 42
 _FEW = 64
 """So many values and fewer are hashed one by one."""
+_BLOCK = 1 << 14
+"""So many are hashed at once: what lies between the steps stays in the processor's cache."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -45,8 +47,13 @@ def _absences(keys: Sequence[pa.Array]) -> pa.Array:
 def _take_in(hashes: Hashes, column: pa.Array) -> None:
     """Let every hash be that of its value, with itself as seed."""
     data, starts, lengths = _bytes_of(column)
-    rows = np.flatnonzero(is_valid(column))
-    order = rows[np.argsort(lengths[rows], kind="stable")]
+    if len(column) > _FEW and not column.null_count and lengths.min() == lengths.max():
+        for begin in range(0, len(column), _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            hashes[rows] = xxh64(data, starts[rows], int(lengths[0]), hashes[rows])
+        return
+    present = np.flatnonzero(is_valid(column))
+    order = present[np.argsort(lengths[present], kind="stable")]
     _, first = np.unique(lengths[order], return_index=True)
     for alike in np.split(order, first[1:]):
         if len(alike) > _FEW:

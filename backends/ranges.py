@@ -6,9 +6,16 @@ A batch sorted by hash is therefore cut into shards by slicing.
 import numpy as np
 import numpy.typing as npt
 
+Ints = npt.NDArray[np.int64]
 
-def shard_bounds(hashes: npt.NDArray[np.int64], shards: int) -> npt.NDArray[np.int64]:
+
+def first_hashes(shards: int) -> Ints:
+    """The lowest hash of each shard."""
+    edges = [-(-(i << 64) // shards) - (1 << 63) for i in range(shards)]
+    return np.array(edges, dtype=np.int64)
+
+
+def shard_bounds(hashes: Ints, shards: int) -> Ints:
     """Where ascending hashes are cut into shards: shard i is rows bounds[i]..bounds[i + 1]."""
-    edges = [-(-(i << 64) // shards) - (1 << 63) for i in range(1, shards)]
-    inner = np.searchsorted(hashes, np.array(edges, dtype=np.int64))
+    inner = np.searchsorted(hashes, first_hashes(shards)[1:])
     return np.concatenate([[0], inner, [len(hashes)]]).astype(np.int64)

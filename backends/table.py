@@ -107,6 +107,8 @@ class Table:
         sweep_at_ms: int | None,
         batch_id: int,
         merge: MergePolicy,
+        *,
+        shows_updates: bool = True,
     ) -> Outcome:
         """Take in a batch, then close every life due at `sweep_at_ms` (None: sweep nothing).
 
@@ -116,9 +118,11 @@ class Table:
             sweep_at_ms: how far the sweep goes.
             batch_id: the batch's number, higher than those before.
             merge: when runs are merged; changes no result.
+            shows_updates: whether there are change rows of lives that go on; without them nobody
+                has looked whether their sums fit.
 
         Raises:
-            SumOverflowError: a sum leaves its type; the table is as before.
+            SumOverflowError: a sum that is shown leaves its type; the table is as before.
         """
         at, old = self.current.look_up(steps.hashes, steps.keys)
         has_old = at >= 0
@@ -161,7 +165,17 @@ class Table:
                 merge,
             ),
             sketch.add(self.seen, born) if len(born) else self.seen,
-            self._changes(steps, walk, is_over, touched, swept, swept_ends, policy, batch_id),
+            self._changes(
+                steps,
+                walk,
+                is_over | walk.is_touched if shows_updates else is_over,
+                is_over,
+                touched,
+                swept,
+                swept_ends,
+                policy,
+                batch_id,
+            ),
             tally,
         )
 
@@ -192,6 +206,7 @@ class Table:
         self,
         steps: Steps,
         walk: Walk,
+        shown: Flags,
         is_over: Flags,
         touched: Rows,
         swept: Rows,
@@ -199,7 +214,6 @@ class Table:
         policy: Policy,
         batch_id: int,
     ) -> pa.Table:
-        shown = is_over | walk.is_touched
         ends = walk.ends.take(np.flatnonzero(shown))
         parts = [Changes(touched.take(shown), ends, is_over[shown])]
         if len(swept):

@@ -17,7 +17,7 @@ from idlestate.backends.sidecar.errors import (
     GoneError,
     SidecarError,
 )
-from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
+from idlestate.backends.sidecar.given_rows import fit_rows, wanted_columns
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.stage import in_chunks, stream_of
@@ -65,7 +65,7 @@ class SidecarClient:
         self._uid = uid
         self._writer = writer or uuid4().hex
         self._next_seq: int | None = None
-        self._unsure: list[tuple[int, str, bytes]] = []
+        self._unsure: list[tuple[int, str, pa.Table]] = []
 
     def declare(
         self,
@@ -112,11 +112,15 @@ class SidecarClient:
     def retry(self) -> None:
         """Send again what was not answered, each under its own number."""
         while self._unsure:
-            seq, kind, part = self._unsure[0]
+            seq, kind, rows = self._unsure[0]
             try:
-                self._send(seq, kind, part)
+                self._send(seq, kind, rows)
             except DoesNotFitError:
                 self._unsure.pop(0)  # it will never be counted
+                raise
+            except SidecarError:
+                # What is sent again are the rows as they were, whatever becomes of the caller's.
+                self._unsure[0] = (seq, kind, pa.ipc.open_stream(stream_of(rows)).read_all())
                 raise
             self._unsure.pop(0)
 
@@ -191,18 +195,18 @@ class SidecarClient:
         if self._next_seq is None:
             header = {"uid": self._uid, "writer": self._writer}
             self._next_seq = self._connection.call("last", header).header["seq"] + 1
-        self._unsure.append((self._next_seq, kind, stream_of(_table(rows))))
+        self._unsure.append((self._next_seq, kind, _table(rows)))
         self._next_seq += 1
         self.retry()
 
-    def _send(self, seq: int, kind: str, part: bytes) -> None:
+    def _send(self, seq: int, kind: str, rows: pa.Table) -> None:
         header = {"uid": self._uid, "writer": self._writer, "seq": seq, "kind": kind}
-        if len(part) < _LARGE_BYTES:
-            self._connection.call("write", header, part)
+        if rows.nbytes < _LARGE_BYTES:
+            self._connection.call("write", header, stream_of(rows))
             return
         for left in reversed(range(_TRIES)):
             try:
-                self._send_large(header, part)
+                self._send_large(header, rows)
                 return
             except GoneError:  # a worker was started again
                 if not left:
@@ -218,7 +222,7 @@ class SidecarClient:
         self._routes.ask()
         return self._routes.places != before
 
-    def _send_large(self, header: Mapping[str, Any], part: bytes) -> None:
+    def _send_large(self, header: Mapping[str, Any], rows: pa.Table) -> None:
         """Hand each range its rows, past the one process that says what counts."""
         if self._declaration is None:
             self._routes.ask()
@@ -226,12 +230,12 @@ class SidecarClient:
             self._declaration = Declaration.from_json(facts["declaration"])
         routes, declaration = self._routes, self._declaration
         if len(routes) == 1:
-            self._connection.call("write", header, part)
+            self._connection.call("write", header, stream_of(rows))
             return
         spec = declaration.spec()
         wanted = wanted_columns(declaration, spec, header["kind"])
-        rows = read_rows(self._uid, part, wanted)
-        parts = split_rows(rows, spec.key_names, declaration.shards, len(routes))
+        fitting = fit_rows(self._uid, rows, wanted)
+        parts = split_rows(fitting, spec.key_names, declaration.shards, len(routes))
         handle = uuid4().hex
         for at, mine in parts.items():
             chunk = {"handle": handle, "at": [0, 0, 0], "is_first": True}

@@ -25,12 +25,28 @@ def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Ta
     try:
         rows = pa.ipc.open_stream(data).read_all()
         rows.validate(full=True)
-        missing = [name for name in wanted if name not in rows.column_names]
-        if missing:
-            raise DoesNotFitError(
-                f"operator {uid!r}: the rows have no column {', '.join(missing)}; it takes "
-                f"{', '.join(f'{name} {kind}' for name, kind in wanted.items())}"
-            )
-        return rows.select(list(wanted)).cast(pa.schema(wanted))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DoesNotFitError(f"operator {uid!r}: rows that cannot be used: {error}") from error
+        raise _unusable(uid, error) from error
+    return fit_rows(uid, rows, wanted)
+
+
+def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.Table:
+    """These columns and types of rows.
+
+    Raises:
+        DoesNotFitError: a column is missing, or has another type.
+    """
+    missing = [name for name in wanted if name not in rows.column_names]
+    if missing:
+        raise DoesNotFitError(
+            f"operator {uid!r}: the rows have no column {', '.join(missing)}; it takes "
+            f"{', '.join(f'{name} {kind}' for name, kind in wanted.items())}"
+        )
+    try:
+        return rows.select(list(wanted)).cast(pa.schema(wanted))
+    except (pa.ArrowException, ValueError) as error:
+        raise _unusable(uid, error) from error
+
+
+def _unusable(uid: str, error: Exception) -> DoesNotFitError:
+    return DoesNotFitError(f"operator {uid!r}: rows that cannot be used: {error}")

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.hashing import hash_keys
-from idlestate.backends.ranges import shard_bounds
+from idlestate.backends.ranges import first_hashes
 from idlestate.backends.sidecar.shard_ranges import shards_of
 
 
@@ -20,14 +20,12 @@ def split_rows(
         ranges: how many ranges its shards are spread over.
     """
     hashes = hash_keys([rows.column(name).combine_chunks() for name in key_names])
-    edges = shard_bounds(np.sort(hashes), shards)
-    order = np.argsort(hashes, kind="stable")
+    parts = {at: mine for at in range(ranges) if (mine := shards_of(at, shards, ranges))}
+    begins = first_hashes(shards)[[mine[0] for mine in parts.values()]]
+    part = np.searchsorted(begins[1:], hashes, side="right")
     found = {}
-    for at in range(ranges):
-        mine = shards_of(at, shards, ranges)
-        if not len(mine):
-            continue
-        chosen = np.sort(order[edges[mine[0]] : edges[mine[-1] + 1]])
+    for number, at in enumerate(parts):
+        chosen = np.flatnonzero(part == number)
         if len(chosen):
             found[at] = rows.take(pa.array(chosen))
     return found

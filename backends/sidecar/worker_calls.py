@@ -4,6 +4,7 @@ It knows no rules, no records but those that it is handed, and no time. A worker
 leaves what it had answered, and what it was at is asked for again.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from idlestate.backends.sidecar.call_table import CallTable, Header, Parts
@@ -17,6 +18,9 @@ from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.wire import going_of, shards_of_parts, stepped_message
 from idlestate.backends.sidecar.work import Given, Stepped
 from idlestate.retention.policy import Policy
+
+WRITING = ("prepare", "edit", "close", "merge")
+"""The calls that write, and with that remove the values whose keys come as `gone`."""
 
 
 class WorkerCalls:
@@ -66,13 +70,13 @@ class WorkerCalls:
         stepped, (chunks,) = self._work(header).prepare(
             header["handle"], ranges, shards, going_of(header["going"])
         )
-        return self._kept(stepped, chunks=chunks)
+        return self._kept(header, stepped, chunks=chunks)
 
     def _edit(self, header: Header, parts: Parts) -> Message:
         shards, handle = shards_of_parts(header, parts), header["handle"]
         data = parts[-1] if handle is None else self._handed(handle)
         edit = self._work(header).edit(header["kind"], Given(data))
-        return self._kept(edit.apply(shards, going_of(header["going"])))
+        return self._kept(header, edit.apply(shards, going_of(header["going"])))
 
     def _rows(self, header: Header, _parts: Parts) -> Message:
         given = Given(self._handed(header["handle"]))
@@ -85,11 +89,13 @@ class WorkerCalls:
 
     def _close(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        return self._kept({at: self._work(header).close(shard, at, going_of(header["going"]))})
+        going = going_of(header["going"])
+        return self._kept(header, {at: self._work(header).close(shard, at, going)})
 
     def _merge(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        return self._kept({at: self._work(header).merge(shard, at, going_of(header["going"]))})
+        going = going_of(header["going"])
+        return self._kept(header, {at: self._work(header).merge(shard, at, going)})
 
     def _look_up(self, header: Header, parts: Parts) -> Message:
         policy = Policy.from_json(header["policy"])
@@ -106,10 +112,7 @@ class WorkerCalls:
         return Message({}, () if value is None else (value,))
 
     def _remove(self, header: Header, _parts: Parts) -> Message:
-        self._store.write(dict.fromkeys(header["keys"]))
-        runs = {run_of(key) for key in header["keys"] if is_segment(key)}
-        for _, work in self._works.values():
-            work.forget(dict.fromkeys(runs, 0))
+        self._write({}, header["keys"])
         return Message({})
 
     def _keep(self, _header: Header, parts: Parts) -> Message:
@@ -127,8 +130,14 @@ class WorkerCalls:
         ((data,),) = self._stage.packets(handle).values()
         return data
 
-    def _kept(self, stepped: dict[int, Stepped], **facts: Any) -> Message:
+    def _kept(self, header: Header, stepped: dict[int, Stepped], **facts: Any) -> Message:
         """Write what a step made before it is told."""
         values = {key: value for each in stepped.values() for key, value in each.values.items()}
-        self._store.write(values)
+        self._write(values, header.get("gone", ()))
         return stepped_message(stepped, **facts)
+
+    def _write(self, values: Mapping[str, bytes], gone: Iterable[str]) -> None:
+        self._store.write({**values, **dict.fromkeys(gone)})
+        runs = {run_of(key) for key in gone if is_segment(key)}
+        for _, work in self._works.values():
+            work.forget(dict.fromkeys(runs, 0))

@@ -25,6 +25,7 @@ from idlestate.metrics.http_server import HttpServer, Service
 from idlestate.metrics.sidecar_metrics import SidecarMetrics
 from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.sidecar.access import TokenFile, http_tls, refusal_of
+from idlestate.service.sidecar.allocator import keep_memory
 from idlestate.service.sidecar.background import Background
 from idlestate.service.sidecar.commit_logs import is_committed
 from idlestate.service.sidecar.control_plane import ControlPlane
@@ -78,6 +79,7 @@ class Process:
         directory = Path(settings.directory).absolute()
         for each in _SIGNALS:
             signal.signal(each, self._note)
+        keep_memory()
         with ExitStack() as stack:
             stack.enter_context(DirectoryLock(directory))
             folder = StateFolder(directory, settings.backend, sync=settings.sync)

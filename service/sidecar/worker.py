@@ -21,6 +21,7 @@ from idlestate.backends.sidecar.stage import Stage
 from idlestate.backends.sidecar.worker_calls import WorkerCalls
 from idlestate.config.sidecar_models import Tls
 from idlestate.service.sidecar.access import AccessError, TokenFile
+from idlestate.service.sidecar.allocator import keep_memory
 from idlestate.service.sidecar.data_plane import DataPlane
 from idlestate.service.sidecar.directory_lock import DirectoryLock, DirectoryTakenError
 from idlestate.service.sidecar.state_folder import RANGE_PATIENCE_S, open_store
@@ -88,6 +89,7 @@ def main() -> int:
     # A terminal or a service manager signals all processes: the sidecar's decides when this ends.
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
+    keep_memory()
     line = sys.stdin.buffer.readline()
     try:
         serve(WorkerSettings(**json.loads(line)))

@@ -14,6 +14,7 @@ from typing import Any
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.errors import AwayError, BusyError, SidecarError
 from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.worker_calls import WRITING
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.service.sidecar.state_folder import StateFolder
 from idlestate.service.sidecar.worker import WorkerSettings
@@ -110,15 +111,21 @@ class Worker:
         if link is None:
             raise self._away()
         process, connection = link
+        gone = self._put_off(_KEYS_PER_CALL) if name in WRITING else []
+        if gone:
+            header = {**header, "gone": gone}
         try:
             return connection.call(name, header, *parts)
-        except AwayError as error:
+        except SidecarError as error:
+            self.remove(gone)  # it may have come to that or not
+            if not isinstance(error, AwayError):
+                raise
             # It has died, or hangs: then it had better die, which costs nothing but the time.
             process.kill()
             raise self._away() from error
 
     def remove(self, keys: Iterable[str]) -> None:
-        """As of `Link`; by the next `tidy`."""
+        """As of `Link`; by the next call that writes, or the next `tidy`."""
         with self._lock:
             self._later += keys
 
@@ -126,17 +133,14 @@ class Worker:
         """Have removed what was put off, and see how large the store is; what cannot be now is
         put off again.
         """
-        with self._lock:
-            keys, self._later = self._later, []
-        while keys:
+        while keys := self._put_off(_KEYS_PER_CALL):
             try:
-                self.call("remove", {"keys": keys[:_KEYS_PER_CALL]})
+                self.call("remove", {"keys": keys})
             except SidecarError as error:
                 self.remove(keys)
                 if not isinstance(error, BusyError):
                     _log.error("worker %d cannot give room back: %s", self.number, error)
                 return
-            del keys[:_KEYS_PER_CALL]
         with suppress(SidecarError):
             self.bytes_on_disk = self.call("size", {}).header["bytes"]
 
@@ -144,6 +148,12 @@ class Worker:
         """Let it end, and wait for that."""
         self._stopping.set()
         self._end()
+
+    def _put_off(self, most: int) -> list[str]:
+        """Keys that are to be removed, taken from what was put off."""
+        with self._lock:
+            keys, self._later = self._later[:most], self._later[most:]
+        return keys
 
     def _watch(self) -> None:
         wait_s = _FIRST_WAIT_S

@@ -6,7 +6,6 @@ opened anew. Beside both runs the slow reference.
 
 import copy
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from idlestate.backends.sidecar.shard_ranges import range_of
 from idlestate.backends.sidecar.stage import Stage
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.work import Given
-from idlestate.backends.sidecar.worker_calls import WorkerCalls
+from idlestate.backends.sidecar.worker_calls import WRITING, WorkerCalls
 from idlestate.backends.sidecar.works import OneRange, Works
 from idlestate.backends.steps import Steps, TableSpec
 from idlestate.retention.policy import TimeDomain
@@ -62,6 +61,7 @@ class NearWorker:
     def __init__(self, kind: str, folder: Path, clock: FakeClock) -> None:
         self.kind, self.folder, self.clock = kind, folder, clock
         self.is_away = False
+        self.later: list[str] = []
         self.start()
 
     def start(self) -> None:
@@ -76,12 +76,12 @@ class NearWorker:
     def call(self, name: str, header: Any, *parts: bytes) -> Message:
         if self.is_away:
             raise BusyError("away")
-        body = Message(dict(header), parts).encode()
+        gone, self.later = (self.later, []) if name in WRITING else ([], self.later)
+        body = Message({**header, "gone": gone}, parts).encode()
         return Message.decode(self.calls.table.answer(name, body))
 
     def remove(self, keys: Any) -> None:
-        with suppress(BusyError):  # sooner or later
-            self.call("remove", {"keys": list(keys)})
+        self.later += keys  # sooner or later
 
 
 @dataclass(frozen=True)

@@ -190,3 +190,26 @@ def test_many_writes_that_were_set_aside_are_told_of_some_at_a_time(
         told.append(facts["seq"])
         since = facts["number"] + 1
     assert told == [0, 1, 2]
+
+
+def test_what_no_record_names_goes_with_the_next_write(world: World) -> None:
+    for seq in range(20):
+        world.write("w", seq, "add", [(key, 1) for key in KEYS])
+        stores = [each.store for each in world.workers] or [world.store]
+        stored = {key for store in stores for key, _ in store.scan("s/")}
+        put_off = {key for each in world.workers for key in each.later}
+        named = set(world.operator.state.named_values())
+        assert named <= stored
+        assert stored - named == put_off
+    assert {row["n"] for row in world.lives()} == {20}
+
+
+def test_update_rows_are_made_for_a_query_alone(world: World) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    world.clock.advance(RULE.idle_max_ms)
+    world.write("w", 1, "add", [("a", 1), ("b", 1)])
+    found = world.operator.expired(0, None, 100)
+    assert found is not None
+    assert found.select(["k", "n", "change"]).to_pylist() == [
+        {"k": "a", "n": 1, "change": "expire"}
+    ]
