@@ -144,6 +144,7 @@ class Table:
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
+        shown = is_over | walk.is_touched if shows_updates else is_over
         return Outcome(
             self.current.after(
                 touched.take(is_kept),
@@ -166,15 +167,7 @@ class Table:
             ),
             sketch.add(self.seen, born) if len(born) else self.seen,
             self._changes(
-                steps,
-                walk,
-                is_over | walk.is_touched if shows_updates else is_over,
-                is_over,
-                touched,
-                swept,
-                swept_ends,
-                policy,
-                batch_id,
+                steps, walk, shown, is_over, touched, swept, swept_ends, policy, batch_id
             ),
             tally,
         )
