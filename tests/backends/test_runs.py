@@ -64,6 +64,30 @@ def test_a_longer_policy_revives_nothing(last):
     assert sorted(player.expired) == ["a", "a", "b", "c", "d"]
 
 
+def test_a_key_that_lives_and_ends_again_is_remembered_again():
+    forever = replace(SHORT, remember_ms=FOREVER_MS)
+    newest = MergePolicy(ratio=1, dense=1e9, space=1e9, most_runs=1000)
+    player = Player(newest)
+    player.play(["a", "b", "c", "d", "e"], 0, forever, 0)
+    player.play([], 10, forever, 10)
+    for begun_ms in (20, 40, 60):
+        # The tombstone of this life is merged with the end of it, not with what is older.
+        assert player.play(["a"], begun_ms, forever, begun_ms).tally.comebacks == 1
+        player.play([], begun_ms + 10, forever, begun_ms + 10)
+        assert [len(run) for run in player.table.remembered.runs] == [5, 1]
+        assert player.table.remembered.live == 5
+
+
+def test_a_sweep_that_goes_less_far_revives_nothing():
+    player = Player()
+    player.play(["a"], 0, SHORT, None)
+    player.play(["b"], 15, SHORT, 15)
+    player.play(["c"], 16, SHORT, 5)
+    assert player.open(SHORT) == ["b", "c"]
+    player.play([], 0, SHORT, 10**6)
+    assert player.expired == ["a", "b", "c"]
+
+
 def test_many_changes_of_policy_are_remembered_as_long_as_a_run_is_older():
     player = Player()
     player.play(["old"], 0, OFF, 0)
