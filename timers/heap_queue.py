@@ -5,7 +5,9 @@ removing cost O(log n), amortised.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
 
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
 
@@ -33,9 +35,9 @@ class HeapTimerQueue:
         heapq.heappush(self._heap, entry)
         return True
 
-    def add_rows(self, rows: Sequence[bytes]) -> int:
+    def add_rows(self, rows: pa.BinaryArray) -> int:
         """Add the timers of these rows; how many are new."""
-        fresh = set(map(by_time, rows)) - self._live
+        fresh = set(map(by_time, rows.to_pylist())) - self._live
         self._live |= fresh
         self._heap = sorted([*self._heap, *fresh])
         return len(fresh)
@@ -71,14 +73,14 @@ class HeapTimerQueue:
         self._live.remove(first)
         return self._codec.decode(by_group(first))
 
-    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+    def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
         """Take timers out that are not later than this, the first ones; their rows, in order."""
         end, found = time_bytes(until_ms), list[bytes]()
         while len(found) < limit and (first := self._first()) is not None and first[:8] <= end:
             heapq.heappop(self._heap)
             self._live.remove(first)
             found.append(by_group(first))
-        return found
+        return pa.array(found, pa.binary())
 
     def __len__(self) -> int:
         return len(self._live)

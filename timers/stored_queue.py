@@ -9,6 +9,8 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import pyarrow as pa
+
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
 
 READ_AHEAD = 128
@@ -56,11 +58,14 @@ class StoredTimerQueue:
 
     def add(self, timer: Timer) -> bool:
         """Add a timer; whether it is new."""
-        return self.add_rows((self._codec.encode(timer),)) == 1
+        return self._add([self._codec.encode(timer)]) == 1
 
-    def add_rows(self, rows: Sequence[bytes]) -> int:
+    def add_rows(self, rows: pa.BinaryArray) -> int:
         """Add the timers of these rows, all or none; how many are new."""
-        distinct = sorted(set(rows))
+        distinct: list[bytes] = rows.unique().sort().to_pylist()
+        return self._add(distinct)
+
+    def _add(self, distinct: list[bytes]) -> int:
         there = self._store.has(distinct)
         fresh = [row for row, known in zip(distinct, there, strict=True) if not known]
         self._store.write(fresh, ())
@@ -72,7 +77,7 @@ class StoredTimerQueue:
                 heapq.heappush(self._ahead, by_time(row))
         return len(fresh)
 
-    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+    def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
         """Take timers out that are not later than this, so many at most, by key group."""
         starts = [self._starts[group] for group in self._groups]
         parts = self._store.due(starts, time_bytes(until_ms), limit)
@@ -81,7 +86,7 @@ class StoredTimerQueue:
             self._starts[int.from_bytes(rows[0][:2], "big")] = rows[-1]
         found = [row for rows in parts for row in rows]
         self._size -= len(found)
-        return found
+        return pa.array(found, pa.binary())
 
     def remove(self, timer: Timer) -> bool:
         """Remove a timer; whether it was there."""

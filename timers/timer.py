@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import pyarrow as pa
+
 
 class Timer(NamedTuple):
     """Wakes a key in a namespace. Two that are equal are one.
@@ -41,10 +43,10 @@ class TimerCodec(Protocol):
     def decode(self, row: bytes) -> Timer:
         """The timer of a row."""
 
-    def encode_many(self, keys: Any, namespace: Any, times_ms: Any) -> list[bytes]:
+    def encode_many(self, keys: Any, namespace: Any, times_ms: Any) -> pa.BinaryArray:
         """The rows of timers of many keys in one namespace."""
 
-    def decode_many(self, rows: Sequence[bytes]) -> TimerBatch:
+    def decode_many(self, rows: pa.BinaryArray) -> TimerBatch:
         """The timers of rows."""
 
 
@@ -58,10 +60,10 @@ class TimerQueue(Protocol):
     def add(self, timer: Timer) -> bool:
         """Add a timer; whether it is new."""
 
-    def add_rows(self, rows: Sequence[bytes], /) -> int:
+    def add_rows(self, rows: pa.BinaryArray, /) -> int:
         """Add the timers of these rows, all or none; how many are new."""
 
-    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+    def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
         """Take timers out that are not later than this, so many at most; their rows."""
 
     def remove(self, timer: Timer) -> bool:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.settings import BackendSettings
 from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
+from idlestate.backends.keyed.snapshot_rows import Part
 from idlestate.backends.keyed.sweep import Sweep, SweepReport
 from idlestate.backends.keyed.table import Row, Table
 from idlestate.backends.keyed.timer_rows import TimerLayout
@@ -28,6 +30,9 @@ from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
 from idlestate.timers.service import OnTimer, TimerService
 from idlestate.timers.timer import TimerQueue
 from idlestate.timers.watermark import WatermarkClock
+
+TIMERS_AT_ONCE = 10_000
+"""Timers that a restore adds in one write."""
 
 
 class KeyedStateBackend(ABC):
@@ -246,6 +251,15 @@ class KeyedStateBackend(ABC):
                     f"{info.folder}: {what} are stored as {stored}, declared as {declared}: "
                     "declare the stored type"
                 )
+
+    def _restore(self, part: Part) -> None:
+        """Take the rows of a snapshot's state or timers."""
+        rows = part.rows(self.groups)
+        if part.meta is not None:
+            self._restore_table(part.meta).load(rows)
+            return
+        while some := [row.key for row in islice(rows, TIMERS_AT_ONCE)]:
+            self._queue(part.name).add_rows(pa.array(some, pa.binary()))
 
     def _restore_table(self, stored: StateMeta) -> Table:
         """The table that rows of a snapshot's state go into."""

@@ -160,11 +160,14 @@ class ByteIndex:
         back = found[~new]
         back = distinct(back[~self._alive[back]])
         if new.any():
-            added = array.filter(pa.array(new)).dictionary_encode()
-            each = added.indices.to_numpy(zero_copy_only=False)
-            hashes = np.empty(len(added.dictionary), dtype=np.uint64)
-            hashes[each] = codes[new]
-            self._append(added.dictionary, space, hashes)
+            added, hashes = array.filter(pa.array(new)), codes[new]
+            each = np.arange(len(added))
+            if len(distinct(hashes)) < len(hashes):  # some may be given twice
+                coded = added.dictionary_encode()
+                added, each = coded.dictionary, coded.indices.to_numpy(zero_copy_only=False)
+                hashes = np.empty(len(added), dtype=np.uint64)
+                hashes[each] = codes[new]
+            self._append(added, space, hashes)
             found[new] = first + each
         fresh = np.concatenate((np.arange(first, self.count), back))
         self._alive[fresh] = True
@@ -189,12 +192,14 @@ class ByteIndex:
         self._alive[first:count] = False
         self.count = count
         if 2 * count > len(self._slots):
+            # In the order of the old slots: so they come to the new ones almost in order, too.
+            old = self._slots[self._slots != 0] - 1
             self._slots = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
-            first = 0
-        self._place(np.arange(first, count))
+            self._place(old)
+        self._place(np.arange(first, count, dtype=np.int32))
         self._look()
 
-    def _place(self, numbers: Positions) -> None:
+    def _place(self, numbers: npt.NDArray[np.int32]) -> None:
         """Put numbers into slots, those that find theirs taken into the next."""
         mask = np.int64(len(self._slots) - 1)
         at = (self._hashes[numbers] & np.uint64(mask)).astype(np.int64)
@@ -221,7 +226,7 @@ class ByteIndex:
         self._alive = np.ones(len(kept), dtype=np.bool_)
         self.count = self.live = len(kept)
         self._slots = np.zeros(max(1 << (2 * len(kept)).bit_length(), 16), dtype=np.int32)
-        self._place(np.arange(len(kept)))
+        self._place(np.arange(len(kept), dtype=np.int32))
         self._look()
         return kept
 
@@ -239,7 +244,7 @@ class ByteIndex:
         return other
 
 
-def distinct(numbers: Positions) -> Positions:
+def distinct(numbers: npt.NDArray[T]) -> npt.NDArray[T]:
     """Each number once, in order; several times as fast as numpy's own way, a hash table."""
     ordered = np.sort(numbers)
     if len(ordered) < 2:

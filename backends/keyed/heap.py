@@ -41,14 +41,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             info = SnapshotInfo.read(folder)
             self._check_restore(info)
             for part in stored_parts(info, self._keys):
-                self._take(part)
-
-    def _take(self, part: Part) -> None:
-        rows = part.rows(self.groups)
-        if part.meta is None:
-            self._queue(part.name).add_rows([row.key for row in rows])
-        else:
-            self._restore_table(part.meta).load(rows)
+                self._restore(part)
 
     def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
         cleanup = ttl.config.incremental_in_force

@@ -30,7 +30,7 @@ from idlestate.backends.keyed.rocksdb_table import (
 from idlestate.backends.keyed.settings import BackendSettings
 from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import DATABASE, SnapshotInfo, drop_draft, start_folder
-from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.backends.keyed.snapshot_rows import stored_parts, write_parts
 from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.usage import Usage
@@ -65,7 +65,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._open_tables(path)
             for info in () if cloned else infos:
                 for part in stored_parts(info, self._keys):
-                    self._take(part)
+                    self._restore(part)
             self._record_metas()
         except BaseException:
             self.close()
@@ -89,14 +89,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             meta = StateMeta.from_json(each)
             self._metas[meta.name] = meta
             self._tables[meta.name] = self._database.table(meta, self._keys)
-
-    def _take(self, part: Part) -> None:
-        rows = part.rows(self.groups)
-        if part.meta is not None:
-            self._restore_table(part.meta).load(rows)
-            return
-        while some := [row.key for row in islice(rows, AT_ONCE)]:
-            self._queue(part.name).add_rows(some)
 
     def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
         """Incremental cleanup is left out, as in Flink: compactions do the work."""

@@ -6,15 +6,15 @@ kept sorted and moves into the queue of objects a chunk at a time; behind it not
 Registering a timer alone puts it into the queue of objects, from where it moves on in bulk.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
-from idlestate.backends.keyed.key_batch import Positions, layout_of, order_of
+from idlestate.backends.keyed.key_batch import Positions, order_of
+from idlestate.backends.keyed.timer_rows import by_group_many, by_time_many, times_of
 from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.heap_queue import HeapTimerQueue, rows_of
@@ -77,14 +77,14 @@ class ColumnTimerQueue(HeapTimerQueue):
 
     # -------------------------------------------------------------- many timers
 
-    def add_rows(self, rows: Sequence[bytes]) -> int:
+    def add_rows(self, rows: pa.BinaryArray) -> int:
         """Add the timers of these rows; how many are new."""
         if len(rows) < CHUNK:
-            return sum([self._add(by_time(row)) for row in rows])
+            return sum([self._add(by_time(row)) for row in rows.to_pylist()])
         self._settle()
-        return self._append(by_time_many(pa.array(rows, pa.binary())))
+        return self._append(by_time_many(rows))
 
-    def poll_rows(self, until_ms: int, limit: int) -> list[bytes]:
+    def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
         """Take timers out that are not later than this, the first ones; their rows, in order."""
         self._settle()
         due = np.flatnonzero(self._index.alive & (self._times[: self._index.count] <= until_ms))
@@ -94,8 +94,7 @@ class ColumnTimerQueue(HeapTimerQueue):
         entries = self._entries(due)
         order = order_of(entries)[:limit]
         self._take_out(due[order.to_numpy()])
-        found: list[bytes] = by_group_many(entries.take(order)).to_pylist()
-        return found
+        return by_group_many(entries.take(order))
 
     # -------------------------------------------------------------- the arrays
 
@@ -196,27 +195,3 @@ class ColumnTimerQueue(HeapTimerQueue):
         self._settle()
         entries = self._entries(np.flatnonzero(self._index.alive)).to_pylist()
         return rows_of(entries, first_group, last_group)
-
-
-def by_time_many(rows: pa.BinaryArray) -> pa.BinaryArray:
-    """`by_time` of each row."""
-    return _joined(rows, (2, 10), (0, 2))
-
-
-def by_group_many(entries: pa.BinaryArray) -> pa.BinaryArray:
-    """`by_group` of each entry."""
-    return _joined(entries, (8, 10), (0, 8))
-
-
-def _joined(items: pa.BinaryArray, *parts: tuple[int, int]) -> pa.BinaryArray:
-    """These parts of the first ten bytes of each item, then the rest."""
-    slices = [pc.binary_slice(items, *part) for part in (*parts, (10, 1 << 30))]
-    return pc.binary_join_element_wise(*slices, b"")
-
-
-def times_of(entries: pa.BinaryArray) -> Positions:
-    """The times that entries begin with."""
-    data, starts, _ = layout_of(entries)
-    words: Any = np.ndarray((len(data) - 7,), dtype=">u8", buffer=data, strides=(1,))
-    flipped: Positions = (words[starts].astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
-    return flipped

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from idlestate.backends.keyed.cells import Stored
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 
@@ -33,7 +34,11 @@ class Ttl:
 
     def expired(self, stored: Stored, now_ms: int) -> bool:
         """Whether a stored value has expired; one that is missing never has."""
-        return stored is not None and stored[1] <= self.horizon_ms(now_ms)
+        if stored is None:
+            return False
+        # `horizon_ms`, without a call
+        expired: bool = stored[1] <= now_ms - self.ttl_ms or now_ms == FOREVER_MS
+        return expired
 
     def horizon_ms(self, now_ms: int) -> int:
         """The youngest timestamp whose values have expired at this time."""

@@ -12,6 +12,9 @@ from idlestate.backends.keyed.state import Many
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.retention.policy import FOREVER_MS
 
+Entry = tuple[Any, Any, Any]
+"""Where an entry is: key, namespace, user key."""
+
 
 class TtlMapState(MapState):
     """The same with a time to live for each entry."""
@@ -21,30 +24,40 @@ class TtlMapState(MapState):
 
     def get(self, user_key: Any) -> Any:
         """The entry's value, None when there is none or it has expired."""
-        self._ttl.on_access()
-        found = self._judged(self._key, self.namespace, user_key, self.table.remove)
-        return None if found is None else found[0]
+        ttl = self._ttl
+        ttl.on_access()
+        found = self.table.get(self._key, self.namespace, user_key)
+        if found is None:
+            return None
+        now = ttl.now_ms()
+        # `_judged` for what lives and is not renewed, without a call.
+        if not ttl.updates_on_read and found[1] > now - ttl.ttl_ms and now != FOREVER_MS:
+            return found[0]
+        seen = self._judged(found, now, (self._key, self.namespace, user_key), self.table.remove)
+        return None if seen is None else seen[0]
 
     def contains(self, user_key: Any) -> bool:
         """Whether `get` would find an entry; as much a read as that."""
         self._ttl.on_access()
-        seen = self._judged(self._key, self.namespace, user_key, self.table.remove)
-        return seen is not None
+        return self._seen((self._key, self.namespace, user_key), self.table.remove) is not None
+
+    def _seen(self, entry: Entry, remove: Callable[[Any, Any, Any], None]) -> Stored:
+        """What a read sees, None for nothing."""
+        found = self.table.get(*entry)
+        return None if found is None else self._judged(found, self._ttl.now_ms(), entry, remove)
 
     def _judged(
-        self, key: Any, namespace: Any, user_key: Any, remove: Callable[[Any, Any, Any], None]
+        self, found: Stored, now_ms: int, entry: Entry, remove: Callable[[Any, Any, Any], None]
     ) -> Stored:
-        """What a read sees, None for nothing; what has expired goes, what lives is renewed."""
-        ttl, found = self._ttl, self.table.get(key, namespace, user_key)
-        if found is None:
-            return None
-        now = ttl.now_ms()
-        if found[1] > now - ttl.ttl_ms and now != FOREVER_MS:  # `horizon_ms`, without a call
-            if ttl.updates_on_read:
-                self.table.put_all(key, namespace, {user_key: (found[0], now)})
-            return found
-        remove(key, namespace, user_key)
-        return found if ttl.returns_expired else None
+        """What a read sees of what it found; what has expired goes, what lives is renewed."""
+        ttl = self._ttl
+        if ttl.expired(found, now_ms):
+            remove(*entry)
+            return found if ttl.returns_expired else None
+        if ttl.updates_on_read:
+            key, namespace, user_key = entry
+            self.table.put_all(key, namespace, {user_key: (found[0], now_ms)})
+        return found
 
     def put(self, user_key: Any, value: Any) -> None:
         """Set an entry and stamp it."""
@@ -104,7 +117,7 @@ class TtlMapState(MapState):
         self._put(keys, user_keys, values, self._ttl.now_ms())
 
     def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
-        found = self._judged(key, namespace, user_key, self.table.discard)
+        found = self._seen((key, namespace, user_key), self.table.discard)
         return None if found is None else MapEntry(user_key, found[0], _keep)
 
 

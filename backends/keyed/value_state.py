@@ -66,8 +66,17 @@ class TtlValueState(ValueState):
 
     def value(self) -> Any:
         """The current key's value, None when there is none or it has expired."""
-        found = read_one(self.table, self._key, self.namespace, self._ttl)
-        return None if found is None else found[0]
+        ttl = self._ttl
+        ttl.on_access()
+        found = self.table.get(self._key, self.namespace)
+        if found is None:
+            return None
+        now = ttl.now_ms()
+        # `_judged` for what lives and is not renewed, without a call.
+        if not ttl.updates_on_read and found[1] > now - ttl.ttl_ms and now != FOREVER_MS:
+            return found[0]
+        seen = _judged(found, now, self.table, self._key, self.namespace, ttl)
+        return None if seen is None else seen[0]
 
     def update(self, value: Any) -> None:
         """Set the value and stamp it; None clears."""
@@ -98,15 +107,18 @@ def read_one(table: SingleTable, key: Any, namespace: Any, ttl: Ttl) -> Stored:
     """What a single read sees, None for nothing; what has expired goes, what lives is renewed."""
     ttl.on_access()
     found = table.get(key, namespace)
-    if found is None:
-        return None
-    now = ttl.now_ms()
-    if found[1] > now - ttl.ttl_ms and now != FOREVER_MS:  # `horizon_ms`, without a call
-        if ttl.updates_on_read:
-            table.put(key, namespace, (found[0], now))
-        return found
-    table.clear(key, namespace)
-    return found if ttl.returns_expired else None
+    return None if found is None else _judged(found, ttl.now_ms(), table, key, namespace, ttl)
+
+
+def _judged(
+    found: Stored, now_ms: int, table: SingleTable, key: Any, namespace: Any, ttl: Ttl
+) -> Stored:
+    if ttl.expired(found, now_ms):
+        table.clear(key, namespace)
+        return found if ttl.returns_expired else None
+    if ttl.updates_on_read:
+        table.put(key, namespace, (found[0], now_ms))
+    return found
 
 
 def read_many(table: SingleTable, keys: Many, namespace: Any, ttl: Ttl) -> tuple[Cells, Flags]:
