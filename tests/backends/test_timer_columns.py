@@ -7,9 +7,11 @@ import pytest
 
 from idlestate.backends.keyed import timer_columns
 from idlestate.backends.keyed.opening import open_backend
+from idlestate.backends.keyed.row_keys import KeyLayout
+from idlestate.backends.keyed.timer_rows import TimerLayout, by_group_many, by_time_many, times_of
 from idlestate.timers.heap_queue import HeapTimerQueue
 from idlestate.timers.service import TimeDomain
-from idlestate.timers.timer import Timer
+from idlestate.timers.timer import Timer, by_time
 
 
 @pytest.fixture(params=["heap", "rocksdb"])
@@ -68,6 +70,21 @@ def test_a_limit_takes_a_part(queues):
         taken += part.to_pylist()
     assert sorted(taken) == sorted(rows[:40])
     assert len(queue) == 10
+
+
+def test_arrays_of_rows_say_what_single_rows_say():
+    layout = TimerLayout(KeyLayout.of(pa.string(), pa.string(), 128))
+    timers = [*some(random.Random(1), 20), Timer(-(2**63), "", None), Timer(2**63 - 1, "é", "")]
+    rows = list(map(layout.encode, timers))
+    for count in (0, 1, len(rows)):
+        array = pa.array([b"before", *rows[:count], b"behind"], pa.binary())[1:-1]
+        turned = by_time_many(array)
+        assert turned.to_pylist() == list(map(by_time, rows[:count]))
+        assert times_of(turned).tolist() == [timer.timestamp_ms for timer in timers[:count]]
+        assert by_group_many(turned).to_pylist() == rows[:count]
+        batch = layout.decode_many(array)
+        found = zip(batch.times_ms.tolist(), batch.keys.keys, batch.namespaces, strict=True)
+        assert list(found) == timers[:count]
 
 
 @pytest.mark.parametrize("kind", ["heap", "rocksdb"])
