@@ -66,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.rounds:
         jobs = [replace(job, rounds=asked.rounds) for job in jobs]
     out = Path(asked.out).resolve()
+    out.mkdir(parents=True, exist_ok=True)
     try:
         done = _run_all(jobs, out)
         alone = [_run_program(name, quick=asked.quick) for name in programs]

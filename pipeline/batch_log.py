@@ -5,12 +5,15 @@ replay of N reads the same watermark and the same batch time there.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from idlestate.pipeline.folder import Folder
 
 NO_WATERMARK_MS = -1
+_UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
+"""`.0.<uuid>.tmp`, and the checksum that Hadoop keeps beside a local file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,18 @@ def newest_batch(checkpoint: Folder, log: str) -> int | None:
     """The highest batch in the log `offsets` or `commits`; None when it is empty."""
     numbers = [int(name) for name in checkpoint.names(log) if name.isdigit()]
     return max(numbers, default=None)
+
+
+def clear_half_planned(checkpoint: Folder) -> None:
+    """Remove what a first start left that died while it wrote the plan of batch 0.
+
+    Spark writes beside a log's file and then moves it into its place. A query that has planned
+    nothing yet is refused by Spark as long as such a rest is in its log.
+    """
+    if newest_batch(checkpoint, "offsets") is None:
+        for rest in checkpoint.names("offsets"):
+            if _UNFINISHED.fullmatch(rest):
+                checkpoint.remove(f"offsets/{rest}")
 
 
 def pinned_partitions(checkpoint: Folder) -> int | None:

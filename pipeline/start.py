@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
+from idlestate.pipeline.batch_log import clear_half_planned, newest_batch, pinned_partitions
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import (
@@ -37,6 +37,7 @@ def prepare_checkpoint(
         RefusedError: the checkpoint is another query's, or the operator changed.
         StoreError: the place of its runs cannot be reached.
     """
+    clear_half_planned(checkpoint)
     put_paths_right(checkpoint)
     if checkpoint.exists(layout_path(spec.uid)):
         kept = read_layout(checkpoint, spec.uid)

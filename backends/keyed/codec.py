@@ -13,7 +13,7 @@ A varint has seven bits a byte, the lowest first, the high bit set on all but th
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def codec_for(kind: pa.DataType) -> Codec:
             _as_it_is,
         )
     if pa.types.is_struct(kind):
-        return _struct(kind)
+        return struct_codec(kind, [codec_for(field.type) for field in kind])
     raise StateMigrationError(
         f"{kind} has no codec: take integers, floats, booleans, strings, binary, lists or structs"
     )
@@ -197,8 +197,8 @@ def _encode_bytes(value: Any) -> bytes:
     return value
 
 
-def _struct(kind: pa.DataType) -> Codec:
-    codecs = [codec_for(field.type) for field in kind]
+def struct_codec(kind: pa.DataType, codecs: Sequence[Codec]) -> Codec:
+    """The codec of a struct whose fields have these codecs: tuples, with None for a null field."""
 
     def encode(value: Any) -> bytes:
         values = _present(value, kind)

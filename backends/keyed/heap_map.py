@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ABSENT
 from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.heap_entries import HeapEntries
 from idlestate.backends.keyed.heap_table import ItemsTable, Space
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
+from idlestate.backends.keyed.key_codec import holds_floats
 from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.table import MapTable, Removed, Row
@@ -32,7 +32,7 @@ class HeapMapTable(ItemsTable, MapTable):
         super().__init__(keys, layout, columns or HeapEntries(layout), spaces)
         codec = layout.user_key
         assert codec is not None
-        self._normal = codec.normal if pa.types.is_floating(codec.kind) else None
+        self._normal = codec.normal if holds_floats(codec.kind) else None
 
     def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
         return type(self)(self.key_layout, self.layout, columns, spaces)

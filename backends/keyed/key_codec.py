@@ -6,11 +6,11 @@ Java and for RocksDB a NaN is a NaN, and the zeros are two keys.
 
 import math
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.codec import Codec, codec_for
+from idlestate.backends.keyed.codec import Codec, codec_for, struct_codec
 
 
 class _MinusZero(float):
@@ -28,11 +28,13 @@ _NAN: Final = math.nan
 
 
 def key_codec_for(kind: pa.DataType) -> Codec:
-    """The codec of a type of keys; floats inside of lists and structs are taken as they are.
+    """The codec of a type of keys.
 
     Raises:
         StateMigrationError: there is none; the text names the type.
     """
+    if pa.types.is_struct(kind):
+        return _struct_of_keys(kind)
     codec = codec_for(kind)
     if not pa.types.is_floating(kind):
         return codec
@@ -42,6 +44,26 @@ def key_codec_for(kind: pa.DataType) -> Codec:
         decode=lambda data: _as_key(codec.decode(data)),
         normal=lambda value: _as_key(codec.normal(value)),
     )
+
+
+def _struct_of_keys(kind: pa.StructType) -> Codec:
+    fields = [key_codec_for(field.type) for field in kind]
+    codec = struct_codec(kind, fields)
+
+    def normal(value: Any) -> Any:
+        if value is None or len(value) != len(fields):
+            codec.encode(value)  # says what is wrong
+        pairs = zip(value, fields, strict=True)
+        return tuple(item if item is None else field.normal(item) for item, field in pairs)
+
+    return replace(codec, normal=normal)
+
+
+def holds_floats(kind: pa.DataType) -> bool:
+    """Whether keys of a type may be equal in Python and two keys here, or the other way round."""
+    if pa.types.is_struct(kind):
+        return any(holds_floats(field.type) for field in kind)
+    return bool(pa.types.is_floating(kind))
 
 
 def _as_key(value: float) -> float:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.keyed.descriptors import MapStateDescriptor, ValueStateDescriptor
+from idlestate.backends.keyed.errors import NullValueError, StateMigrationError
 from idlestate.backends.keyed.opening import open_backend
 
 NANS = [math.nan, float("nan"), -float("nan"), struct.unpack(">d", b"\xff\xf8\0\0\0\0\0\1")[0]]
@@ -57,3 +58,42 @@ def test_in_maps_as_well(backend, kind):
     state.remove(float("nan"))
     state.remove(0.1)
     assert list(state.values()) == [1]
+
+
+PAIRS = pa.struct([("at", pa.float64()), ("in", pa.struct([("deep", pa.float32())]))])
+
+
+@pytest.mark.parametrize("place", ["heap", "rocksdb"])
+def test_floats_inside_structs_are_told_apart_alike(place, tmp_path):
+    keys = [(nan, (0.5,)) for nan in NANS] + [(0.0, (0.5,)), (-0.0, (0.5,)), (1.0, (-0.0,))]
+    wanted = [3, 3, 3, 3, 4, 5, 6]
+    path = None if place == "heap" else tmp_path / "db"
+    with open_backend(place, path, key_type=PAIRS) as backend:
+        values = backend.get_state(ValueStateDescriptor(name="v", value_type=pa.int64()))
+        entries = backend.get_state(
+            MapStateDescriptor(name="m", key_type=PAIRS, value_type=pa.int64())
+        )
+        for number, key in enumerate(keys):
+            backend.set_current_key(key)
+            values.update(number)
+            backend.set_current_key(keys[-1])
+            entries.put(key, number)
+        found = []
+        for key in keys:
+            backend.set_current_key(key)
+            found.append(values.value())
+        assert found == wanted
+        assert values.get_many(keys).to_pylist() == wanted
+        assert values.get_many(keys * LONG).to_pylist() == wanted * LONG
+        backend.set_current_key(keys[-1])
+        assert [entries.get(key) for key in keys] == wanted
+        assert entries.get_many([keys[-1]] * len(keys), keys).to_pylist() == wanted
+        assert backend.size("v") == 4
+
+
+def test_a_struct_of_other_fields_is_no_key():
+    with open_backend("heap", key_type=PAIRS) as backend:
+        with pytest.raises(StateMigrationError, match="has 1 fields"):
+            backend.set_current_key((1.0,))
+        with pytest.raises(NullValueError):
+            backend.set_current_key(None)

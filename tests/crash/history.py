@@ -266,4 +266,4 @@ class History(QueryRuns):
     def _note(self, kill: Kill) -> None:
         self.kills.append(kill)
         self._note_plans()
-        print(f"  {kill}", flush=True)
+        print(f"  {self.place.name}: {kill}", flush=True)

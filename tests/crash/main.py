@@ -25,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kills", type=int, nargs="?", default=20)
     parser.add_argument("--seed", type=int, help="repeat the moments of an earlier call")
+    parser.add_argument("--at-once", type=int, default=1, help="so many histories side by side")
     parser.add_argument("--keep", type=Path, help="a new folder for everything; else removed")
     parser.add_argument("--backend", choices=["spark", "rocksdb", "heap"], default="spark")
     words = parser.parse_args()
@@ -36,9 +37,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="idlestate-crash-") as folder:
         place = words.keep or Path(folder)
         if words.backend == "spark":
-            report = carry_out(place, seed, FILES, next_plan)
+            report = carry_out(place, seed, FILES, next_plan, words.at_once)
         else:
-            report = sidecar_suite.carry_out(place, words.backend, seed, FILES, words.kills)
+            report = sidecar_suite.carry_out(
+                place, words.backend, seed, FILES, words.kills, words.at_once
+            )
     code = exit_code(report)
     say(f"{report}, {monotonic() - began:.0f} s: {'good' if code == 0 else 'FAILED'}")
     return code

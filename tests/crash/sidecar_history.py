@@ -110,7 +110,7 @@ class SidecarHistory(QueryRuns):
             if busy:
                 kill(self.draw.choice(busy).pid)
         self.kills.append(SidecarKill(victim, batch_id, in_flight))
-        print(f"  {self.kills[-1]}", flush=True)
+        print(f"  {self.place.name}: {self.kills[-1]}", flush=True)
         self._note_plans()
 
     def _follow(self, target: int) -> bool:

@@ -16,8 +16,9 @@ from tests.crash.outcome import (
     read_outcomes,
     unbatched,
 )
+from tests.crash.side_by_side import suffered
 from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
-from tests.crash.suite import EVENT, say
+from tests.crash.suite import EVENT
 
 KILLS_PER_HISTORY = 8
 OFTEN = (Victim.SIDECAR, Victim.DRIVER, Victim.SIDECAR, Victim.ALL, Victim.WORKER)
@@ -48,21 +49,23 @@ class SidecarReport:
         )
 
 
-def carry_out(folder: Path, backend: str, seed: int, files: int, kills: int) -> SidecarReport:
+def carry_out(
+    folder: Path, backend: str, seed: int, files: int, kills: int, at_once: int = 1
+) -> SidecarReport:
     """Kill so many times over as many histories as it takes, and compare all of them."""
     given = make_input(folder / "input", seed, files)
     in_spark = History(folder / "spark", given, EVENT, random.Random(seed))
     in_spark.suffer([])
-    report = SidecarReport()
-    histories: list[SidecarHistory] = []
-    while len(report.kills) < kills:
-        draw = random.Random(f"{seed}-{len(histories)}")
-        history = SidecarHistory(folder / f"{backend}-{len(histories)}", given, backend, draw)
-        say(f"history {len(histories)} ({backend})")
-        left = min(kills - len(report.kills), KILLS_PER_HISTORY)
-        history.suffer([draw.choice(OFTEN) for _ in range(left)])
-        report.kills += history.kills
-        histories.append(history)
+
+    def begin(number: int, done: int) -> tuple[SidecarHistory, list[Victim]] | None:
+        if done >= kills:
+            return None
+        place, draw = folder / f"{backend}-{number}", random.Random(f"{seed}-{number}")
+        victims = [draw.choice(OFTEN) for _ in range(min(kills - done, KILLS_PER_HISTORY))]
+        return SidecarHistory(place, given, backend, draw), victims
+
+    histories = suffered(begin, at_once)
+    report = SidecarReport([kill for history in histories for kill in history.kills])
     outs = [in_spark.out, *(history.out for history in histories)]
     wanted, *found = read_outcomes(outs, folder / "reader.log")
     for history, outcome in zip(histories, found, strict=True):

@@ -10,6 +10,7 @@ from typing import Protocol
 from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
 from tests.crash.history import ONE_MACHINE, TWO_EXECUTORS, Aim, History, Kill
 from tests.crash.outcome import Difference, Outcome, differences, oracle_differences, read_outcomes
+from tests.crash.side_by_side import suffered
 
 EVENT, PROCESSING = "event", "processing"
 EVERY = 4
@@ -84,23 +85,23 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
     return next_plan
 
 
-def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan) -> Report:
-    """Run one history after another over the same input, and compare all of them at the end.
+def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan, at_once: int = 1) -> Report:
+    """Run histories over the same input, so many side by side, and compare all of them at the end.
 
     Each is compared with the reference, those in event time also with the first of them.
     """
     given = make_input(folder / "input", seed, files)
-    report = Report()
-    histories: list[History] = []
-    while plan := next_plan(len(histories), len(report.kills)):
-        number = len(histories)
-        draw = random.Random(f"{seed}-{number}")
-        place = folder / f"{plan.policy}-{number}"
-        history = History(place, given, plan.policy, draw, plan.master)
-        say(f"history {number} ({plan.policy} time, {plan.master})")
-        history.suffer(plan.aims)
-        report.kills += history.kills
-        histories.append(history)
+
+    def begin(number: int, done: int) -> tuple[History, tuple[Aim, ...]] | None:
+        plan = next_plan(number, done)
+        if plan is None:
+            return None
+        place, draw = folder / f"{plan.policy}-{number}", random.Random(f"{seed}-{number}")
+        say(f"{place.name}: {plan.policy} time, {plan.master}")
+        return History(place, given, plan.policy, draw, plan.master), plan.aims
+
+    histories = suffered(begin, at_once)
+    report = Report([kill for history in histories for kill in history.kills])
     first, *rest = read_outcomes([history.out for history in histories], folder / "reader.log")
     check_worth(first)
     for history, outcome in zip(histories, [first, *rest], strict=True):

@@ -7,6 +7,7 @@ one query: the first key column tells them apart, everything else of their keys 
 import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,9 @@ from tests.reference import FOREVER_MS, ON_READ_AND_WRITE, Record, Reference, Ru
 from tests.reference_pipeline import make_sequence
 
 CASES = 3
+BACKGROUND = CASES
+"""The number that stands for all keys of the background."""
+DAY_MS = 86_400_000
 ORIGIN_MS = 1_700_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Batch = list[Record]
@@ -33,8 +37,11 @@ class Setting:
     order: tuple[str, ...] = ()
     delay_ms: int = 0
     batches: int = 4
-    stops_after: int = 2
-    """How many batches run before the query is stopped and started anew."""
+    stops_after: tuple[int, ...] = (2,)
+    """Numbers of batches after which the query is stopped and started anew."""
+    background: int = 0
+    """Keys a day ahead of the cases, a few of them touched in every batch: beside them a batch is
+    small, so that shards are made of several runs."""
 
     @property
     def keys(self) -> list[str]:
@@ -74,7 +81,7 @@ SETTINGS = [
         "string",
         {"n": "count", "newest": "max(event_time)", "total": "sum(i64)", "mean": "avg(i32)"},
         batches=6,
-        stops_after=3,
+        stops_after=(3,),
     ),
     Setting(
         "idle-reads-count",
@@ -90,7 +97,7 @@ SETTINGS = [
         "binary",
         {"n": "count(text)", "low": "min(text)", "high": "max(raw)", "sum": "sum(dec)"},
         delay_ms=25,
-        stops_after=1,
+        stops_after=(1,),
     ),
     Setting(
         "idle-and-ttl",
@@ -98,7 +105,7 @@ SETTINGS = [
         "int64",
         {"n": "count", "sum": "sum(f64)", "mean": "avg(wide)", "low": "min_by(day, f32)"},
         delay_ms=2,
-        stops_after=3,
+        stops_after=(3,),
     ),
     Setting(
         "ttl-from-reads",
@@ -136,7 +143,17 @@ SETTINGS = [
         "swapped",
         {"n": "count(dec)", "sum": "sum(i8)", "mean": "avg(dec)", "by": "min_by(text, i32)"},
         delay_ms=1,
-        stops_after=1,
+        stops_after=(1,),
+    ),
+    Setting(
+        "many-runs",
+        Rule(idle_min_ms=4, idle_max_ms=9, ttl_ms=20, remember_ms=FOREVER_MS),
+        "int64",
+        {"n": "count", "sum": "sum(i64)", "first": "first(text)", "newest": "max(event_time)"},
+        delay_ms=DAY_MS + 9,
+        batches=8,
+        stops_after=tuple(range(1, 8)),
+        background=3000,
     ),
 ]
 
@@ -148,9 +165,15 @@ class Stream:
     setting: Setting
     batches: list[Batch]
 
+    @property
+    def stretches(self) -> list[list[Batch]]:
+        """The batches between two starts of the query."""
+        cuts = [0, *self.setting.stops_after, len(self.batches)]
+        return [self.batches[first:end] for first, end in pairwise(cuts)]
+
     def case(self, number: int) -> list[Batch]:
         """One case's share of every batch."""
-        return [[r for r in batch if r.key[0] == number] for batch in self.batches]
+        return [[r for r in batch if case_of(r.key) == number] for batch in self.batches]
 
     def reference(self, number: int) -> Reference:
         """One case, record by record, with one sweep at the end of the input."""
@@ -165,6 +188,11 @@ class Stream:
     @property
     def highest_ms(self) -> int:
         return max(time_of(record) for batch in self.batches for record in batch)
+
+
+def case_of(key: tuple[Any, ...]) -> int:
+    """The number of the case that a key belongs to."""
+    return min(int(key[0]), BACKGROUND)
 
 
 def time_of(record: Record) -> int:
@@ -203,6 +231,7 @@ class _Maker:
             # What comes is not late, and of no key anything older than what came before.
             floor_ms = self.highest_ms - self.setting.delay_ms
             batch = [record for case in range(CASES) for record in self.records(case, floor_ms)]
+            batch += self.background(max(map(time_of, batch)) + DAY_MS, is_first=not batches)
             self.chance.shuffle(batch)
             self.highest_ms = max(map(time_of, batch))
             batches.append(batch)
@@ -215,21 +244,33 @@ class _Maker:
             for _ in range(self.chance.randint(5, 9))
         ]
 
+    def background(self, t_ms: int, *, is_first: bool) -> Batch:
+        """Every key of the background once, later a hundredth of them."""
+        number, pool = self.setting.background, KEYS[self.setting.key_kind][1]
+        keys = [(BACKGROUND + at, *pool[at % len(pool)]) for at in range(number)]
+        chosen = keys if is_first else self.chance.sample(keys, number // 100)
+        return [self.made(key, t_ms + self.chance.randint(0, 6)) for key in chosen]
+
     def record(self, key: tuple[Any, ...], floor_ms: int) -> Record:
-        chance, model = self.chance, self.models[key[0]]
+        model = self.models[key[0]]
         t_ms = max(floor_ms, self.newest.get(key, 0), self.aim(model, key, floor_ms))
         self.newest[key] = t_ms
+        record = self.made(key, t_ms)
+        model.take(record)
+        return record
+
+    def made(self, key: tuple[Any, ...], t_ms: int) -> Record:
+        """A record with random values."""
+        chance = self.chance
         variant = chance.randrange(len(ROW_VALUES))
         moment = EPOCH + timedelta(milliseconds=t_ms, microseconds=chance.randrange(1000))
-        record = Record(
+        return Record(
             key,
             t_ms,
             {**ROW_VALUES[variant], "event_time": moment},
             read=chance.random() < 0.25,
             order=tuple(chance.choice(ORDERS[name][1]) for name in self.setting.order),
         )
-        model.take(record)
-        return record
 
     def aim(self, model: Reference, key: tuple[Any, ...], floor_ms: int) -> int:
         """Near a deadline or a re-arming of the key, or a little later than the others."""

@@ -1,7 +1,8 @@
-"""The law through Spark: tasks, shuffle, state store, a restart and reading back included."""
+"""The law through Spark: tasks, shuffle, state store, restarts and reading back included."""
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +12,48 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate import retain
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows, assert_states
-from tests.pipeline.spark_cases import CASES, SETTINGS, Setting, Stream, make_stream
+from tests.pipeline.spark_cases import (
+    BACKGROUND,
+    CASES,
+    SETTINGS,
+    Setting,
+    Stream,
+    case_of,
+    make_stream,
+)
 from tests.pipeline.streams import Feed, Sink, last_rows, plain_rows, run, shards, start, states
 
 UID = "law"
 SHARE = 0.2
+EVERY = (*range(CASES), BACKGROUND)
 
 
 class Ran:
-    """A setting's stream, run with a restart in the middle and read back."""
+    """A setting's stream, run with its restarts and read back."""
 
     def __init__(self, spark: SparkSession, stream: Stream, folder: Path) -> None:
         setting = stream.setting
         self.stream = stream
         self.feed = Feed(folder / "input", setting.schema)
         checkpoint, sink = folder / "checkpoint", Sink()
-        for batch in stream.batches[: setting.stops_after]:
-            self.feed.add(setting.rows(batch))
-        query = start(retained(self.feed.stream(spark), setting), checkpoint, sink)
-        query.processAllAvailable()
-        query.stop()
-        for batch in stream.batches[setting.stops_after :]:
-            self.feed.add(setting.rows(batch))
-        self.batches_before = len(sink.batches)
-        run(retained(self.feed.stream(spark), setting), checkpoint, sink)
-        self.batches_after = len(sink.batches) - self.batches_before
+        self.batches: list[int] = []
+        self.runs: list[int] = []
+        """After each stretch, of the shard that has the most."""
+        for stretch in stream.stretches:
+            seen = len(sink.batches)
+            for batch in stretch:
+                self.feed.add(setting.rows(batch))
+            if stretch is stream.stretches[-1]:
+                run(retained(self.feed.stream(spark), setting), checkpoint, sink)
+            else:
+                query = start(retained(self.feed.stream(spark), setting), checkpoint, sink)
+                query.processAllAvailable()
+                query.stop()
+            self.batches.append(len(sink.batches) - seen)
+            self.shards = shards(spark, checkpoint, UID)
+            self.runs.append(max(len(shard.current.files) for shard in self.shards))
         self.rows = plain_rows(sink.table, setting.keys)
         self.states = states(spark, checkpoint, setting.keys)
-        self.shards = shards(spark, checkpoint, UID)
 
 
 def retained(events: DataFrame, setting: Setting) -> DataFrame:
@@ -56,7 +71,7 @@ def retained(events: DataFrame, setting: Setting) -> DataFrame:
 
 
 def of_case(number: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["key"][0] == number]
+    return [row for row in rows if case_of(row["key"]) == number]
 
 
 @pytest.fixture(scope="module", params=SETTINGS, ids=lambda setting: setting.name)
@@ -67,7 +82,7 @@ def ran(
     return Ran(spark, make_stream(setting), tmp_path_factory.mktemp(setting.name))
 
 
-@pytest.mark.parametrize("case", range(CASES))
+@pytest.mark.parametrize("case", EVERY)
 def test_a_case_equals_the_reference(ran: Ran, case: int, spark: SparkSession) -> None:
     setting, reference = ran.stream.setting, ran.stream.reference(case)
     found = last_rows(of_case(case, ran.rows))
@@ -77,7 +92,7 @@ def test_a_case_equals_the_reference(ran: Ran, case: int, spark: SparkSession) -
 
 def test_counts_in_the_state_equal_the_reference(ran: Ran, spark: SparkSession) -> None:
     expected: Counter[str] = Counter()
-    for case in range(CASES):
+    for case in EVERY:
         expected.update(ran.stream.reference(case).counts)
     tallies = [shard.tally for shard in ran.shards]
     assert sum(tally.created for tally in tallies) == expected["created"]
@@ -92,11 +107,18 @@ def test_counts_in_the_state_equal_the_reference(ran: Ran, spark: SparkSession) 
 
 def test_batches_were_cut_and_read_as_meant(ran: Ran, spark: SparkSession) -> None:
     setting = ran.stream.setting
-    assert ran.batches_before >= setting.stops_after
-    assert ran.batches_after >= setting.batches - setting.stops_after
+    for found, stretch in zip(ran.batches, ran.stream.stretches, strict=True):
+        assert found >= len(stretch)
     assert setting.batches >= 4
     first_batch = spark.read.parquet(*map(str, ran.feed.files[:3]))
     assert first_batch.rdd.getNumPartitions() == 3
+
+
+def test_shards_were_made_of_several_runs_and_merged(ran: Ran, spark: SparkSession) -> None:
+    if not ran.stream.setting.background:
+        pytest.skip("all its keys fit into one run")
+    assert max(ran.runs) >= 3
+    assert any(after <= before for before, after in pairwise(ran.runs))
 
 
 def test_one_batch_equals_the_reference(ran: Ran, spark: SparkSession) -> None:
@@ -105,7 +127,7 @@ def test_one_batch_equals_the_reference(ran: Ran, spark: SparkSession) -> None:
     whole = Stream(setting, [[record for batch in ran.stream.batches for record in batch]])
     changes = retained(ran.feed.table(spark), setting).toArrow()
     found = last_rows(plain_rows(changes, setting.keys))
-    for case in range(CASES):
+    for case in EVERY:
         expected = whole.reference(case).last_rows()
         assert_rows(expected, of_case(case, found), setting.aggregates)
 

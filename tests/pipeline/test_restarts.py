@@ -1,6 +1,7 @@
 """Restarts that change something, several operators and queries, and input out of order."""
 
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,21 @@ def batches_as_run(sink: Sink, batches: list[list[Found]]) -> list[list[Record]]
         found.append([record(row) for row in next(left)] if has_data else [])
     assert not list(left)
     return found
+
+
+def test_a_first_start_that_died_in_the_middle_of_its_plan(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark takes the rest of it in its log for another query's."""
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    feed.add(hours(0, 1)[0])
+    rest = checkpoint / "offsets" / f".0.{uuid.uuid4()}.tmp"
+    rest.parent.mkdir(parents=True)
+    for name in (rest.name, f".{rest.name}.crc"):
+        rest.with_name(name).write_bytes(b"v1\n{")
+    sink = run(retained(feed.stream(spark)), checkpoint)
+    assert sink.table.num_rows
+    assert not rest.exists()
 
 
 def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,15 @@ from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.sidecar_start import finish_input, link_of
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows, assert_states
-from tests.pipeline.spark_cases import CASES, SETTINGS, Setting, Stream, make_stream
+from tests.pipeline.spark_cases import (
+    BACKGROUND,
+    CASES,
+    SETTINGS,
+    Setting,
+    Stream,
+    case_of,
+    make_stream,
+)
 from tests.pipeline.streams import (
     Feed,
     Sink,
@@ -82,21 +90,23 @@ def test_law(spark: SparkSession, tmp_path: Path, setting: Setting, backend: str
     def make() -> DataFrame:
         return changes(spark, feed, setting, backend)
 
-    for batch in stream.batches[: setting.stops_after]:
-        feed.add(setting.rows(batch))
-    run(make(), checkpoint, sink)
-    stop_private_sidecars()
-    for batch in stream.batches[setting.stops_after :]:
+    *earlier, last = stream.stretches
+    for stretch in earlier:
+        for batch in stretch:
+            feed.add(setting.rows(batch))
+        run(make(), checkpoint, sink)
+        stop_private_sidecars()
+    for batch in last:
         feed.add(setting.rows(batch))
     run_to_the_end(make, checkpoint, sink)
 
     rows = last_rows(plain_rows(sink.table, setting.keys))
     found = states(spark, checkpoint, setting.keys)
-    for number in range(CASES):
+    for number in (*range(CASES), BACKGROUND):
         reference = stream.reference(number)
-        mine = [row for row in rows if row["key"][0] == number]
+        mine = [row for row in rows if case_of(row["key"]) == number]
         assert_rows(reference.last_rows(), mine, setting.aggregates)
-        lives = [row for row in found if row["key"][0] == number]
+        lives = [row for row in found if case_of(row["key"]) == number]
         assert_states(reference.states(), lives, setting.aggregates)
 
 
