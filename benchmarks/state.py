@@ -2,7 +2,7 @@
 
     state.py [--keys N] [--quick]
 
-Every figure is the median of some rounds, operations a second of processor time of all that work
+Every figure is the median of three rounds, operations a second of processor time of all that work
 for the contestant (Redis: client and server). So it is what one core does, however busy the machine
 is; with and without a time to live take turns, so that a slow minute is slow for both. Memory that
 the work may take is touched before it: on a virtual machine the first touch can cost more than the
@@ -30,7 +30,7 @@ from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRo
 from state_room import bytes_a_key, disk_ratio, sweep_rates
 
 BATCH = 50_000
-ROUNDS = 5
+ROUNDS = 3
 TOUCHED_BYTES = 1 << 28
 CALLS = 50_000
 """Keys of calls one by one; for Redis a fifth, and a tenth of the keys in batches."""
