@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,10 @@ from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
-from state_room import bytes_a_key, disk_ratio, sweep_rates
+from state_room import bytes_a_key, disk_ratio, sweep_rates, touch_memory
 
 BATCH = 50_000
 ROUNDS = 3
-TOUCHED_BYTES = 1 << 28
 CALLS = 50_000
 """Keys of calls one by one; for Redis a fifth, and a tenth of the keys in batches."""
 
@@ -80,7 +80,7 @@ def rate(contestant: Contestant, prepare: Prepare) -> float:
     """Operations a second of processor time, of one round."""
     work = prepare()
     gc.collect()
-    np.empty(TOUCHED_BYTES, dtype=np.uint8).fill(1)
+    touch_memory()
     start = time.process_time() + contestant.processor_s()
     done = work()
     spent = time.process_time() + contestant.processor_s() - start
@@ -93,8 +93,9 @@ def rates_of(contestants: Sequence[Contestant], keys: Keys, calls: int) -> list[
     ways = [ways_of(each, keys, calls) for each in contestants]
     for name in OPERATIONS:
         rounds: list[list[float]] = [[] for _ in contestants]
-        for _ in range(ROUNDS):
-            for contestant, way, rates in zip(contestants, ways, rounds, strict=True):
+        for turn in range(ROUNDS):
+            each_once = list(zip(contestants, ways, rounds, strict=True))
+            for contestant, way, rates in reversed(each_once) if turn % 2 else each_once:
                 if name in way:
                     rates.append(rate(contestant, way[name]))
         for each, rates in zip(found, rounds, strict=True):
@@ -211,13 +212,13 @@ def main() -> None:
             else:
                 (peers["redis"],) = rates_of([redis], Keys(count // 10), calls // 5)
         for kind in ("heap", "rocksdb"):
-            place = None if kind == "heap" else folder / "both"
-            with open_backend(kind, place, clock=FakeClock(0)) as backend:  # type: ignore[arg-type]
-                both = [
-                    Keyed(backend, ttl) for ttl in (TTL_DISABLED, StateTtlConfig(ttl_ms=HOUR_MS))
-                ]
-                for on, rates in zip(("plain", "ttl"), rates_of(both, keys, calls), strict=True):
-                    found[kind, on] = rates
+            with ExitStack() as stack:
+                both = []
+                for on, ttl in (("plain", TTL_DISABLED), ("ttl", StateTtlConfig(ttl_ms=HOUR_MS))):
+                    place = None if kind == "heap" else folder / on
+                    opened = open_backend(kind, place, clock=FakeClock(0))  # type: ignore[arg-type]
+                    both.append(Keyed(stack.enter_context(opened), ttl))
+                found[kind, "plain"], found[kind, "ttl"] = rates_of(both, keys, calls)
         print(f"{count:,} keys in batches, {calls:,} one by one. Ratios are to the peer named.\n")
         show(found, peers)
         print()
