@@ -1,7 +1,7 @@
 """Work on shards whose runs this process keeps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -29,8 +29,8 @@ from idlestate.backends.sums import SumOverflowError
 from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy, TimeDomain
 
-_CLOSE = MergePolicy(dense=1e9, space=1e9)
-"""A sweep writes no rows of lives: they are given back by merges."""
+_MERGE, _CLOSE = MergePolicy(), MergePolicy(dense=1e9, space=1e9)
+"""A sweep writes no rows of lives: they are given back by merges of others."""
 
 
 class ShardWork:
@@ -63,9 +63,10 @@ class ShardWork:
         stepped: dict[int, Stepped] = {}
         updates = [self._nothing]
         try:
+            merges = _merges(shards)
             for at, shard in shards.items():
                 steps = self._steps(packets.get(at, ()), going.t_ms)
-                merge = MergePolicy(stagger=at * 0.6180339887498949 % 1)
+                merge = replace(merges[at], stagger=at * 0.6180339887498949 % 1)
                 stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:
@@ -95,7 +96,7 @@ class ShardWork:
 
     def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
         """As of `Work`."""
-        return self._step(shard, at, Steps.empty(self._spec), going, None, MergePolicy())[0]
+        return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """As of `Work`."""
@@ -159,13 +160,16 @@ class ShardWork:
         touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
         if not shards.keys() >= set(touched):
             raise GoneError(f"operator {self._uid!r}: rows of shards that are elsewhere now")
+        merges = _merges({at: shards[at] for at in touched})
         stepped = {}
         for at in touched:
             shard = shards[at]
             part = steps.slice(bounds[at], bounds[at + 1])
             table = self.tables.table(shard, at)
             try:
-                outcome = edited(table, kind, part, going.policy, going.t_ms, going.version)
+                outcome = edited(
+                    table, kind, part, going.policy, going.t_ms, going.version, merges[at]
+                )
             except SumOverflowError as error:
                 raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
             stepped[at] = self._stepped(shard, at, outcome, going)[0]
@@ -213,6 +217,21 @@ class _Edit:
 
     def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
         return self._edited(self._kind, self._rows, shards, going)
+
+
+def _merges(shards: Shards) -> dict[int, MergePolicy]:
+    """How the shards of a step are merged.
+
+    Of those that sweeps have emptied only the sparsest is written anew: a step does not wait for
+    all of them. The others wait for their turn, or for `Sweeper.compact`.
+    """
+    dead = {
+        at: shard.current.rows - shard.current.live
+        for at, shard in shards.items()
+        if _MERGE.is_sparse(shard.current.rows, shard.current.live)
+    }
+    waiting = sorted(dead, key=dead.__getitem__)[:-1]
+    return {at: _CLOSE if at in waiting else _MERGE for at in shards}
 
 
 def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:
