@@ -29,7 +29,8 @@ from idlestate.backends.sums import SumOverflowError
 from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy, TimeDomain
 
-_MERGE, _CLOSE = MergePolicy(), MergePolicy(dense=1e9, space=1e9)
+_MERGE, _LATE = MergePolicy(), MergePolicy(space=3)
+_CLOSE = MergePolicy(dense=1e9, space=1e9)
 """A sweep writes no rows of lives: they are given back by merges of others."""
 
 
@@ -222,16 +223,17 @@ class _Edit:
 def _merges(shards: Shards) -> dict[int, MergePolicy]:
     """How the shards of a step are merged.
 
-    Of those that sweeps have emptied only the sparsest is written anew: a step does not wait for
-    all of them. The others wait for their turn, or for `Sweeper.compact`.
+    Those that sweeps have emptied are left to `Sweeper.compact`, for which no step has to wait.
+    Where it does not get round to that, the sparsest of them is written anew.
     """
-    dead = {
-        at: shard.current.rows - shard.current.live
-        for at, shard in shards.items()
-        if _MERGE.is_sparse(shard.current.rows, shard.current.live)
-    }
-    waiting = sorted(dead, key=dead.__getitem__)[:-1]
-    return {at: _CLOSE if at in waiting else _MERGE for at in shards}
+    emptied = {at: shard.current for at, shard in shards.items() if _is_sparse(shard, _MERGE)}
+    late = [at for at in emptied if _is_sparse(shards[at], _LATE)]
+    now = max(late, key=lambda at: emptied[at].rows - emptied[at].live, default=None)
+    return {at: _CLOSE if at in emptied and at != now else _MERGE for at in shards}
+
+
+def _is_sparse(shard: ShardRecord, merge: MergePolicy) -> bool:
+    return merge.is_sparse(shard.current.rows, shard.current.live)
 
 
 def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:
