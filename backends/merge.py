@@ -61,6 +61,10 @@ class MergePolicy:
         """Whether a batch is the table's turn."""
         return batch_id % self.turns == int(self.stagger * self.turns)
 
+    def is_sparse(self, rows: int, live: int) -> bool:
+        """Whether so many rows are more than is kept for so many open lives."""
+        return rows > max(self.space * live, self.floor_rows)
+
     def runs_taken(
         self, fresh: int, runs: Sequence[int], live: int, *, is_turn: bool = False
     ) -> int:
@@ -76,8 +80,7 @@ class MergePolicy:
         spare = (self.space - 1) * live
         if is_turn and rows > live + spare / 2:
             rows += fresh * self.turns  # as it would be at the next turn
-        is_large = rows > max(live + spare, self.floor_rows)
-        if is_large or fresh >= self.dense * live:
+        if self.is_sparse(rows, live) or fresh >= self.dense * live:
             return len(runs)
         if not fresh:
             return 0

@@ -35,7 +35,8 @@ WRITERS = 2
 WARM_LOOKS = 20
 SEED = 20_250_303
 BUDGET_MS = 50
-SHORT_LIVED = {"min": "20s", "max": "30s"}
+SHORT_LIVED = {"min": "5s", "max": "6s"}
+SWEEPS = 8
 SCALING_AIM = 1.6
 LOOK_AIM_MS, LOADED_LOOK_AIM_MS = 5, 25
 START_AIM_S = {"rocksdb": 1.0, "heap": 5.0}
@@ -106,15 +107,16 @@ def sweeping(backend: str, keys: int) -> None:
     with served(backend, SHORT_LIVED) as sidecar:
         sidecar.start()
         with sidecar.client() as client:
-            fill(client, keys)
             calm, swept, found = [], [], 0
-            while found < keys:
-                rows = keys_of(keys + draw.integers(0, SMALL_ROWS, SMALL_ROWS))
-                took = timed(lambda rows=rows: client.add_many(rows))
-                seen = found
-                found += sum(map(len, client.expired(found)))
-                (swept if found > seen else calm).append(took)
-    print(f"  writes of {SMALL_ROWS:,} rows beside a sweep of {keys:,} idle keys:")
+            for sweep in range(1, SWEEPS + 1):
+                fill(client, keys)
+                while found < sweep * keys:
+                    rows = keys_of(keys + draw.integers(0, SMALL_ROWS, SMALL_ROWS))
+                    took = timed(lambda rows=rows: client.add_many(rows))
+                    seen = found
+                    found += sum(map(len, client.expired(found)))
+                    (swept if found > seen else calm).append(took)
+    print(f"  writes of {SMALL_ROWS:,} rows beside {SWEEPS} sweeps of {keys:,} idle keys:")
     for title, seconds in (("without", calm), ("with", swept)):
         print(*histogram(title, seconds), sep="\n")
     delays = [float(np.percentile(swept, at) - np.percentile(calm, at)) * 1000 for at in (50, 99)]

@@ -57,14 +57,19 @@ def edit_steps(
 
 
 def edited(
-    table: Table, kind: str, steps: Steps, policy: Policy, t_ms: int, version: int
+    table: Table,
+    kind: str,
+    steps: Steps,
+    policy: Policy,
+    t_ms: int,
+    version: int,
+    merge: MergePolicy,
 ) -> Outcome:
     """What a write of this kind makes of a table.
 
     Raises:
         SumOverflowError: a sum leaves its type; the table is as before.
     """
-    merge = MergePolicy()
     if kind in ("touch", "remove"):
         at, old = table.current.look_up(steps.hashes, steps.keys)
         is_open = at >= 0

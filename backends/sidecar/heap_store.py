@@ -1,32 +1,23 @@
-"""The store on heap: a dict, and on disk a log of writes behind a snapshot.
+"""The store on heap: a dict, and on disk a log of writes behind a snapshot (`heap_log.py`).
 
-Layout, version 1: `log-<n>`, n 20 digits; the highest n counts. 8 bytes `IDSLOG01`, then records.
-A record: big-endian uint64 length, 8 bytes XXH3-64 of the payload, the payload: the changes as a
-`Message` whose header names the keys. The first record is the snapshot. A log of more than twice
-the live bytes is followed by a new one with a snapshot; it is written beside and then renamed.
-
-A process that dies while it writes leaves a record that ends before its length is reached: it was
-never acknowledged and is cut off. A whole record whose checksum is wrong is damage, and refused.
+The folder holds `log-<n>`, n 20 digits; the highest n counts. A log of more than twice the live
+bytes is followed by a new one with a snapshot. That is written beside it by a thread of its own
+while writes go on; what they wrote meanwhile comes behind the snapshot, and then it is renamed.
 """
 
 import os
-import struct
 import threading
 from collections.abc import Iterator
-from io import FileIO
 from pathlib import Path
 
-import xxhash
-
 from idlestate.backends.sidecar.errors import DamagedError
-from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.heap_log import HeapLog, record, replayed
 from idlestate.backends.sidecar.store import Changes
 
-_MAGIC = b"IDSLOG01"
-_HEAD = struct.Struct(">Q8s")
 _FLOOR_BYTES = 1 << 20
 """Below so many bytes no log is worth being written anew."""
-_SNAPSHOT_CHUNK = 1 << 26
+_LAST_BYTES = 1 << 20
+"""So much of what was written meanwhile may be copied while writes wait."""
 
 
 class HeapStore:
@@ -45,23 +36,25 @@ class HeapStore:
         self._live_bytes = 0
         self._broken: str | None = None
         self._compact_above = _FLOOR_BYTES
+        self._compaction: threading.Thread | None = None
+        self._is_compacting = False
+        self._since: list[bytes] = []
+        """What was written since the compaction under way took its snapshot."""
         folder.mkdir(parents=True, exist_ok=True)
         for draft in folder.glob("*.draft"):
             draft.unlink()
         logs = sorted(folder.glob("log-*"))
-        self._number = int(logs[-1].name.removeprefix("log-")) if logs else 0
         for older in logs[:-1]:
             older.unlink()
-        if logs:
-            self._replay(logs[-1])
-            self._file = self._path.open("ab", buffering=0)
-            self._size = self._path.stat().st_size
-        else:
-            self._begin_log(self._number)
-
-    @property
-    def _path(self) -> Path:
-        return self._path_of(self._number)
+        self._number = int(logs[-1].name.removeprefix("log-")) if logs else 0
+        for changes in replayed(logs[-1]) if logs else ():
+            self._apply(changes)
+        path = self._path_of(self._number)
+        self._log = HeapLog(logs[-1] if logs else path.with_suffix(".draft"), sync=sync)
+        if not logs:
+            self._name(self._log, path)
+        if self._broken:
+            raise DamagedError(self._broken)
 
     def _path_of(self, number: int) -> Path:
         return self._folder / f"log-{number:020}"
@@ -79,27 +72,31 @@ class HeapStore:
 
     def write(self, changes: Changes) -> None:
         """As of `Store`."""
+        parts = record(changes)
         with self._lock:
-            self._write(changes)
-
-    def _write(self, changes: Changes) -> None:
-        if self._broken:
-            raise DamagedError(self._broken)
-        try:
-            self._append(changes)
-        except OSError as error:
-            self._take_back(error)
-        self._apply(changes)
-        if self._size > max(2 * self._live_bytes, self._compact_above):
-            self._compact()
+            if self._broken:
+                raise DamagedError(self._broken)
+            try:
+                self._log.append(parts)
+            except OSError as error:
+                self._take_back(error)
+            self._apply(changes)
+            if self._is_compacting:
+                self._since += parts
+            elif self._is_sparse:
+                self._is_compacting = True
+                self._compaction = threading.Thread(target=self._compact, name="idlestate-compact")
+                self._compaction.start()
 
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
-        return self._size
+        return self._log.size
 
     def close(self) -> None:
         """As of `Store`."""
-        self._file.close()
+        if self._compaction is not None:
+            self._compaction.join()
+        self._log.close()
 
     def _apply(self, changes: Changes) -> None:
         for key, value in changes.items():
@@ -109,129 +106,79 @@ class HeapStore:
                 self._values[key] = value
                 self._live_bytes += len(value)
 
-    def _append(self, changes: Changes) -> None:
-        parts = _record(changes)
-        _write_all(self._file.fileno(), parts)
-        if self._sync:
-            os.fsync(self._file.fileno())
-        self._size += sum(len(part) for part in parts)
-
     def _take_back(self, error: OSError) -> None:
         """Cut off what a failed write left; what a failed fsync left nobody knows."""
-        where = f"{self._path}: {error.strerror or error}"
+        where = f"{self._log.path}: {error.strerror or error}"
         try:
-            os.ftruncate(self._file.fileno(), self._size)
-            if self._sync:
-                os.fsync(self._file.fileno())
+            self._log.cut()
         except OSError:
             self._broken = f"{where}; see to the disk, then start the sidecar again"
             raise DamagedError(self._broken) from error
         raise DamagedError(f"{where}; nothing has changed; see to the disk") from error
 
+    # ---- compaction
+
+    @property
+    def _is_sparse(self) -> bool:
+        return self._log.size > max(2 * self._live_bytes, self._compact_above)
+
     def _compact(self) -> None:
-        old, before = self._path, self._file
+        """Write logs anew until most of the newest is alive."""
         try:
-            self._begin_log(self._number + 1)
+            while self._is_compacting:
+                self._take_new_log()
         except OSError:
             # No room for a second copy: the log goes on, and this is tried again at twice its size.
-            self._compact_above = 2 * self._size
-            return
-        self._compact_above = _FLOOR_BYTES
-        before.close()
-        old.unlink()
+            with self._lock:
+                self._is_compacting = False
+                self._compact_above = 2 * self._log.size
 
-    def _begin_log(self, number: int) -> None:
-        """Go on in a log of its own for what is there now.
-
-        Raises:
-            OSError: it cannot be made; the one of before goes on.
-            DamagedError: whether it is there after a loss of power is not known.
-        """
-        path = self._path_of(number)
+    def _take_new_log(self) -> None:
+        """Write a log of what is there now, and go on in it."""
+        with self._lock:
+            values, self._since = dict(self._values), []
+        path = self._path_of(self._number + 1)
         draft = path.with_suffix(".draft")
         draft.unlink(missing_ok=True)
-        file = draft.open("ab", buffering=0)
+        log = HeapLog(draft, sync=self._sync)
         try:
-            size = self._write_snapshot(file)
-            draft.rename(path)
+            log.append_snapshot(values)
+            while not self._switch(log, path):
+                with self._lock:
+                    since, self._since = self._since, []
+                log.append(since)
         except OSError:
-            file.close()
+            log.close()
             draft.unlink(missing_ok=True)
             raise
-        self._number, self._file, self._size = number, file, size
-        if self._sync:
-            self._sync_folder()
+        self._path_of(self._number - 1).unlink()
 
-    def _sync_folder(self) -> None:
+    def _switch(self, log: HeapLog, path: Path) -> bool:
+        """Go on in a new log; False when too much is missing in it."""
+        if self._sync:
+            log.sync()
+        with self._lock:
+            if sum(map(len, self._since)) > _LAST_BYTES:
+                return False
+            log.append(self._since)
+            self._name(log, path)
+            before, self._log = self._log, log
+            before.close()
+            self._number += 1
+            self._compact_above = _FLOOR_BYTES
+            self._is_compacting = self._is_sparse
+        return True
+
+    def _name(self, log: HeapLog, path: Path) -> None:
+        """Give a new log its name; where that may not outlive a loss of power no write counts."""
+        log.move(path)
+        if not self._sync:
+            return
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         except OSError as error:
             where = f"{self._folder}: {error.strerror or error}"
             self._broken = f"{where}; see to the disk, then start the sidecar again"
-            raise DamagedError(self._broken) from error
         finally:
             os.close(folder)
-
-    def _write_snapshot(self, file: FileIO) -> int:
-        """Write what is there; how many bytes that are."""
-        _write_all(file.fileno(), [_MAGIC])
-        for changes in self._in_chunks():
-            _write_all(file.fileno(), _record(changes))
-        if self._sync:
-            os.fsync(file.fileno())
-        return os.fstat(file.fileno()).st_size
-
-    def _in_chunks(self) -> Iterator[dict[str, bytes]]:
-        chunk: dict[str, bytes] = {}
-        size = 0
-        for key, value in self._values.items():
-            chunk[key] = value
-            size += len(value)
-            if size > _SNAPSHOT_CHUNK:
-                yield chunk
-                chunk, size = {}, 0
-        if chunk:
-            yield chunk
-
-    def _replay(self, path: Path) -> None:
-        with path.open("r+b") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise DamagedError(f"{path} is no log of the sidecar: bring it back from a copy")
-            good = file.tell()
-            end = path.stat().st_size
-            while good + _HEAD.size <= end:
-                length, checksum = _HEAD.unpack(file.read(_HEAD.size))
-                if good + _HEAD.size + length > end:
-                    break
-                payload = file.read(length)
-                if xxhash.xxh3_64_digest(payload) != checksum:
-                    raise DamagedError(
-                        f"{path} is damaged at byte {good}: bring it back from a copy"
-                    )
-                message = Message.decode(payload)
-                self._apply(dict(zip(message.header["puts"], message.parts, strict=True)))
-                self._apply(dict.fromkeys(message.header["removes"]))
-                good = file.tell()
-            file.truncate(good)
-
-
-def _record(changes: Changes) -> list[bytes]:
-    puts = {key: value for key, value in changes.items() if value is not None}
-    removes = [key for key, value in changes.items() if value is None]
-    payload = Message({"puts": list(puts), "removes": removes}, tuple(puts.values())).pieces()
-    digest = xxhash.xxh3_64()
-    for piece in payload:
-        digest.update(piece)
-    return [_HEAD.pack(sum(map(len, payload)), digest.digest()), *payload]
-
-
-def _write_all(number: int, parts: list[bytes]) -> None:
-    """Write everything, however little the system takes at a time."""
-    left = [memoryview(part) for part in parts if part]
-    while left:
-        written = os.writev(number, left[:512])
-        while left and written >= len(left[0]):
-            written -= len(left.pop(0))
-        if written:
-            left[0] = left[0][written:]

@@ -1,7 +1,7 @@
 """Work on shards whose runs this process keeps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -29,8 +29,9 @@ from idlestate.backends.sums import SumOverflowError
 from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy, TimeDomain
 
+_MERGE, _LATE = MergePolicy(), MergePolicy(space=3)
 _CLOSE = MergePolicy(dense=1e9, space=1e9)
-"""A sweep writes no rows of lives: they are given back by merges."""
+"""A sweep writes no rows of lives: they are given back by merges of others."""
 
 
 class ShardWork:
@@ -63,9 +64,10 @@ class ShardWork:
         stepped: dict[int, Stepped] = {}
         updates = [self._nothing]
         try:
+            merges = _merges(shards)
             for at, shard in shards.items():
                 steps = self._steps(packets.get(at, ()), going.t_ms)
-                merge = MergePolicy(stagger=at * 0.6180339887498949 % 1)
+                merge = replace(merges[at], stagger=at * 0.6180339887498949 % 1)
                 stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:
@@ -95,7 +97,7 @@ class ShardWork:
 
     def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
         """As of `Work`."""
-        return self._step(shard, at, Steps.empty(self._spec), going, None, MergePolicy())[0]
+        return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """As of `Work`."""
@@ -159,13 +161,16 @@ class ShardWork:
         touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
         if not shards.keys() >= set(touched):
             raise GoneError(f"operator {self._uid!r}: rows of shards that are elsewhere now")
+        merges = _merges({at: shards[at] for at in touched})
         stepped = {}
         for at in touched:
             shard = shards[at]
             part = steps.slice(bounds[at], bounds[at + 1])
             table = self.tables.table(shard, at)
             try:
-                outcome = edited(table, kind, part, going.policy, going.t_ms, going.version)
+                outcome = edited(
+                    table, kind, part, going.policy, going.t_ms, going.version, merges[at]
+                )
             except SumOverflowError as error:
                 raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
             stepped[at] = self._stepped(shard, at, outcome, going)[0]
@@ -213,6 +218,22 @@ class _Edit:
 
     def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
         return self._edited(self._kind, self._rows, shards, going)
+
+
+def _merges(shards: Shards) -> dict[int, MergePolicy]:
+    """How the shards of a step are merged.
+
+    Those that sweeps have emptied are left to `Sweeper.compact`, for which no step has to wait.
+    Where it does not get round to that, the sparsest of them is written anew.
+    """
+    emptied = {at: shard.current for at, shard in shards.items() if _is_sparse(shard, _MERGE)}
+    late = [at for at in emptied if _is_sparse(shards[at], _LATE)]
+    now = max(late, key=lambda at: emptied[at].rows - emptied[at].live, default=None)
+    return {at: _CLOSE if at in emptied and at != now else _MERGE for at in shards}
+
+
+def _is_sparse(shard: ShardRecord, merge: MergePolicy) -> bool:
+    return merge.is_sparse(shard.current.rows, shard.current.live)
 
 
 def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:

@@ -84,7 +84,7 @@ class Sweeper:
         sparse = [
             (shard.current.rows - shard.current.live, at)
             for at, shard in enumerate(shards)
-            if shard.current.rows > max(_COMPACT.space * shard.current.live, _COMPACT.floor_rows)
+            if _COMPACT.is_sparse(shard.current.rows, shard.current.live)
         ]
         if _stands_still(record) or not sparse:
             return False

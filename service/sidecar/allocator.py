@@ -1,11 +1,14 @@
-"""How the C library keeps memory: what one write needed and gave back, the next one needs again.
+"""How memory is kept: what one write needed and gave back, the next one needs again.
 
 By default glibc gives arrays of more than 128 KB back to the system at once, and keeps an arena
 per thread, of which the data plane has one per call under way. Then every write touches thousands
 of fresh pages, which costs a fifth of its processor time, more on virtual machines.
+
+And Python walks through all of its objects now and then, while every call waits.
 """
 
 import ctypes
+import gc
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Of glibc's `malloc.h`."""
@@ -24,3 +27,9 @@ def keep_memory() -> None:
         mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+def keep_objects() -> None:
+    """Let all objects of now be passed over when Python looks for those nobody needs any more."""
+    gc.collect()
+    gc.freeze()

@@ -18,6 +18,8 @@ _TRIM_MS = 30_000
 _TIDY_MS = 1_000
 _SLICES = 5
 """Of a budget: so soon whoever waits for the processor or for a lock gets it."""
+_REST = 3
+"""After a slice a sweep rests for so many times its length."""
 
 
 class Background:
@@ -89,7 +91,7 @@ class Background:
         while not self._stopping.is_set() and not self._clock.is_stepped:
             if not operator.sweeper.sweep(self._clock.now_ms(), self._clock, slice_ms):
                 return
-            self._stopping.wait(slice_ms / 1000)
+            self._stopping.wait(_REST * slice_ms / 1000)
 
     def _behind_ms(self, operator: Operator) -> int:
         """How long ago the oldest life ended that is still there."""

@@ -25,7 +25,7 @@ from idlestate.metrics.http_server import HttpServer, Service
 from idlestate.metrics.sidecar_metrics import SidecarMetrics
 from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.sidecar.access import TokenFile, http_tls, refusal_of
-from idlestate.service.sidecar.allocator import keep_memory
+from idlestate.service.sidecar.allocator import keep_memory, keep_objects
 from idlestate.service.sidecar.background import Background
 from idlestate.service.sidecar.commit_logs import is_committed
 from idlestate.service.sidecar.control_plane import ControlPlane
@@ -104,6 +104,7 @@ class Process:
             data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.shutdown)
             background.plan(ticks)
+            keep_objects()
             ticks.start()
             stack.callback(ticks.stop)
             self._is_ready = True

@@ -21,7 +21,7 @@ from idlestate.backends.sidecar.stage import Stage
 from idlestate.backends.sidecar.worker_calls import WorkerCalls
 from idlestate.config.sidecar_models import Tls
 from idlestate.service.sidecar.access import AccessError, TokenFile
-from idlestate.service.sidecar.allocator import keep_memory
+from idlestate.service.sidecar.allocator import keep_memory, keep_objects
 from idlestate.service.sidecar.data_plane import DataPlane
 from idlestate.service.sidecar.directory_lock import DirectoryLock, DirectoryTakenError
 from idlestate.service.sidecar.state_folder import RANGE_PATIENCE_S, open_store
@@ -76,6 +76,7 @@ def serve(settings: WorkerSettings) -> None:
         tls = Tls.model_validate(settings.tls) if settings.tls else None
         outer = DataPlane(settings.listen, CallTable(stage_calls(stage)), token, tls)
         stack.callback(outer.shutdown)
+        keep_objects()
         _tell({"place": outer.place})
         while os.read(sys.stdin.fileno(), 1):
             pass

@@ -241,3 +241,24 @@ def keys_of_shard(at: int, count: int) -> list[str]:
     found: list[str] = rows.column("k")[:count].to_pylist()
     assert len(found) == count
     return found
+
+
+@pytest.mark.parametrize("world", ["heap"], indirect=True)
+def test_a_write_behind_a_sweep_waits_for_one_shard_to_be_given_back(world: World) -> None:
+    keys = [keys_of_shard(at, 3_000 + 100 * at) for at in range(SHARDS)]
+    kept = [part[0] for part in keys]
+    world.write("w", 0, "add", [(key, 1) for part in keys for key in part])
+    world.clock.advance(RULE.idle_max_ms - 1)
+    world.write("w", 1, "touch", [(key, 1) for part in keys for key in part[:20]])
+    world.clock.advance(1)
+    world.sweep()
+
+    def full() -> list[int]:
+        shards = world.operator.state.shards
+        return [at for at, shard in enumerate(shards) if shard.current.rows > 1_000]
+
+    left = [full()]
+    for number in range(SHARDS):
+        world.write("w", 2 + number, "add", [(key, 1) for key in kept])
+        left.append(full())
+    assert left == [[0, 1, 2, 3], [0, 1, 2], [0, 1], [0], []]

@@ -1,0 +1,145 @@
+"""The file of the store on heap: a log of writes behind a snapshot.
+
+Layout, version 1: 8 bytes `IDSLOG01`, then records. A record: big-endian uint64 length, 8 bytes
+XXH3-64 of the payload, the payload: changes as a `Message` whose header names the keys. The first
+records are the snapshot.
+
+A process that dies while it writes leaves a record that ends before its length is reached: it was
+never acknowledged and is cut off. A whole record whose checksum is wrong is damage, and refused.
+"""
+
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import xxhash
+
+from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.store import Changes
+
+_MAGIC = b"IDSLOG01"
+_HEAD = struct.Struct(">Q8s")
+_SNAPSHOT_CHUNK = 1 << 26
+
+
+class HeapLog:
+    """A log that is open for writing.
+
+    Args:
+        path: of the file; made where there is none.
+        sync: whether `append` outlives a loss of power too.
+
+    Raises:
+        OSError: it cannot be opened or made.
+    """
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self.path = path
+        self._sync = sync
+        self._file = path.open("ab", buffering=0)
+        self.size = os.fstat(self._file.fileno()).st_size
+        if not self.size:
+            self.append([_MAGIC])
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records, as `record` makes them, to the end.
+
+        Raises:
+            OSError: some of it may be written; `size` says where the whole ones end.
+        """
+        _write_all(self._file.fileno(), records)
+        if self._sync:
+            self.sync()
+        self.size += sum(map(len, records))
+
+    def append_snapshot(self, values: Mapping[str, bytes]) -> None:
+        """Write everything that is there; durable with the next `sync`.
+
+        Raises:
+            OSError: it does not fit, or the disk is broken.
+        """
+        for changes in _in_chunks(values):
+            parts = record(changes)
+            _write_all(self._file.fileno(), parts)
+            self.size += sum(map(len, parts))
+
+    def sync(self) -> None:
+        """Let what was written outlive a loss of power."""
+        os.fsync(self._file.fileno())
+
+    def cut(self) -> None:
+        """Cut off what a failed `append` left."""
+        os.ftruncate(self._file.fileno(), self.size)
+        if self._sync:
+            self.sync()
+
+    def move(self, path: Path) -> None:
+        """Give the file another name."""
+        self.path.rename(path)
+        self.path = path
+
+    def close(self) -> None:
+        """Give the file back; a second call does nothing."""
+        self._file.close()
+
+
+def record(changes: Changes) -> list[bytes]:
+    """Changes as a record, in parts."""
+    puts = {key: value for key, value in changes.items() if value is not None}
+    removes = [key for key, value in changes.items() if value is None]
+    payload = Message({"puts": list(puts), "removes": removes}, tuple(puts.values())).pieces()
+    digest = xxhash.xxh3_64()
+    for piece in payload:
+        digest.update(piece)
+    return [_HEAD.pack(sum(map(len, payload)), digest.digest()), *payload]
+
+
+def replayed(path: Path) -> Iterator[Changes]:
+    """The changes of a log, in order; what was not written whole is cut off.
+
+    Raises:
+        DamagedError: it is damaged; the text names the file and the place.
+    """
+    with path.open("r+b") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise DamagedError(f"{path} is no log of the sidecar: bring it back from a copy")
+        good = file.tell()
+        end = path.stat().st_size
+        while good + _HEAD.size <= end:
+            length, checksum = _HEAD.unpack(file.read(_HEAD.size))
+            if good + _HEAD.size + length > end:
+                break
+            payload = file.read(length)
+            if xxhash.xxh3_64_digest(payload) != checksum:
+                raise DamagedError(f"{path} is damaged at byte {good}: bring it back from a copy")
+            message = Message.decode(payload)
+            yield dict(zip(message.header["puts"], message.parts, strict=True))
+            yield dict.fromkeys(message.header["removes"])
+            good = file.tell()
+        file.truncate(good)
+
+
+def _in_chunks(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
+    chunk: dict[str, bytes] = {}
+    size = 0
+    for key, value in values.items():
+        chunk[key] = value
+        size += len(value)
+        if size > _SNAPSHOT_CHUNK:
+            yield chunk
+            chunk, size = {}, 0
+    if chunk:
+        yield chunk
+
+
+def _write_all(number: int, parts: Sequence[bytes]) -> None:
+    """Write everything, however little the system takes at a time."""
+    left = [memoryview(part) for part in parts if part]
+    while left:
+        written = os.writev(number, left[:512])
+        while left and written >= len(left[0]):
+            written -= len(left.pop(0))
+        if written:
+            left[0] = left[0][written:]
