@@ -25,6 +25,8 @@ _FEW = 64
 """So many values and fewer are hashed one by one."""
 _BLOCK = 1 << 14
 """So many are hashed at once: what lies between the steps stays in the processor's cache."""
+_BLOCK_BYTES = 1 << 19
+"""So many bytes that lie apart are gathered at once."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -48,21 +50,27 @@ def _take_in(hashes: Hashes, column: pa.Array) -> None:
     """Let every hash be that of its value, with itself as seed."""
     data, starts, lengths = _bytes_of(column)
     if len(column) > _FEW and not column.null_count and lengths.min() == lengths.max():
+        at, length = int(starts[0]), int(lengths[0])  # they stand one after the other
+        values = data[at : at + length * len(column)].reshape(len(column), length)
         for begin in range(0, len(column), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
-            hashes[rows] = xxh64(data, starts[rows], int(lengths[0]), hashes[rows])
+            hashes[rows] = xxh64(values[rows], hashes[rows])
         return
     present = np.flatnonzero(is_valid(column))
     order = present[np.argsort(lengths[present], kind="stable")]
     _, first = np.unique(lengths[order], return_index=True)
     for alike in np.split(order, first[1:]):
+        length = lengths[alike[0]] if len(alike) else 0
         if len(alike) > _FEW:
-            length = int(lengths[alike[0]])
-            hashes[alike] = xxh64(data, starts[alike], length, hashes[alike])
+            block = max(1, _BLOCK_BYTES // max(1, length))
+            for begin in range(0, len(alike), block):
+                some = alike[begin : begin + block]
+                places = starts[some, None] + np.arange(length)
+                hashes[some] = xxh64(data[places], hashes[some])
             continue
         for row in alike.tolist():
             begin = int(starts[row])
-            value = data[begin : begin + int(lengths[row])].tobytes()
+            value = data[begin : begin + int(length)].tobytes()
             hashes[row] = xxhash.xxh64_intdigest(value, int(hashes[row]))
 
 

@@ -23,60 +23,78 @@ _P1, _P2, _P3, _P4, _P5 = (
 _STRIPE = 32
 
 
-def xxh64(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], length: int, seeds: Hashes
-) -> Hashes:
+def xxh64(values: npt.NDArray[np.uint8], seeds: Hashes) -> Hashes:
     """The hash of each value, with a seed of its own.
 
     Args:
-        data: all bytes.
-        starts: where each value begins.
-        length: how long all of them are, in bytes.
+        values: a row of bytes each, in one piece.
         seeds: one per value.
     """
-    at = 0
+    at, length = 0, values.shape[1]
     if length >= _STRIPE:
-        lanes = [seeds + _P1 + _P2, seeds + _P2, seeds, seeds - _P1]
+        lanes = [seeds + _P1 + _P2, seeds + _P2, seeds.copy(), seeds - _P1]
         while at + _STRIPE <= length:
-            lanes = [
-                _round(lane, _read(data, starts, at + 8 * i, "<u8")) for i, lane in enumerate(lanes)
-            ]
+            for i, lane in enumerate(lanes):
+                _round(lane, _read(values, at + 8 * i, "<u8"))
             at += _STRIPE
         hashes = np.zeros_like(seeds)
         for lane, by in zip(lanes, (1, 7, 12, 18), strict=True):
-            hashes = hashes + _turned(lane, by)
+            turned = lane.copy()
+            _turn(turned, by)
+            hashes += turned
         for lane in lanes:
-            hashes = (hashes ^ _round(np.zeros_like(lane), lane)) * _P1 + _P4
+            hashes ^= _round(np.zeros_like(lane), lane)
+            hashes *= _P1
+            hashes += _P4
     else:
         hashes = seeds + _P5
-    hashes = hashes + np.uint64(length)
+    hashes += np.uint64(length)
     while at + 8 <= length:
-        word = _round(np.zeros_like(hashes), _read(data, starts, at, "<u8"))
-        hashes = _turned(hashes ^ word, 27) * _P1 + _P4
+        word = _read(values, at, "<u8")
+        hashes ^= _round(np.zeros_like(word), word)
+        _turn(hashes, 27)
+        hashes *= _P1
+        hashes += _P4
         at += 8
     if at + 4 <= length:
-        hashes = _turned(hashes ^ (_read(data, starts, at, "<u4") * _P1), 23) * _P2 + _P3
+        word = _read(values, at, "<u4")
+        word *= _P1
+        hashes ^= word
+        _turn(hashes, 23)
+        hashes *= _P2
+        hashes += _P3
         at += 4
     while at < length:
-        hashes = _turned(hashes ^ (_read(data, starts, at, "u1") * _P5), 11) * _P1
+        word = _read(values, at, "u1")
+        word *= _P5
+        hashes ^= word
+        _turn(hashes, 11)
+        hashes *= _P1
         at += 1
-    hashes = (hashes ^ (hashes >> np.uint64(33))) * _P2
-    hashes = (hashes ^ (hashes >> np.uint64(29))) * _P3
-    return hashes ^ (hashes >> np.uint64(32))
+    for by, prime in ((33, _P2), (29, _P3)):
+        hashes ^= hashes >> np.uint64(by)
+        hashes *= prime
+    hashes ^= hashes >> np.uint64(32)
+    return hashes
 
 
 def _round(lane: Hashes, word: Hashes) -> Hashes:
-    return _turned(lane + word * _P2, 31) * _P1
+    """Take a word, which is used up, into a lane, in place."""
+    word *= _P2
+    lane += word
+    _turn(lane, 31)
+    lane *= _P1
+    return lane
 
 
-def _turned(value: Hashes, by: int) -> Hashes:
-    return (value << np.uint64(by)) | (value >> np.uint64(64 - by))
+def _turn(value: Hashes, by: int) -> None:
+    """Turn bits left, in place."""
+    over = value >> np.uint64(64 - by)
+    value <<= np.uint64(by)
+    value |= over
 
 
-def _read(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], at: int, kind: str) -> Hashes:
+def _read(values: npt.NDArray[np.uint8], at: int, kind: str) -> Hashes:
     """The number that stands at a place of each value, as it lies there: not aligned."""
-    size = np.dtype(kind).itemsize
-    numbers: npt.NDArray[np.uint64] = np.ndarray(
-        (len(data) - size + 1,), dtype=kind, buffer=data.data, strides=(1,)
-    )
-    return numbers[starts + at].astype(np.uint64)
+    numbers = values[:, at : at + np.dtype(kind).itemsize].view(kind)[:, 0]
+    return numbers.astype(np.uint64)

@@ -132,7 +132,8 @@ def in_chunks(rows: pa.Table) -> Iterator[bytes]:
 
 def stream_of(rows: pa.Table) -> bytes:
     """A table as one Arrow stream."""
-    sink = pa.BufferOutputStream()
+    # The C library's memory: Arrow's own gives pages back that the next call needs again.
+    sink = pa.BufferOutputStream(pa.system_memory_pool())
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue())
