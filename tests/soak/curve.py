@@ -74,9 +74,9 @@ def _files(axes: Axes, soak: Soak) -> None:
 def _memory(axes: Axes, soak: Soak) -> None:
     _sampled(axes, soak, lambda each: each.jvm / MIB, INK, "JVM", " MiB")
     _sampled(axes, soak, lambda each: each.workers / MIB, KEPT, "workers", " MiB")
-    _sampled(axes, soak, lambda each: each.driver / MIB, MUTED, "driver", " MiB")
+    _sampled(axes, soak, lambda each: each.driver / MIB, MUTED, "driver", " MiB", lowered=7)
     heap = [each["heap"] / MIB for each in soak.batches]
-    _line(axes, _minutes(soak, soak.batch_times), heap, WARM, "heap in use", " MiB", raised=11)
+    _line(axes, _minutes(soak, soak.batch_times), heap, WARM, "heap in use", " MiB", raised=3)
     _title(axes, "MiB of memory: driver's JVM, Python workers, driver's Python")
 
 
@@ -89,7 +89,9 @@ def _batches(axes: Axes, soak: Soak) -> None:
             if bool(each["merged"]) is merged
         ]
         if chosen:
-            axes.scatter(*zip(*chosen, strict=True), s=5, color=color, label=name, linewidths=0)
+            dots = zip(*chosen, strict=True)
+            # An hour has thousands of batches: as a picture of its own, they stay small.
+            axes.scatter(*dots, s=5, color=color, label=name, linewidths=0, rasterized=True)
     axes.axhline(soak.median_ms / 1000, color=INK, linewidth=0.8)
     axes.axhline(3 * soak.median_ms / 1000, color=INK, linewidth=0.8, linestyle=":")
     axes.set_ylim(bottom=0, top=4 * soak.median_ms / 1000)
@@ -120,9 +122,10 @@ def _sampled(
     color: str,
     label: str,
     unit: str,
+    lowered: int = 0,
 ) -> None:
     at = _minutes(soak, [each.at_s for each in soak.samples])
-    _line(axes, at, [value(each) for each in soak.samples], color, label, unit)
+    _line(axes, at, [value(each) for each in soak.samples], color, label, unit, -lowered)
 
 
 def _title(axes: Axes, text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.crash.processes import PROC, Process, processes
 
+SPARK = "org.apache.spark"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,7 +40,9 @@ def sample(at_s: float, root: int, checkpoint: Path) -> Sample:
         checkpoint: its folder; files that vanish meanwhile count as gone.
     """
     below = family(root)
-    jvms = [one for one in below if one.pid != root and "org.apache.spark" in one.command]
+    spark = {one.pid: one for one in below if one.pid != root and SPARK in one.command}
+    # A JVM's child is a copy of it for as long as it takes to become the `chmod` it is to be.
+    jvms = [one for one in spark.values() if one.parent not in spark]
     workers = [one for one in below if "pyspark.daemon" in one.command]
     sizes = file_sizes(checkpoint)
     return Sample(
