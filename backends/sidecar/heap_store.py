@@ -34,6 +34,8 @@ class HeapStore:
         self._lock = threading.Lock()
         self._values: dict[str, bytes] = {}
         self._live_bytes = 0
+        self._beside_bytes = 0
+        """What the newest snapshot needed beside the values: keys, lengths."""
         self._broken: str | None = None
         self._compact_above = _FLOOR_BYTES
         self._compaction: threading.Thread | None = None
@@ -84,9 +86,7 @@ class HeapStore:
             if self._is_compacting:
                 self._since += parts
             elif self._is_sparse:
-                self._is_compacting = True
-                self._compaction = threading.Thread(target=self._compact, name="idlestate-compact")
-                self._compaction.start()
+                self._start_compaction()
 
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
@@ -120,53 +120,70 @@ class HeapStore:
 
     @property
     def _is_sparse(self) -> bool:
-        return self._log.size > max(2 * self._live_bytes, self._compact_above)
+        needed = self._live_bytes + self._beside_bytes
+        return self._log.size > max(2 * needed, self._compact_above)
+
+    def _start_compaction(self) -> None:
+        thread = threading.Thread(target=self._compact, name="idlestate-compact")
+        self._is_compacting = True
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # no more threads: as when there is no room
+            self._is_compacting = False
+            self._compact_above = 2 * self._log.size
+        else:
+            self._compaction = thread
 
     def _compact(self) -> None:
         """Write logs anew until most of the newest is alive."""
-        try:
-            while self._is_compacting:
+        while self._is_compacting:
+            try:
                 self._take_new_log()
-        except OSError:
-            # No room for a second copy: the log goes on, and this is tried again at twice its size.
+                above = _FLOOR_BYTES
+            except (OSError, MemoryError):
+                # No room for a second copy: the log goes on, and this is tried again at twice its
+                # size.
+                above = 2 * self._log.size
             with self._lock:
-                self._is_compacting = False
-                self._compact_above = 2 * self._log.size
+                self._compact_above, self._since = above, []
+                self._is_compacting = self._is_sparse and not self._broken
 
     def _take_new_log(self) -> None:
         """Write a log of what is there now, and go on in it."""
         with self._lock:
-            values, self._since = dict(self._values), []
-        path = self._path_of(self._number + 1)
+            values, live_bytes, self._since = dict(self._values), self._live_bytes, []
+        before, path = self._log, self._path_of(self._number + 1)
         draft = path.with_suffix(".draft")
         draft.unlink(missing_ok=True)
         log = HeapLog(draft, sync=self._sync)
         try:
             log.append_snapshot(values)
-            while not self._switch(log, path):
+            self._beside_bytes = log.size - live_bytes
+            last_bytes = _LAST_BYTES
+            while not self._switch(log, path, last_bytes):
                 with self._lock:
                     since, self._since = self._since, []
                 log.append(since)
-        except OSError:
+                last_bytes *= 2  # however much is written meanwhile, this ends
+        except (OSError, MemoryError):
             log.close()
             draft.unlink(missing_ok=True)
             raise
-        self._path_of(self._number - 1).unlink()
+        before.close()
+        if not self._broken:
+            before.path.unlink()
 
-    def _switch(self, log: HeapLog, path: Path) -> bool:
-        """Go on in a new log; False when too much is missing in it."""
+    def _switch(self, log: HeapLog, path: Path, last_bytes: int) -> bool:
+        """Go on in a new log; False when more than so many bytes are missing in it."""
         if self._sync:
             log.sync()
         with self._lock:
-            if sum(map(len, self._since)) > _LAST_BYTES:
+            if sum(map(len, self._since)) > last_bytes:
                 return False
             log.append(self._since)
             self._name(log, path)
-            before, self._log = self._log, log
-            before.close()
+            self._log = log
             self._number += 1
-            self._compact_above = _FLOOR_BYTES
-            self._is_compacting = self._is_sparse
         return True
 
     def _name(self, log: HeapLog, path: Path) -> None:
@@ -174,11 +191,12 @@ class HeapStore:
         log.move(path)
         if not self._sync:
             return
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(folder)
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError as error:
             where = f"{self._folder}: {error.strerror or error}"
             self._broken = f"{where}; see to the disk, then start the sidecar again"
-        finally:
-            os.close(folder)
