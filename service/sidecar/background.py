@@ -19,7 +19,9 @@ _TIDY_MS = 1_000
 _SLICES = 5
 """Of a budget: so soon whoever waits for the processor or for a lock gets it."""
 _REST = 3
-"""After a slice a sweep rests for so many times its length."""
+"""After a slice a sweep rests for so many times its length, as long as it keeps up."""
+_LATE_MS = 30_000
+"""Ended so long ago, lives may come faster than they go: then it rests no longer than it works."""
 
 
 class Background:
@@ -91,7 +93,8 @@ class Background:
         while not self._stopping.is_set() and not self._clock.is_stepped:
             if not operator.sweeper.sweep(self._clock.now_ms(), self._clock, slice_ms):
                 return
-            self._stopping.wait(_REST * slice_ms / 1000)
+            rest = 1 if self._behind_ms(operator) > _LATE_MS else _REST
+            self._stopping.wait(rest * slice_ms / 1000)
 
     def _behind_ms(self, operator: Operator) -> int:
         """How long ago the oldest life ended that is still there."""

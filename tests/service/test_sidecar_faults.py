@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -213,6 +214,35 @@ def test_an_operator_that_is_damaged_keeps_no_other_from_its_sweeps(folder: Path
         background.sweep()
     assert world.host["second"].sizes().live_keys == 0
     assert world.host["second"].sizes().expired_kept == len(KEYS)
+    world.close()
+
+
+@pytest.mark.parametrize(("late_ms", "rest"), [(0, 3), (60_000, 1)])
+def test_a_sweep_that_is_far_behind_rests_for_less(folder: Path, late_ms: int, rest: int) -> None:
+    from idlestate.config.sidecar_models import Sidecar as Settings
+
+    class Slow(SteadyClock):
+        steps = 0
+
+        def monotonic_s(self) -> float:
+            self.steps += 1
+            return float(self.steps)
+
+    class Noted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            rests.append(timeout)
+            return False
+
+    rests: list[float] = []
+    world = World("heap", folder / "state")
+    world.write("w", 0, "add", [(f"key-{number}", 1) for number in range(8_000)])
+    world.clock.advance(RULE.idle_max_ms + late_ms)
+    settings = Settings.model_validate({"directory": str(folder)})
+    Background(world.host, Slow(world.clock), settings, Noted()).sweep()
+    assert len(rests) > 1
+    assert set(rests[:-1]) == {rest * 10 / 1000}
+    assert world.operator.sizes().live_keys == 0
     world.close()
 
 
