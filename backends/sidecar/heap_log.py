@@ -22,6 +22,8 @@ from idlestate.backends.sidecar.store import Changes
 _MAGIC = b"IDSLOG01"
 _HEAD = struct.Struct(">Q8s")
 _SNAPSHOT_CHUNK = 1 << 26
+_SNAPSHOT_VALUES = 1 << 16
+"""So many at most stand in one record: its header names them all, and has a bound."""
 
 
 class HeapLog:
@@ -127,7 +129,7 @@ def _in_chunks(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
     for key, value in values.items():
         chunk[key] = value
         size += len(value)
-        if size > _SNAPSHOT_CHUNK:
+        if size > _SNAPSHOT_CHUNK or len(chunk) == _SNAPSHOT_VALUES:
             yield chunk
             chunk, size = {}, 0
     if chunk:

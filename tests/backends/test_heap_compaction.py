@@ -97,6 +97,20 @@ def test_a_store_of_many_small_values_is_written_anew_once(
     assert begun == [20_000]
 
 
+def test_a_snapshot_of_many_small_values_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("idlestate.backends.sidecar.message.MAX_HEADER_BYTES", 6_000_000)
+    store, wanted = HeapStore(tmp_path), dict[str, bytes]()
+    for part in range(4):
+        some = {f"{number:060}": b"." for number in range(part * 30_000, (part + 1) * 30_000)}
+        store.write(some)
+        wanted |= some
+    compacted(store)
+    store.close()
+    assert contents(tmp_path) == wanted | {"same": b"3" * LARGE}
+
+
 def test_an_old_log_that_does_not_go_stops_no_later_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
