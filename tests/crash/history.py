@@ -199,6 +199,7 @@ class History(QueryRuns):
             self._note(self._kill_all(Aim.DRIVER, 0.0))
         kept = self.place / "kept"
         shutil.copytree(self.out, kept)
+        plans = dict(self.plans)
         for _ in range(SWEEP_TRIES):
             self._running()
             self._until(f"batch {last}", lambda: self.view.has_planned(last))
@@ -210,6 +211,7 @@ class History(QueryRuns):
                 return
             shutil.rmtree(self.out)
             shutil.copytree(kept, self.out)
+            self.plans = dict(plans)  # what was planned in vain is planned anew
         raise StuckError(f"in {SWEEP_TRIES} tries no kill landed before the final sweep")
 
     # ---- processes
