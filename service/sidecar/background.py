@@ -54,11 +54,18 @@ class Background:
         self._each(lambda operator: operator.batches.settle())
 
     def sweep(self) -> None:
-        """Close what is due, in slices of the budget, until nothing is or somebody stops it."""
-        try:
-            self._each(self._sweep)
-        finally:
+        """Close what is due until nothing is or somebody stops it: operators take turns, of a
+        slice of the budget each.
+        """
+        failed: list[SidecarError] = []
+        # Of the others their queries say how far time got.
+        left = [each for each in self._host if not each.state.is_event_time]
+        self.behind_ms = max(map(self._behind_ms, left), default=0)
+        while left:
+            left = [each for each in left if self._tried(self._sweep, each, failed)]
             self.behind_ms = max(map(self._behind_ms, self._host), default=0)
+        if failed:
+            raise failed[0]
 
     def compact(self) -> None:
         """Give back what sweeps closed, a shard at a time."""
@@ -77,24 +84,32 @@ class Background:
         """
         failed: list[SidecarError] = []
         for operator in self._host:
-            try:
-                job(operator)
-            except BusyError:
-                pass  # a worker is being started again
-            except SidecarError as error:
-                failed.append(error)
+            self._tried(job, operator, failed)
         if failed:
             raise failed[0]
 
-    def _sweep(self, operator: Operator) -> None:
-        if operator.state.is_event_time:
-            return  # its query says how far time got
+    def _tried(
+        self, job: Callable[[Operator], object], operator: Operator, failed: list[SidecarError]
+    ) -> object:
+        """What a job gives; None where it failed."""
+        try:
+            return job(operator)
+        except BusyError:
+            pass  # a worker is being started again
+        except SidecarError as error:
+            failed.append(error)
+        return None
+
+    def _sweep(self, operator: Operator) -> bool:
+        """A slice, and a rest behind it; whether there is more to close."""
         slice_ms = max(1, self._settings.budget_ms // _SLICES)
-        while not self._stopping.is_set() and not self._clock.is_stepped:
-            if not operator.sweeper.sweep(self._clock.now_ms(), self._clock, slice_ms):
-                return
-            rest = 1 if self._behind_ms(operator) > _LATE_MS else _REST
-            self._stopping.wait(rest * slice_ms / 1000)
+        if self._stopping.is_set() or self._clock.is_stepped:
+            return False
+        if not operator.sweeper.sweep(self._clock.now_ms(), self._clock, slice_ms):
+            return False
+        rest = 1 if self._behind_ms(operator) > _LATE_MS else _REST
+        self._stopping.wait(rest * slice_ms / 1000)
+        return True
 
     def _behind_ms(self, operator: Operator) -> int:
         """How long ago the oldest life ended that is still there."""

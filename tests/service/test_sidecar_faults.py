@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
@@ -217,32 +217,69 @@ def test_an_operator_that_is_damaged_keeps_no_other_from_its_sweeps(folder: Path
     world.close()
 
 
+class SlowClock(SteadyClock):
+    """Every step takes a slice."""
+
+    steps = 0
+
+    def monotonic_s(self) -> float:
+        self.steps += 1
+        return float(self.steps)
+
+
+class Rests(threading.Event):
+    """Never set; what is done while somebody waits for it."""
+
+    def __init__(self, noted: Callable[[float], None]) -> None:
+        super().__init__()
+        self._noted = noted
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self._noted(timeout)
+        return False
+
+
 @pytest.mark.parametrize(("late_ms", "rest"), [(0, 3), (60_000, 1)])
 def test_a_sweep_that_is_far_behind_rests_for_less(folder: Path, late_ms: int, rest: int) -> None:
     from idlestate.config.sidecar_models import Sidecar as Settings
-
-    class Slow(SteadyClock):
-        steps = 0
-
-        def monotonic_s(self) -> float:
-            self.steps += 1
-            return float(self.steps)
-
-    class Noted(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            assert timeout is not None
-            rests.append(timeout)
-            return False
 
     rests: list[float] = []
     world = World("heap", folder / "state")
     world.write("w", 0, "add", [(f"key-{number}", 1) for number in range(8_000)])
     world.clock.advance(RULE.idle_max_ms + late_ms)
     settings = Settings.model_validate({"directory": str(folder)})
-    Background(world.host, Slow(world.clock), settings, Noted()).sweep()
+    Background(world.host, SlowClock(world.clock), settings, Rests(rests.append)).sweep()
     assert len(rests) > 1
     assert set(rests[:-1]) == {rest * 10 / 1000}
     assert world.operator.sizes().live_keys == 0
+    world.close()
+
+
+def test_operators_are_swept_by_turns_and_the_delay_is_told_meanwhile(folder: Path) -> None:
+    from idlestate.config.sidecar_models import Sidecar as Settings
+
+    world = World("heap", folder / "state")
+    declaration = Declaration.of("second", SPEC, TimeDomain.PROCESSING, 4)
+    world.host.declare(declaration, policy_processing(RULE))
+    for uid in (UID, "second"):
+        world.operator = world.host[uid]
+        world.write("w", 0, "add", [(f"key-{number}", 1) for number in range(8_000)])
+    world.clock.advance(RULE.idle_max_ms + 1)
+    seen: list[tuple[int, int, int]] = []
+
+    def look(_: float) -> None:
+        live = [world.host[uid].sizes().live_keys for uid in (UID, "second")]
+        seen.append((live[0], live[1], background.behind_ms))
+
+    settings = Settings.model_validate({"directory": str(folder)})
+    background = Background(world.host, SlowClock(world.clock), settings, Rests(look))
+    background.sweep()
+    assert seen[1][0] < 8_000
+    assert seen[1][1] < 8_000
+    assert all(behind == 1 for *_, behind in seen)
+    assert background.behind_ms == 0
+    assert [world.host[uid].sizes().live_keys for uid in (UID, "second")] == [0, 0]
     world.close()
 
 
