@@ -25,7 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kills", type=int, nargs="?", default=20)
     parser.add_argument("--seed", type=int, help="repeat the moments of an earlier call")
-    parser.add_argument("--at-once", type=int, default=1, help="so many histories side by side")
+    parser.add_argument("--at-once", type=int, default=2, help="so many histories side by side")
     parser.add_argument("--keep", type=Path, help="a new folder for everything; else removed")
     parser.add_argument("--backend", choices=["spark", "rocksdb", "heap"], default="spark")
     words = parser.parse_args()
