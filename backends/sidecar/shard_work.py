@@ -29,9 +29,11 @@ from idlestate.backends.sums import SumOverflowError
 from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy, TimeDomain
 
-_MERGE, _LATE = MergePolicy(), MergePolicy(space=3)
+_MERGE = MergePolicy()
+_LATE = MergePolicy(space=3)
+"""Only says which shards are so sparse that `Sweeper.compact` has not got round to them."""
 _CLOSE = MergePolicy(dense=1e9, space=1e9)
-"""A sweep writes no rows of lives: they are given back by merges of others."""
+"""Sweeps, and steps on what they emptied, leave it to others to give rows back."""
 
 
 class ShardWork:

@@ -15,7 +15,7 @@ from tests.crash.suite import EVENT, PROCESSING, Plan, carry_out
 SEED = 20250303
 FILES = 12
 KILLS = 10
-TODO = [
+PLANS = [
     Plan(EVENT, (Aim.MERGE, Aim.REPLAY, Aim.SWEEP)),
     Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS),
     Plan(PROCESSING, (Aim.REMOVAL,)),
@@ -25,17 +25,17 @@ TODO = [
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
-    todo = iter(TODO)
+    plans = iter(PLANS)
 
     def next_plan(_: int, kills: int) -> Plan | None:
         """A query that is done before all its kills landed is followed by another one."""
         missing = (Aim.DRIVER,) * (KILLS - kills)
-        return next(todo, None) or (Plan(EVENT, missing) if missing else None)
+        return next(plans, None) or (Plan(EVENT, missing) if missing else None)
 
     report = carry_out(tmp_path, SEED, FILES, next_plan)
     print(report, file=sys.stderr)
     assert [str(difference) for difference in report.differences] == []
     aims = [kill.aim for kill in report.kills]
     assert len(aims) >= KILLS
-    assert {aim for plan in TODO for aim in plan.aims} <= set(aims)
+    assert {aim for plan in PLANS for aim in plan.aims} <= set(aims)
     assert 2 * report.in_flight >= len(aims)
