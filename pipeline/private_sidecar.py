@@ -100,7 +100,6 @@ class PrivateSidecar:
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
         while True:
-            # A sidecar whose driver has just died holds the folder for a moment yet.
             with self._log.open("ab") as log, self._lock:
                 if self._is_stopping:
                     return
@@ -115,7 +114,10 @@ class PrivateSidecar:
             if self._answers() or self._is_stopping:
                 return
             text = self._log.read_bytes()[begin:].decode(errors="replace").strip()
-            if "is in use by" not in text or clock.monotonic_s() > ends_s:
+            # One whose driver has just died holds the folder for a moment yet, and who kills it
+            # may do so while it starts.
+            may_start = "is in use by" in text or (self._process.returncode or 0) < 0
+            if not may_start or clock.monotonic_s() > ends_s:
                 self.stop()
                 raise RefusedError(f"the sidecar in {self._log.parent} does not start: {text}")
             self._close_input()

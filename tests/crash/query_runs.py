@@ -32,7 +32,8 @@ class QueryRuns:
 
     def _start(self, submit: Sequence[str] | None = None) -> Run:
         self._starts += 1
-        self._run = Run(self.config, self.place / f"run-{self._starts}.log", submit=submit)
+        log, classes = self.place / f"run-{self._starts}.log", self.place.parent / "classes.jsa"
+        self._run = Run(self.config, log, submit=submit, classes=classes)
         return self._run
 
     def _note_plans(self) -> None:

@@ -4,10 +4,12 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from idlestate.backends.sidecar.connection import Connection
 from idlestate.pipeline.private_sidecar import (
     FOLDER,
     PrivateSidecar,
@@ -71,3 +73,26 @@ def test_one_that_is_being_started_again_is_the_one_that_is_asked_for(
     again = private_sidecar(checkpoint, "heap")
     go_on.set()
     assert again is first
+
+
+def test_one_that_is_killed_while_it_is_started_again_is_started_once_more(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = PrivateSidecar._answers
+    killed, started = threading.Event(), threading.Event()
+
+    def killing_the_first(sidecar: PrivateSidecar) -> bool:
+        if not killed.is_set():
+            killed.set()
+            sidecar._process.kill()
+        if answered := answers(sidecar):
+            started.set()
+        return answered
+
+    sidecar = private_sidecar(checkpoint, "heap")
+    monkeypatch.setattr(PrivateSidecar, "_answers", killing_the_first)
+    kill(checkpoint)
+    assert started.wait(PATIENCE_S)
+    assert killed.is_set()
+    with closing(Connection(sidecar.address, patience_s=0)) as connection:
+        connection.call("hello")
