@@ -1,6 +1,7 @@
 """What the sidecar's benchmark is made of: a served sidecar, writers of their own, latencies."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,18 +11,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.sidecar.client import SidecarClient
+from state_room import touch_memory
+from usage import Usage
 
 UID = "bench"
 LONG_LIVED = {"min": "1h", "max": "2h"}
 EXPIRE_MS = 5_400_000
 BATCH_ROWS = 50_000
 SCRIPT_KEYS = 1_000
+WRITTEN_ROW_BYTES = 1 << 10
+"""More than a row takes: it is written many times over, and all of that goes to the page cache."""
 SCRIPT = """
 for _, key in ipairs(KEYS) do
   redis.call('INCR', key)
@@ -154,8 +159,17 @@ def beside(work: Callable[[], Any]) -> Iterator[None]:
 # ---- writers in processes of their own
 
 
-def rates_of_writers(kind: str, place: str, keys: int, calls: int, writers: int) -> float:
-    """Rows per second of writers that write known keys at once, each in a process of its own.
+class Writing(NamedTuple):
+    """What writers came to."""
+
+    rate: float
+    """Rows per second of all together."""
+    processor_us: float
+    """Processor time of them and of who serves them, microseconds per 1,000 rows."""
+
+
+def written_at_once(kind: str, place: str, keys: int, calls: int, writers: int) -> Writing:
+    """Writers that write known keys at once, each in a process of its own.
 
     Args:
         kind: `sidecar` or `redis`.
@@ -174,6 +188,10 @@ def rates_of_writers(kind: str, place: str, keys: int, calls: int, writers: int)
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+    rows = writers * calls * BATCH_ROWS
+    touch_memory(rows * WRITTEN_ROW_BYTES)
+    usage = Usage()
+    usage.sample(os.getpid())
     began = time.perf_counter()
     for process in processes:
         assert process.stdin is not None
@@ -183,9 +201,11 @@ def rates_of_writers(kind: str, place: str, keys: int, calls: int, writers: int)
         assert process.stdout is not None
         assert process.stdout.readline() == "done\n"
     seconds = time.perf_counter() - began
+    usage.sample(os.getpid())
     for process in processes:
         process.communicate()  # what their end costs is no part of it
-    return writers * calls * BATCH_ROWS / seconds
+    (_, _, before_ms), (_, _, after_ms) = usage.samples
+    return Writing(rows / seconds, (after_ms - before_ms) * 1e6 / rows)
 
 
 def _write_to_sidecar(place: str, batches: list[pa.Table]) -> Callable[[], None]:

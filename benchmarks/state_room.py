@@ -1,5 +1,6 @@
 """Sweeps of idle keys, memory a key on heap, and disk after compaction."""
 
+import mmap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,9 +26,9 @@ TTL = StateTtlConfig(ttl_ms=HOUR_MS, update_type=TtlUpdateType.ON_READ_AND_WRITE
 TOUCHED_BYTES = 1 << 28
 
 
-def touch_memory() -> None:
+def touch_memory(size_bytes: int = TOUCHED_BYTES) -> None:
     """Have memory that the work may take: on a virtual machine it costs at its first touch."""
-    np.empty(TOUCHED_BYTES, dtype=np.uint8).fill(1)
+    np.empty(size_bytes, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
 
 
 def _rate(work: Callable[[], int]) -> float:
