@@ -18,7 +18,8 @@ ERROR = "error"
 PATIENCE_S = 120.0
 _CALL_TIMEOUT_S = 300.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
-_AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError)
+_AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
+"""A server that is stopping cancels the calls that come just then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +96,17 @@ class Connection:
 
     def _once(self, name: str, body: bytes) -> Message:
         address = self.address
+        client: Any = None
         try:
+            client = self._connected()
             headers = []
             if address.token_file:
                 token = Path(address.token_file).read_text().strip()
                 headers.append((b"authorization", f"Bearer {token}".encode()))
             options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
-            (result,) = self._connected().do_action(
-                flight.Action(name, pa.py_buffer(body)), options
-            )
+            (result,) = client.do_action(flight.Action(name, pa.py_buffer(body)), options)
         except _AWAY as error:
-            self.close()
+            self._forget(client)
             raise AwayError(
                 f"the sidecar at {address.place} does not answer: start it (idlestate serve FILE), "
                 "or correct its address (--sidecar ADDRESS)"
@@ -135,6 +136,14 @@ class Connection:
                     raise
             threading.Event().wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _forget(self, client: Any) -> None:
+        """Begin the next call with a client of its own. This one goes when the last thread that
+        is at a call with it lets go: closed under it, that call would fail for good.
+        """
+        with self._lock:
+            if self._client is client:
+                self._client = None
 
     def _connected(self) -> Any:
         with self._lock:

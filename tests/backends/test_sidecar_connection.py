@@ -1,11 +1,19 @@
-"""A client's connection: what is wrong on its own side is told like the rest."""
+"""A client's connection: what is wrong on its own side is told like the rest, and a sidecar that
+stops is waited for.
+"""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.sidecar.errors import AwayError, SidecarError
+from idlestate.backends.sidecar.message import Message
 
 
 @pytest.mark.parametrize("secret", ["token_file", "ca_file"])
@@ -15,3 +23,40 @@ def test_a_secret_that_cannot_be_read_is_named(tmp_path: Path, secret: str) -> N
     with pytest.raises(SidecarError, match=r"No such file or directory: .*missing"):
         connection.call("hello")
     connection.close()
+
+
+class Stopping(flight.FlightServerBase):  # type: ignore[misc]
+    """Cancels the first call, as a server does that is just stopping."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(f"grpc+unix://{place}")
+        self.calls = 0
+
+    def do_action(self, _context: Any, _action: Any) -> Iterator[Any]:
+        self.calls += 1
+        if self.calls == 1:
+            raise flight.FlightCancelledError("stopping")
+        yield flight.Result(pa.py_buffer(Message({"calls": self.calls}).encode()))
+
+
+@pytest.fixture
+def stopping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    place = tmp_path_factory.mktemp("f") / "s"
+    with Stopping(place):
+        yield Address(f"unix:{place}")
+
+
+def test_a_call_that_a_stopping_sidecar_cancels_is_made_again(stopping: Address) -> None:
+    with closing(Connection(stopping)) as connection:
+        assert connection.call("hello").header == {"calls": 2}
+
+
+def test_who_finds_the_sidecar_away_takes_no_connection_from_another_thread(
+    stopping: Address,
+) -> None:
+    with closing(Connection(stopping, patience_s=0)) as connection:
+        of_another = connection._connected()  # which is about to make its call
+        with pytest.raises(AwayError):
+            connection.call("hello")
+        assert len(list(of_another.do_action("hello"))) == 1
+        assert connection._connected() is not of_another
