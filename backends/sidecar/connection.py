@@ -11,6 +11,7 @@ from pyarrow import flight
 
 from idlestate.backends.sidecar.errors import BY_CODE, AwayError, BusyError, SidecarError
 from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.token import read_token
 from idlestate.timers.clock import Clock, SystemClock
 
 ERROR = "error"
@@ -101,7 +102,7 @@ class Connection:
             client = self._connected()
             headers = []
             if address.token_file:
-                token = Path(address.token_file).read_text().strip()
+                token = read_token(Path(address.token_file))
                 headers.append((b"authorization", f"Bearer {token}".encode()))
             options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
             (result,) = client.do_action(flight.Action(name, pa.py_buffer(body)), options)
@@ -116,7 +117,7 @@ class Connection:
                 f"the sidecar at {address.place} does not know this client: give the token file "
                 "or certificate that it was started with"
             ) from error
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise SidecarError(f"the sidecar at {address.place}: {error}") from error
         answer = Message.decode(result.body.to_pybytes())
         if ERROR in answer.header:

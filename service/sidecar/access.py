@@ -6,6 +6,7 @@ from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 
+from idlestate.backends.sidecar.token import read_token
 from idlestate.config.sidecar_models import Tls
 from idlestate.metrics.http_server import Reply
 
@@ -27,9 +28,11 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            length = len(path.read_text().strip())
+            length = len(read_token(path))
         except OSError as error:
             raise AccessError(f"token file {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise AccessError(str(error)) from error
         if length < MIN_TOKEN_CHARACTERS:
             raise AccessError(
                 f"token file {path} holds {length} characters; write at least "
@@ -39,8 +42,8 @@ class TokenFile:
     def admits(self, authorization: str | None) -> bool:
         """Whether an Authorization header carries the token; takes as long for every wrong one."""
         try:
-            token = self._path.read_text().strip()
-        except OSError:
+            token = read_token(self._path)
+        except (OSError, ValueError):
             return False
         is_usable = len(token) >= MIN_TOKEN_CHARACTERS
         sent = (authorization or "").encode(errors="replace")

@@ -1,0 +1,19 @@
+"""The bearer token in a file, as it travels in the header of a call."""
+
+from pathlib import Path
+
+
+def read_token(file: Path) -> str:
+    """The token.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: what is in it fits into no header.
+    """
+    token = file.read_text(errors="replace").strip()
+    if not (token.isascii() and token.isprintable()):
+        raise ValueError(
+            f"token file {file} holds no token: write one line of letters and digits, for "
+            "example with: openssl rand -hex 32"
+        )
+    return token
