@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import closing
 from pathlib import Path
 
 from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.errors import AwayError, SidecarError
+from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.pipeline.errors import RefusedError
 from idlestate.timers.clock import SystemClock
 
@@ -25,6 +26,8 @@ FOLDER = "idlestate-sidecar"
 _log = logging.getLogger("idlestate")
 _START_S = 60.0
 _STOP_S = 30.0
+_POLL_S = 0.05
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.3, 5.0
 
 
 class PrivateSidecar:
@@ -40,37 +43,48 @@ class PrivateSidecar:
 
     def __init__(self, folder: Path, backend: str) -> None:
         self.backend = backend
-        self._sockets = Path(tempfile.mkdtemp(prefix="idlestate-"))
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._log = folder / "sidecar.log"
-        self._settings = {
+        self._stopping = threading.Event()
+        self._cannot_start = False
+        self._lock = threading.Lock()
+        self._sockets = Path(tempfile.mkdtemp(prefix="idlestate-"))
+        settings = {
             "directory": str(folder / "state"),
             "backend": backend,
             "data": f"unix:{self._sockets / 'data.sock'}",
             "control": f"unix:{self._sockets / 'control.sock'}",
         }
-        self.address = Address(self._settings["data"])
-        self._is_stopping = False
-        self._lock = threading.Lock()
-        self._start()
+        self.address = Address(settings["data"])
+        self._file = self._sockets / "sidecar.json"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file.write_text(json.dumps({"version": 1, "sidecar": settings}))
+            self._start()
+        except BaseException:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+            raise
         threading.Thread(target=self._watch, name="idlestate-sidecar", daemon=True).start()
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives, or is being started again."""
-        return not self._is_stopping
+        """Whether its process lives, or is being started again and has not failed to."""
+        return not self._stopping.is_set() and not self._cannot_start
 
     def stop(self) -> None:
         """Let it stop, and wait for that; a second call does nothing."""
         with self._lock:  # from now on none is started
-            self._is_stopping = True
+            self._stopping.set()
+        self._end()
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def _end(self) -> None:
+        """Let the process end, and wait for that."""
         self._close_input()
         try:
             self._process.wait(timeout=_STOP_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _close_input(self) -> None:
         """Let the process know that it is to end, or that it has ended."""
@@ -82,26 +96,35 @@ class PrivateSidecar:
         while True:
             self._process.wait()
             self._close_input()
-            if self._is_stopping:
+            if self._stopping.is_set():
                 return
             _log.warning("the sidecar in %s died and is started again", self._log.parent)
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Start it, however often that fails: what is in its way may go, as a full disk does."""
+        told, wait_s = "", _FIRST_WAIT_S
+        while not self._stopping.is_set():
             try:
                 self._start()
             except (RefusedError, OSError) as error:
                 # Tasks that wait for it will say that it does not answer; this says why.
-                _log.error("%s", error)
-                self.stop()
+                if str(error) != told:
+                    _log.error("%s; it is tried again", error)
+                told, self._cannot_start = str(error), True
+                self._stopping.wait(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+            else:
+                self._cannot_start = False
                 return
 
     def _start(self) -> None:
-        file = self._sockets / "sidecar.json"
-        file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
-        command = [sys.executable, "-m", "idlestate.service.cli", "serve", str(file)]
+        command = [sys.executable, "-m", "idlestate.service.cli", "serve", str(self._file)]
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
         while True:
             with self._log.open("ab") as log, self._lock:
-                if self._is_stopping:
+                if self._stopping.is_set():
                     return
                 begin = log.tell()
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
@@ -111,36 +134,40 @@ class PrivateSidecar:
                     stderr=log,
                     start_new_session=True,
                 )
-            if self._answers() or self._is_stopping:
+            if self._answers() or self._stopping.is_set():
                 return
+            code = self._process.poll()
+            self._end()
             text = self._log.read_bytes()[begin:].decode(errors="replace").strip()
-            # One whose driver has just died holds the folder for a moment yet, and who kills it
-            # may do so while it starts.
-            may_start = "is in use by" in text or (self._process.returncode or 0) < 0
+            # One whose driver has just died holds the folder for a moment yet; and it may be
+            # killed or told to stop while it starts.
+            may_start = "is in use by" in text or (code is not None and code <= 0)
             if not may_start or clock.monotonic_s() > ends_s:
-                self.stop()
-                raise RefusedError(f"the sidecar in {self._log.parent} does not start: {text}")
-            self._close_input()
-            threading.Event().wait(0.3)
+                raise RefusedError(
+                    f"the sidecar in {self._log.parent} does not start: {text or _ended(code)}"
+                )
+            self._stopping.wait(_FIRST_WAIT_S)
 
     def _answers(self) -> bool:
-        """Wait until it answers (True) or has ended (False)."""
+        """Wait until it answers (True), or has ended or takes too long (False)."""
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
-        connection = Connection(self.address, patience_s=0)
-        try:
+        with closing(Connection(self.address, patience_s=0, timeout_s=_START_S)) as connection:
             while self._process.poll() is None and clock.monotonic_s() < ends_s:
                 try:
                     connection.call("hello")
-                except AwayError:
-                    threading.Event().wait(0.05)
-                except SidecarError:
-                    return False
+                except SidecarError:  # not yet, or it was told to stop meanwhile
+                    self._stopping.wait(_POLL_S)
                 else:
                     return True
-        finally:
-            connection.close()
         return False
+
+
+def _ended(code: int | None) -> str:
+    """How a process ended that said nothing."""
+    if code is None:
+        return f"it did not answer for {_START_S:g} s"
+    return f"signal {-code} ended it" if code < 0 else f"it ended with {code}"
 
 
 _running: dict[Path, PrivateSidecar] = {}

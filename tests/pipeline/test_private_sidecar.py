@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from idlestate.backends.sidecar.connection import Connection
+from idlestate.pipeline import private_sidecar as module
+from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.private_sidecar import (
     FOLDER,
     PrivateSidecar,
@@ -29,6 +33,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def kill(checkpoint: Path) -> None:
     os.kill(int((checkpoint / FOLDER / "state" / "lock").read_text()), signal.SIGKILL)
+
+
+def write_script(file: Path, text: str) -> None:
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o700)
 
 
 def test_one_that_is_stopped_while_it_is_started_again_stays_stopped(
@@ -96,3 +105,71 @@ def test_one_that_is_killed_while_it_is_started_again_is_started_once_more(
     assert killed.is_set()
     with closing(Connection(sidecar.address, patience_s=0)) as connection:
         connection.call("hello")
+
+
+def test_one_that_is_told_to_stop_while_it_is_started_again_is_started_once_more(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sidecar = private_sidecar(checkpoint, "heap")
+    told, script = checkpoint / "told", checkpoint / "python"
+    python = f'[ -e {told} ] || {{ touch {told}; exit 0; }}; exec {sys.executable} "$@"'
+    write_script(script, python)
+    monkeypatch.setattr(sys, "executable", str(script))
+    kill(checkpoint)
+    with closing(Connection(sidecar.address, patience_s=PATIENCE_S)) as connection:
+        connection.call("hello")
+    assert told.exists()
+
+
+def test_one_that_cannot_be_started_again_is_tried_until_it_can(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = PrivateSidecar._start
+    failed = threading.Event()
+
+    def noting(sidecar: PrivateSidecar) -> None:
+        try:
+            start(sidecar)
+        except RefusedError:
+            failed.set()
+            raise
+
+    sidecar = private_sidecar(checkpoint, "heap")
+    monkeypatch.setattr(PrivateSidecar, "_start", noting)
+    state = checkpoint / FOLDER / "state"
+    pid = int((state / "lock").read_text())
+    away = state.rename(state.with_name("away"))
+    state.touch()
+    os.kill(pid, signal.SIGKILL)
+    assert failed.wait(PATIENCE_S)
+    with pytest.raises(RefusedError, match=r"does not start: .*File exists"):
+        PrivateSidecar(checkpoint / FOLDER, "heap")
+    state.unlink()
+    away.rename(state)
+    with closing(Connection(sidecar.address, patience_s=PATIENCE_S)) as connection:
+        connection.call("hello")
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [("kill -9 $$", "signal 9 ended it"), ("cat", "it did not answer for 0.2 s")],
+)
+def test_one_that_says_nothing_is_told_by_how_it_ended(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, program: str, why: str
+) -> None:
+    script = checkpoint / "python"
+    write_script(script, program)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(module, "_START_S", 0.2)
+    with pytest.raises(RefusedError, match=f"does not start: {why}"):
+        private_sidecar(checkpoint, "heap")
+
+
+def test_one_that_does_not_start_leaves_no_folder_behind(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(checkpoint))
+    (checkpoint / FOLDER).touch()
+    with pytest.raises(OSError, match="exists"):
+        private_sidecar(checkpoint, "heap")
+    assert [each.name for each in checkpoint.iterdir()] == [FOLDER]
