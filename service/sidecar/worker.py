@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,16 @@ def serve(settings: WorkerSettings) -> None:
         SidecarError, AccessError, DirectoryTakenError, OSError: it cannot.
     """
     folder = Path(settings.folder)
+    is_up, is_over = threading.Event(), threading.Event()
+
+    def follow_input() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        if not is_up.is_set():
+            os._exit(1)  # whoever comes next is to have the folder, however long a start takes
+        is_over.set()
+
+    threading.Thread(target=follow_input, name="idlestate-parent", daemon=True).start()
     with ExitStack() as stack:
         stack.enter_context(DirectoryLock(folder, RANGE_PATIENCE_S))
         store = open_store(folder / "store", settings.backend, sync=settings.sync)
@@ -77,9 +87,9 @@ def serve(settings: WorkerSettings) -> None:
         outer = DataPlane(settings.listen, CallTable(stage_calls(stage)), token, tls)
         stack.callback(outer.shutdown)
         keep_objects()
+        is_up.set()
         _tell({"place": outer.place})
-        while os.read(sys.stdin.fileno(), 1):
-            pass
+        is_over.wait()
         last = threading.Timer(_END_S, os._exit, [1])  # nobody is left who would wait for a call
         last.daemon = True
         last.start()
@@ -92,6 +102,8 @@ def main() -> int:
         signal.signal(each, signal.SIG_IGN)
     keep_memory()
     line = sys.stdin.buffer.readline()
+    if not line:
+        return 1  # who started it has died at once
     try:
         serve(WorkerSettings(**json.loads(line)))
     except (SidecarError, AccessError, DirectoryTakenError, OSError) as error:
@@ -101,7 +113,8 @@ def main() -> int:
 
 
 def _tell(facts: dict[str, str]) -> None:
-    print(json.dumps(facts), flush=True)
+    with suppress(BrokenPipeError):  # nobody is left to be told; then the input has ended too
+        os.write(sys.stdout.fileno(), json.dumps(facts).encode() + b"\n")
 
 
 if __name__ == "__main__":

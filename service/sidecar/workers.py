@@ -73,6 +73,7 @@ class Worker:
             [sys.executable, "-m", "idlestate.service.sidecar.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            process_group=0,  # a terminal's Ctrl-C is for the sidecar, also while this one starts
         )
         assert self._process.stdin is not None
         settings = replace(self._settings, inner=self._inner, listen=self.place)

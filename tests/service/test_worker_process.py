@@ -1,0 +1,79 @@
+"""A worker's process that loses the one that started it, at whatever moment."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from idlestate.service.sidecar.directory_lock import DirectoryLock
+from idlestate.service.sidecar.worker import WorkerSettings
+from tests.service.sidecar_process import COMMAND, PATIENCE_S, Sidecar, wait_for
+
+Popen = subprocess.Popen[bytes]
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("w")
+
+
+def spawned() -> Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "idlestate.service.sidecar.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def tell_settings(worker: Popen, folder: Path) -> None:
+    inner, outer = str(folder / "inner"), f"unix:{folder / 'outer'}"
+    settings = WorkerSettings(str(folder / "range"), "heap", False, 1, inner, outer, None, None)
+    assert worker.stdin is not None
+    worker.stdin.write(settings.to_line())
+    worker.stdin.flush()
+
+
+def test_one_that_waits_for_its_folder_ends_with_the_process_that_started_it(folder: Path) -> None:
+    with DirectoryLock(folder / "range"):
+        worker = spawned()
+        tell_settings(worker, folder)
+        assert worker.communicate(timeout=PATIENCE_S) == (b"", b"")
+    assert worker.returncode == 1
+
+
+@pytest.mark.parametrize("tell", [lambda *_: None, tell_settings], ids=["untold", "told"])
+def test_one_that_nobody_listens_to_ends_without_a_word(
+    folder: Path, tell: Callable[[Popen, Path], None]
+) -> None:
+    worker = spawned()
+    tell(worker, folder)
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdout.close()
+    worker.stdin.close()
+    assert worker.wait(PATIENCE_S) == 1
+    assert worker.stderr is not None
+    assert worker.stderr.read() == b""
+    worker.stderr.close()
+
+
+def test_ctrl_c_while_workers_start_is_heard_by_the_sidecar_alone(made: Any) -> None:
+    sidecar: Sidecar = made(workers=2)
+    sidecar.write_file()
+    sidecar.process = subprocess.Popen(
+        [*COMMAND, "serve", str(sidecar.file)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(sidecar.workers)
+    os.killpg(sidecar.process.pid, signal.SIGINT)
+    _, said = sidecar.process.communicate(timeout=PATIENCE_S)
+    assert "Traceback" not in said
+    assert sidecar.process.returncode == 0, said
