@@ -6,7 +6,7 @@ import queue
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -60,7 +60,7 @@ class Process:
         assert config.sidecar is not None
         self._config = config
         self._settings: Sidecar = config.sidecar
-        self._tell = tell
+        self._follower = tell
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
         self._workers: Workers | None = None
@@ -163,6 +163,11 @@ class Process:
         self._clock.accept()
 
     # ---- inside
+
+    def _tell(self, line: str) -> None:
+        """Say it, if somebody is there to hear it: a log's disk is full, a terminal has gone."""
+        with suppress(OSError):
+            self._follower(line)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)

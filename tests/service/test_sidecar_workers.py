@@ -201,3 +201,19 @@ def test_policies_read_again_hold_on_all_workers(made: Any) -> None:
         assert sidecar.ask("/-/reload", "POST")[0] == 200
         wait_for(lambda: sum(map(len, client.expired())) == LARGE)
         assert client.get_many(rows_of(LARGE).select(["user"])).num_rows == 0
+
+
+def test_nobody_has_to_listen_to_what_a_sidecar_says(made: Any) -> None:
+    """Its log's disk may be full, or its terminal gone: workers are started again all the same."""
+    sidecar = made(workers=2).start()
+    assert sidecar.process is not None
+    assert sidecar.process.stderr is not None
+    sidecar.process.stderr.close()
+    dead = sidecar.workers()[1]
+    os.kill(dead, signal.SIGKILL)
+    wait_for(lambda: dead not in sidecar.workers() and sidecar.ask("/readyz")[0] == 200)
+    sidecar.write_file(operators={UID: OPERATOR | {"policy": "short"}})
+    sidecar.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: sidecar.ask("/policies")[1][UID]["idle_min_ms"] == 50)
+    assert sidecar.ask("/healthz")[0] == 200
+    assert sidecar.stop() == 0
