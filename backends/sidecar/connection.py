@@ -54,6 +54,24 @@ class Address:
         return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
 
 
+def patiently(call: Callable[[], Message], patience_s: float, clock: Clock) -> Message:
+    """Make a call again, with growing pauses, while who answers it is away or busy.
+
+    Raises:
+        AwayError, BusyError: it was for `patience_s`.
+    """
+    ends_s = clock.monotonic_s() + patience_s
+    wait_s = _FIRST_WAIT_S
+    while True:
+        try:
+            return call()
+        except (AwayError, BusyError):
+            if clock.monotonic_s() + wait_s > ends_s:
+                raise
+        threading.Event().wait(wait_s)
+        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
 class Connection:
     """Makes calls; threads may share it.
 
@@ -86,7 +104,7 @@ class Connection:
             AwayError: it did not answer for `patience_s`.
         """
         body = Message(dict(header or {}), parts).encode()
-        return self._patiently(lambda: self._once(name, body))
+        return patiently(lambda: self._once(name, body), self._patience_s, self._clock)
 
     def close(self) -> None:
         """Give the connection back."""
@@ -124,19 +142,6 @@ class Connection:
             kind = BY_CODE.get(answer.header[ERROR], SidecarError)
             raise kind(answer.header["text"])
         return answer
-
-    def _patiently(self, once: Callable[[], Message]) -> Message:
-        """Call again with growing pauses while the sidecar is away or busy."""
-        ends_s = self._clock.monotonic_s() + self._patience_s
-        wait_s = _FIRST_WAIT_S
-        while True:
-            try:
-                return once()
-            except (AwayError, BusyError):
-                if self._clock.monotonic_s() + wait_s > ends_s:
-                    raise
-            threading.Event().wait(wait_s)
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _forget(self, client: Any) -> None:
         """Begin the next call with a client of its own. This one goes when the last thread that

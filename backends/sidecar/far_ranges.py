@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+from idlestate.backends.sidecar.connection import PATIENCE_S, patiently
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.far_work import FarWork, Link
 from idlestate.backends.sidecar.shard_ranges import range_of, shard_of
 from idlestate.backends.sidecar.stage import Stage
 from idlestate.backends.sidecar.work import Work
+from idlestate.timers.clock import SystemClock
 
 _CALLS_AT_ONCE = 8
 
@@ -51,7 +54,9 @@ class FarRanges:
             by_range[range_of(shard_of(key), shards, len(self._links))].append(key)
         for link, keys in zip(self._links, by_range, strict=True):
             # Not as a header: those have an end, and there is no end to keys.
-            link.call("keep", {}, "\n".join(keys).encode())
+            text = "\n".join(keys).encode()
+            keep = partial(link.call, "keep", {}, text)
+            patiently(keep, PATIENCE_S, SystemClock())  # one that dies now is started again
 
     def close(self) -> None:
         """Make no more calls."""
