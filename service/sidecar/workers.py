@@ -23,11 +23,16 @@ _STOP_S = 20.0
 _ANSWER_S = 120.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 _KEYS_PER_CALL = 10_000
+_TRIES = 3
 _log = logging.getLogger("idlestate")
 
 
 class WorkerError(SidecarError):
     """A worker does not start; the text is its own."""
+
+
+class WorkerEndedError(WorkerError):
+    """A worker ended while it started, and has not said why."""
 
 
 class Worker:
@@ -90,10 +95,14 @@ class Worker:
         assert self._process is not None
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        facts = json.loads(line) if line else {"error": "it ended at once; its log says how"}
-        if "error" in facts:
+        facts = json.loads(line) if line else {}
+        if "place" not in facts:
             self._end()
-            raise WorkerError(f"worker {self.number}: {facts['error']}")
+            if "error" in facts:
+                raise WorkerError(f"worker {self.number}: {facts['error']}")
+            raise WorkerEndedError(
+                f"worker {self.number} ended with {self._process.returncode} while it started"
+            )
         self.place = facts["place"]
         address = Address(f"unix:{self._inner}")
         connection = Connection(address, patience_s=0, timeout_s=_ANSWER_S)
@@ -166,8 +175,8 @@ class Worker:
                 return
             self._tell(f"worker {self.number} ended with {code} and is started again")
             self.restarts += 1
-            self._end()
             try:
+                self._end()
                 self.spawn()
                 self.greet()
                 wait_s = _FIRST_WAIT_S
@@ -260,7 +269,7 @@ class Workers:
         for each in self.every:
             each.spawn()
         for each in self.every:
-            each.greet()
+            _greet(each)
         for each in self.every:
             each.watch()
 
@@ -280,6 +289,18 @@ class Workers:
             thread.start()
         for thread in threads:
             thread.join()
+
+
+def _greet(worker: Worker) -> None:
+    """Wait until it answers; one that was killed while it started is started once more."""
+    for left in reversed(range(_TRIES)):
+        try:
+            worker.greet()
+            return
+        except WorkerEndedError:
+            if not left:
+                raise
+            worker.spawn()
 
 
 def _beside(listen: str, at: int) -> str:

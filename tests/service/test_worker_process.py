@@ -1,4 +1,4 @@
-"""A worker's process that loses the one that started it, at whatever moment."""
+"""A worker's process that dies, or loses the one that started it, at whatever moment."""
 
 import os
 import signal
@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from idlestate.config.sidecar_models import Sidecar as Settings
 from idlestate.service.sidecar.directory_lock import DirectoryLock
+from idlestate.service.sidecar.state_folder import StateFolder
 from idlestate.service.sidecar.worker import WorkerSettings
+from idlestate.service.sidecar.workers import Worker, WorkerEndedError, Workers
 from tests.service.sidecar_process import COMMAND, PATIENCE_S, Sidecar, wait_for
 
 Popen = subprocess.Popen[bytes]
@@ -77,3 +80,36 @@ def test_ctrl_c_while_workers_start_is_heard_by_the_sidecar_alone(made: Any) -> 
     _, said = sidecar.process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in said
     assert sidecar.process.returncode == 0, said
+
+
+def workers_of(folder: Path) -> Workers:
+    settings = Settings.model_validate({"directory": str(folder), "workers": 2, "backend": "heap"})
+    state = StateFolder(folder, "heap", sync=False)
+    state.store.close()
+    return Workers(settings, folder, state, f"unix:{folder / 'data.sock'}", print)
+
+
+@pytest.mark.parametrize("kills", [1, 10])
+def test_one_that_is_killed_while_its_sidecar_starts_is_started_once_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    spawn, spawned = Worker.spawn, []
+
+    def killed(worker: Worker) -> None:
+        spawn(worker)
+        spawned.append(worker.number)
+        if worker.number == 1 and spawned.count(1) <= kills:
+            assert worker._process is not None
+            worker._process.kill()
+
+    monkeypatch.setattr(Worker, "spawn", killed)
+    workers = workers_of(folder)
+    try:
+        if kills == 1:
+            workers.start()
+            assert workers.up == 2
+        else:
+            with pytest.raises(WorkerEndedError, match="worker 1 ended with -9 while it started"):
+                workers.start()
+    finally:
+        workers.stop()
