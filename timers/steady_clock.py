@@ -41,6 +41,11 @@ class SteadyClock:
         with self._lock:
             return self._measured_ms() - self._offset_ms
 
+    @property
+    def wall_offset_ms(self) -> int:
+        """How far the wall clock is ahead of the monotonic one, whether it is believed or not."""
+        return self._measured_ms()
+
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC, by the wall clock as far as it is believed."""
         with self._lock:

@@ -177,15 +177,16 @@ class Process:
         saved = SavedFile(self._config.file)
         for _ in range(2):
             saved.was_saved()  # the file that is in force counts as taken
-        divergence_ms = 0
+        offset_ms = self._clock.wall_offset_ms
         while True:
             number = self._next_signal()
             if number in (signal.SIGTERM, signal.SIGINT):
                 return
             if number == signal.SIGHUP or saved.was_saved():
                 self._try_reload()
-            before, divergence_ms = divergence_ms, self._clock.divergence_ms
-            if abs(divergence_ms - before) > _STEP_NOTICED_MS:
+            # Of small steps the steady clock says nothing any more once somebody has asked it.
+            before, offset_ms = offset_ms, self._clock.wall_offset_ms
+            if abs(offset_ms - before) > _STEP_NOTICED_MS:
                 ticks.realign()
 
     def _next_signal(self) -> int | None:

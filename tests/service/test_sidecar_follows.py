@@ -1,0 +1,59 @@
+"""What a sidecar notices while it serves: signals, saved files, clocks that are set."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from idlestate.service.config_file import load_config
+from idlestate.service.sidecar.process import Process
+from idlestate.timers.steady_clock import MAX_STEP_MS, SteadyClock
+from tests.timers.test_steady_clock import HOUR_MS, SetClock
+
+
+class Ticks:
+    """Counts how often the clock was found to have been set."""
+
+    realigned = 0
+
+    def realign(self) -> None:
+        self.realigned += 1
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Process:
+    file = tmp_path / "sidecar.json"
+    file.write_text(json.dumps({"version": 1, "sidecar": {"directory": str(tmp_path / "s")}}))
+    return Process(load_config(file), print)
+
+
+def follow(process: Any, *between: Callable[[], object]) -> Ticks:
+    """Let it follow until SIGTERM, with things that happen between its looks."""
+    ticks, left = Ticks(), list(between)
+
+    def next_signal() -> int | None:
+        if not left:
+            return signal.SIGTERM
+        left.pop(0)()
+        return None
+
+    process._next_signal = next_signal
+    process._follow(ticks)
+    return ticks
+
+
+@pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS, MAX_STEP_MS, -MAX_STEP_MS])
+def test_ticks_begin_anew_when_the_clock_was_set_whoever_asks_it_first(
+    process: Any, by_ms: int
+) -> None:
+    machine = SetClock()
+    process._clock = SteadyClock(machine)
+
+    def set_clock() -> None:
+        machine.set_by_ms = by_ms
+        process._clock.now_ms()  # as every call of a client asks
+
+    assert follow(process, lambda: None, set_clock, lambda: None).realigned == 1
