@@ -59,6 +59,9 @@ class Process:
     def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
         assert config.sidecar is not None
         self._config = config
+        self._saved = SavedFile(config.file)
+        for _ in range(2):
+            self._saved.was_saved()  # as it is now it counts as taken
         self._settings: Sidecar = config.sidecar
         self._follower = tell
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -174,15 +177,12 @@ class Process:
 
     def _follow(self, ticks: Ticks) -> None:
         """Wait for signals, saved files and clocks that were set."""
-        saved = SavedFile(self._config.file)
-        for _ in range(2):
-            saved.was_saved()  # the file that is in force counts as taken
         offset_ms = self._clock.wall_offset_ms
         while True:
             number = self._next_signal()
             if number in (signal.SIGTERM, signal.SIGINT):
                 return
-            if number == signal.SIGHUP or saved.was_saved():
+            if number == signal.SIGHUP or self._saved.was_saved():
                 self._try_reload()
             # Of small steps the steady clock says nothing any more once somebody has asked it.
             before, offset_ms = offset_ms, self._clock.wall_offset_ms

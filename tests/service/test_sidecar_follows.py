@@ -57,3 +57,14 @@ def test_ticks_begin_anew_when_the_clock_was_set_whoever_asks_it_first(
         process._clock.now_ms()  # as every call of a client asks
 
     assert follow(process, lambda: None, set_clock, lambda: None).realigned == 1
+
+
+def test_a_file_that_is_saved_while_the_sidecar_starts_is_read_again(process: Any) -> None:
+    reloads: list[bool] = []
+    process._try_reload = lambda: reloads.append(True)
+    follow(process, *[lambda: None] * 3)
+    assert reloads == []
+    with Path(process._config.file).open("a") as file:
+        file.write("\n")
+    follow(process, *[lambda: None] * 3)
+    assert reloads == [True]
