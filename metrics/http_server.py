@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from idlestate.metrics.listen_error import ListenError, explain
+from idlestate.metrics.unix_socket import make_way
 
 LOOPBACK = "127.0.0.1"
 REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
@@ -173,7 +174,7 @@ class _Server(ThreadingMixIn, TCPServer):
         if port is None:
             self.address_family = socket.AF_UNIX
             address = host
-            Path(host).unlink(missing_ok=True)
+            make_way(Path(host))
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:

@@ -21,7 +21,8 @@ def explain(name: str, host: str, port: int | None, error: Exception) -> str:
         case socket.gaierror():
             why = f"{host!r} is no address; 127.0.0.1 is this machine, 0.0.0.0 all its networks"
         case OSError(errno=errno.EADDRINUSE):
-            why = "another program listens there; stop it, or give another port (0: any free one)"
+            other = "path" if port is None else "port (0: any free one)"
+            why = f"another program listens there; stop it, or give another {other}"
         case OSError(errno=errno.EADDRNOTAVAIL):
             why = "the address is not one of this machine's; 127.0.0.1 always is"
         case _:

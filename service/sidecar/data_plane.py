@@ -18,6 +18,7 @@ from idlestate.backends.sidecar.connection import ERROR
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.message import Message
 from idlestate.config.sidecar_models import Tls
+from idlestate.metrics.unix_socket import make_way
 from idlestate.service.sidecar.access import AccessError, TokenFile
 
 MAX_SOCKET_PATH = 107
@@ -96,7 +97,7 @@ def _location(listen: str, tls: Tls | None) -> str:
                 "bytes; write data: unix:PATH or directory: PATH with a shorter one"
             )
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
+        make_way(path)
         return f"grpc+unix://{path}"
     return f"grpc{'+tls' if tls else ''}://{listen}"
 

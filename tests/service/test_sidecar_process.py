@@ -95,6 +95,29 @@ def test_a_second_instance_is_refused_with_the_pid_of_the_first(made: Any) -> No
     assert sidecar.ask("/healthz") == (200, "ok\n")
 
 
+@pytest.mark.parametrize("plane", ["data", "control"])
+def test_a_socket_at_which_another_sidecar_serves_is_left_to_it(made: Any, plane: str) -> None:
+    first = made().start()
+    taken = first.folder / "state" / f"{plane}.sock"
+    second = made(**{plane: f"unix:{taken}"})
+    second.write_file()
+    refused = subprocess.run(
+        [*COMMAND, "serve", str(second.file)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert refused.returncode == 1
+    assert f"cannot serve {plane} on " in refused.stderr
+    assert "another program" in refused.stderr
+    with first.client() as client:
+        client.add_many({"user": ["a"], "amount": [1]})
+    assert first.ask("/healthz") == (200, "ok\n")
+    first.stop(signal.SIGKILL)  # which leaves its sockets behind
+    second.start_told()
+
+
 def test_sighup_takes_a_good_file_and_refuses_a_bad_one_whole(made: Any) -> None:
     sidecar = made().start()
     sidecar.write_file(operators={UID: OPERATOR | {"policy": "short"}})
