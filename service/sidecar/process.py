@@ -41,7 +41,7 @@ from idlestate.timers.clock import SystemClock
 from idlestate.timers.steady_clock import SteadyClock
 
 VERSION = "0.1.0"
-_DRAIN_S = 20.0
+_DRAIN_S, _END_S = 20.0, 5.0
 _POLL_S = 1.0
 _STEP_NOTICED_MS = 1000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -118,8 +118,11 @@ class Process:
             self._follow(ticks)
             self._is_ready = False
             notify("STOPPING=1")
-            if not calls.table.drain(_DRAIN_S):
-                self._tell(f"calls went on for {_DRAIN_S:.0f} s and were cut off")
+            last = threading.Timer(_DRAIN_S + _END_S, self._cut_off)
+            last.daemon = True
+            last.start()
+            calls.table.drain(_DRAIN_S)
+        last.cancel()
         self._tell("stopped; all that was acknowledged is kept")
 
     def stop_when_closed(self, pipe: int) -> None:
@@ -194,6 +197,16 @@ class Process:
             return self._signals.get(timeout=_POLL_S)
         except queue.Empty:
             return None
+
+    def _cut_off(self) -> None:
+        """End without what does not come to an end: a disk, a worker or a checkpoint hangs."""
+        self._tell(
+            f"calls or jobs went on for {_DRAIN_S + _END_S:.0f} s and were cut off; all that was "
+            "acknowledged is kept"
+        )
+        if self._workers is not None:
+            self._workers.kill()
+        os._exit(1)
 
     def _try_reload(self) -> None:
         notify("RELOADING=1")

@@ -3,14 +3,18 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.sidecar.connection import Address
+from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.errors import AwayError
 from idlestate.backends.sidecar.split import split_rows
 from tests.service.sidecar_process import OPERATOR, PATIENCE_S, UID, Sidecar, wait_for
 
@@ -217,3 +221,45 @@ def test_nobody_has_to_listen_to_what_a_sidecar_says(made: Any) -> None:
     wait_for(lambda: sidecar.ask("/policies")[1][UID]["idle_min_ms"] == 50)
     assert sidecar.ask("/healthz")[0] == 200
     assert sidecar.stop() == 0
+
+
+HANGING = """
+import sys, threading
+from idlestate.backends.sidecar.calls import Calls
+from idlestate.service import cli
+from idlestate.service.sidecar import process
+
+def hang(*_):
+    print("it hangs", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+Calls._hello = hang
+process._DRAIN_S = process._END_S = 0.1
+cli.main(["serve", sys.argv[1]])
+"""
+"""A sidecar with a call that never ends, and little patience."""
+
+
+def test_what_hangs_is_cut_off_when_a_sidecar_stops(made: Any) -> None:
+    sidecar = made(workers=2)
+    sidecar.write_file()
+    sidecar.process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, str(sidecar.file)], stderr=subprocess.PIPE, text=True
+    )
+    assert sidecar.next_line().startswith("data at ")
+    workers = sidecar.workers()
+    os.kill(workers[0], signal.SIGSTOP)
+
+    def ask() -> None:
+        with suppress(AwayError):
+            Connection(Address(f"unix:{sidecar.data_socket}"), patience_s=0).call("hello")
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert sidecar.next_line() == "it hangs\n"
+    sidecar.process.terminate()
+    assert sidecar.process.wait(PATIENCE_S) == 1
+    assert "were cut off; all that was acknowledged is kept" in sidecar.next_line()
+    sidecar.process.stderr.close()
+    asking.join(PATIENCE_S)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
