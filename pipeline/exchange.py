@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from idlestate.backends.sidecar.errors import GoneError, SidecarError
+from idlestate.backends.sidecar.errors import AwayError, GoneError, SidecarError
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.stage import CHUNK_BYTES
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
@@ -79,6 +79,9 @@ def _exchange(spec: OperatorSpec, cells: list[dict[str, Any]]) -> Iterator[pa.Re
                 return
             except GoneError:
                 if not left:
+                    raise
+            except AwayError:
+                if not left or not routes.have_moved():
                     raise
     finally:
         routes.close()

@@ -212,15 +212,9 @@ class SidecarClient:
                 if not left:
                     raise
             except AwayError:
-                if not left or not self._has_other_ranges():
+                if not left or not self._routes.have_moved():
                     raise
             self._declaration = None
-
-    def _has_other_ranges(self) -> bool:
-        """Whether the sidecar was started again with another number of workers."""
-        before = self._routes.places
-        self._routes.ask()
-        return self._routes.places != before
 
     def _send_large(self, header: Mapping[str, Any], rows: pa.Table) -> None:
         """Hand each range its rows, past the one process that says what counts."""

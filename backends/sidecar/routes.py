@@ -1,6 +1,9 @@
 """The ways to a sidecar: its own address, and that of each range of shards beside it."""
 
+from contextlib import closing
+
 from idlestate.backends.sidecar.connection import PATIENCE_S, Address, Connection
+from idlestate.backends.sidecar.errors import AwayError, BusyError
 from idlestate.backends.sidecar.shard_ranges import range_of
 from idlestate.timers.clock import Clock
 
@@ -37,6 +40,18 @@ class Routes:
     def ask(self) -> None:
         """Ask the sidecar for its ranges."""
         self.take(self.main.call("ranges").header["places"])
+
+    def have_moved(self) -> bool:
+        """Whether the sidecar is there and has other ranges than those known here, as after a
+        start with another number of workers; they are known from then on.
+        """
+        before = self.places
+        with closing(Connection(self.main.address, patience_s=0)) as connection:
+            try:
+                self.take(connection.call("ranges").header["places"])
+            except (AwayError, BusyError):
+                return False
+        return self.places != before
 
     def to_range(self, at: int) -> Connection:
         """The connection to a range."""
