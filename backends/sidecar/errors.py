@@ -27,6 +27,14 @@ class GoneError(SidecarError):
     code = "gone"
 
 
+LOST = (
+    "the sidecar, or its worker, does not know this exchange (any more): it was started again "
+    "meanwhile; if that comes again and again, its log says why it dies (where the kernel ended it "
+    "for want of memory, let the query take smaller batches)"
+)
+"""Of a `GoneError`, should it come to a person."""
+
+
 class DamagedError(SidecarError):
     """A file of the sidecar's directory is lost or damaged: bring back what the text names."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from idlestate.backends.sidecar.batches import Attempt, Prepared
-from idlestate.backends.sidecar.errors import BusyError, GoneError
+from idlestate.backends.sidecar.errors import LOST, BusyError, GoneError
 from idlestate.timers.clock import Clock
 
 DEADLINE_S = 1800.0
@@ -66,7 +66,7 @@ class Exchanges:
         """
         with self._lock:
             if handle not in self._open:
-                raise GoneError("the exchange is not known (any more)")
+                raise GoneError(LOST)
             return self._open[handle]
 
     def close(self, handle: str) -> None:

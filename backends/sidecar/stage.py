@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from idlestate.backends.sidecar.errors import BusyError, GoneError
+from idlestate.backends.sidecar.errors import LOST, BusyError, GoneError
 from idlestate.timers.clock import Clock
 
 DEADLINE_S = 120.0
@@ -108,7 +108,7 @@ class Stage:
 
     def _get(self, handle: str) -> _Heap:
         if handle not in self._heaps:
-            raise GoneError("the exchange is not known (any more)")
+            raise GoneError(LOST)
         found = self._heaps[handle]
         found.deadline_s = self._deadline_s()
         return found

@@ -7,10 +7,23 @@ from typing import Any
 import pytest
 
 from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.errors import AwayError
+from idlestate.backends.sidecar.errors import AwayError, GoneError
 from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.stage import Stage
 from idlestate.pipeline import exchange
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.timers.clock import FakeClock
+
+SPEC: Any = SimpleNamespace(uid="clicks")
+
+
+def play(monkeypatch: pytest.MonkeyPatch, run: Any, call: Any) -> None:
+    """Let tries and calls be these."""
+    link = SidecarLink(Address("unix:nowhere"), "clicks")
+    monkeypatch.setattr(exchange._Exchange, "run", run)
+    monkeypatch.setattr(exchange, "open_task_batch", lambda _: None)
+    monkeypatch.setattr(exchange, "_link", lambda _: link)
+    monkeypatch.setattr(Connection, "call", call)
 
 
 @pytest.mark.parametrize(("now", "tries"), [([""], 2), ([".0", ".1", ".2"], 2), ([".0", ".1"], 1)])
@@ -30,17 +43,33 @@ def test_a_task_begins_anew_only_with_a_sidecar_that_came_back_with_other_ranges
         assert name == "ranges"
         return Message({"places": now})
 
-    monkeypatch.setattr(exchange._Exchange, "run", run)
-    monkeypatch.setattr(exchange, "open_task_batch", lambda _: None)
-    link = SidecarLink(Address("unix:nowhere"), "clicks")
-    monkeypatch.setattr(exchange, "_link", lambda _: link)
-    monkeypatch.setattr(Connection, "call", ranges)
-    spec: Any = SimpleNamespace(uid="clicks")
+    play(monkeypatch, run, ranges)
     if tries == 1:
         with pytest.raises(AwayError):
-            list(exchange._exchange(spec, []))
+            list(exchange._exchange(SPEC, []))
     else:
-        rows: list[Any] = list(exchange._exchange(spec, []))
+        rows: list[Any] = list(exchange._exchange(SPEC, []))
         assert rows == ["rows"]
         assert tried[1] == tuple(now)
     assert len(tried) == tries
+
+
+def test_a_sidecar_that_loses_an_exchange_again_and_again_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one whose memory a batch exceeds, whenever it is started again."""
+    handles: list[str] = []
+
+    def call(_connection: Connection, _name: str, header: Any, *_parts: bytes) -> Message:
+        handles.append(header["handle"])
+        Stage(FakeClock()).packets(header["handle"])
+        raise AssertionError("no new process knows a handle")
+
+    def run(played: Any) -> Iterator[str]:
+        played._routes.main.call("finish", {"handle": f"handle-{len(handles)}"})
+        yield "rows"
+
+    play(monkeypatch, run, call)
+    with pytest.raises(GoneError, match="its log says why it dies"):
+        list(exchange._exchange(SPEC, []))
+    assert len(set(handles)) == len(handles) > 1
