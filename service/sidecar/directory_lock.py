@@ -53,8 +53,12 @@ class DirectoryLock:
                         "that one, or name another directory"
                     ) from error
             threading.Event().wait(_AGAIN_S)
-        os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
+        try:
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
+        except OSError as error:  # a full disk, which does not say where
+            os.close(file)
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
         self._file = file
         return self
 
