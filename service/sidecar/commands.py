@@ -75,7 +75,14 @@ def health(control: str) -> None:
     Example:
       idlestate health http://127.0.0.1:9465
     """
-    place = urlsplit(control)
+    try:
+        place = urlsplit(control)
+        is_place = bool(place.path if place.scheme == "unix" else place.hostname and place.port)
+    except ValueError:  # of the port, or of brackets
+        is_place = False
+    if not is_place or place.scheme not in ("unix", "http"):
+        click.secho(f"{control}: write unix:PATH or http://ADDRESS:PORT", fg="red", err=True)
+        sys.exit(1)
     connection: http.client.HTTPConnection
     if place.scheme == "unix":
         connection = http.client.HTTPConnection("localhost", timeout=_HEALTH_S)

@@ -110,7 +110,8 @@ class ControlPlane:
     def _ready(self) -> Reply:
         if self._controls.is_ready():
             return Reply(b"ready\n")
-        return Reply(b"stopping\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        text = b"not ready: it starts or stops, or a worker is being started again\n"
+        return Reply(text, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _accept_clock(self) -> Reply:
         self._controls.accept_clock()

@@ -111,9 +111,7 @@ class Process:
             ticks.start()
             stack.callback(ticks.stop)
             self._is_ready = True
-            is_socket = self._control(directory).startswith("unix:")
-            at = f"unix:{control.host}" if is_socket else f"http://{control.host}:{control.port}"
-            self._tell(f"data at {data.place}, control at {at}")
+            self._tell(f"data at {data.place}, control at {self._url(directory, control)}")
             notify("READY=1")
             self._follow(ticks)
             self._is_ready = False
@@ -247,6 +245,13 @@ class Process:
 
     def _control(self, directory: Path) -> str:
         return self._settings.control or f"unix:{directory / 'control.sock'}"
+
+    def _url(self, directory: Path, control: HttpServer) -> str:
+        """Where the control plane is asked."""
+        if self._control(directory).startswith("unix:"):
+            return f"unix:{control.host}"
+        host = f"[{control.host}]" if ":" in control.host else control.host
+        return f"http{'s' if self._settings.tls else ''}://{host}:{control.port}"
 
     def _open_control(
         self, directory: Path, host: Host, registry: CollectorRegistry, token: TokenFile | None

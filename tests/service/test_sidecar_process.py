@@ -315,24 +315,6 @@ def test_it_ends_with_the_process_that_holds_its_input(made: Any) -> None:
     process.stderr.close()
 
 
-def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
-    sidecar = made().start()
-    for words, told in (
-        (["operator", "release", UID], "released"),
-        (["clock", "accept"], "accepted: the clock was set by 0 s"),
-        (["health", f"unix:{sidecar.control_socket}"], "ready"),
-    ):
-        where = ["--sidecar", f"unix:{sidecar.data_socket}"] if words[0] != "health" else []
-        done = subprocess.run(
-            [*COMMAND, *words, *where],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert told in done.stdout
-
-
 def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(made: Any) -> None:
     sidecar = made(data="unix:" + "long/" * 30 + "data.sock")
     sidecar.write_file()

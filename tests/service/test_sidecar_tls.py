@@ -80,7 +80,7 @@ def sidecar(certs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         },
     )
     line = made.start_told().removeprefix("data at ").strip()
-    made.data_place, _, made.control_url = line.partition(", control at http://")
+    made.data_place, _, made.control_url = line.partition(", control at https://")
     yield made
     assert made.stop() == 0
 
