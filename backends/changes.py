@@ -57,7 +57,7 @@ def change_rows(
 ) -> pa.Table:
     """Change rows of lives, and of keys that were read and have no open life (all nulls)."""
     schema = change_schema(spec)
-    batches = [_rows(spec, schema, part, policy, batch_id) for part in parts]
+    batches = [_rows(spec, schema, part, policy, batch_id) for part in parts if len(part.rows)]
     n = len(silent_keys[0])
     if n:
         nulls = {name: pa.nulls(n, schema.field(name).type) for name in schema.names}

@@ -145,6 +145,10 @@ class Table:
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
         shown = is_over | walk.is_touched if shows_updates else is_over
+        changes = [
+            Changes(touched.take(shown), walk.ends.take(np.flatnonzero(shown)), is_over[shown]),
+            Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)),
+        ]
         return Outcome(
             self.current.after(
                 touched.take(is_kept),
@@ -166,9 +170,7 @@ class Table:
                 merge,
             ),
             sketch.add(self.seen, born) if len(born) else self.seen,
-            self._changes(
-                steps, walk, shown, is_over, touched, swept, swept_ends, policy, batch_id
-            ),
+            change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
             tally,
         )
 
@@ -195,28 +197,14 @@ class Table:
         back = ~walk.is_old & (previous_end != NEVER_MS) & (walk.lives.created_at_ms <= until)
         return int(back.sum())
 
-    def _changes(
-        self,
-        steps: Steps,
-        walk: Walk,
-        shown: Flags,
-        is_over: Flags,
-        touched: Rows,
-        swept: Rows,
-        swept_ends: Ends,
-        policy: Policy,
-        batch_id: int,
-    ) -> pa.Table:
-        ends = walk.ends.take(np.flatnonzero(shown))
-        parts = [Changes(touched.take(shown), ends, is_over[shown])]
-        if len(swept):
-            parts.append(Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)))
-        silent = np.zeros(0, dtype=np.int64)
-        if steps.is_read is not None:
-            answered = np.zeros(len(steps), dtype=bool)
-            answered[walk.key[walk.is_touched]] = True
-            silent = np.flatnonzero(~answered)
-        return change_rows(self.spec, parts, take_keys(steps.keys, silent), policy, batch_id)
+
+def _silent_keys(steps: Steps, walk: Walk) -> list[pa.Array]:
+    """Keys that were read and have no open life."""
+    answered = np.ones(len(steps), dtype=bool)
+    if steps.is_read is not None:
+        answered[:] = False
+        answered[walk.key[walk.is_touched]] = True
+    return take_keys(steps.keys, np.flatnonzero(~answered))
 
 
 def _tally(walk: Walk, is_over: Flags, comebacks: int, swept: Ends) -> Tally:

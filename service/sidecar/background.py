@@ -55,15 +55,20 @@ class Background:
 
     def sweep(self) -> None:
         """Close what is due until nothing is or somebody stops it: operators take turns, of a
-        slice of the budget each.
+        slice of the budget each. However long that takes, what it closes is given back meanwhile.
         """
         failed: list[SidecarError] = []
         # Of the others their queries say how far time got.
         left = [each for each in self._host if not each.state.is_event_time]
         self.behind_ms = max(map(self._behind_ms, left), default=0)
+        compacted_s = self._clock.monotonic_s()
         while left:
             left = [each for each in left if self._tried(self._sweep, each, failed)]
             self.behind_ms = max(map(self._behind_ms, self._host), default=0)
+            if self._clock.monotonic_s() > compacted_s + _COMPACT_MS / 1000:
+                for each in left:
+                    self._tried(lambda operator: operator.sweeper.compact(), each, failed)
+                compacted_s = self._clock.monotonic_s()
         if failed:
             raise failed[0]
 

@@ -283,6 +283,27 @@ def test_operators_are_swept_by_turns_and_the_delay_is_told_meanwhile(folder: Pa
     world.close()
 
 
+def test_what_a_long_sweep_closes_is_given_back_while_it_goes_on(folder: Path) -> None:
+    from idlestate.config.sidecar_models import Sidecar as Settings
+
+    world = World("heap", folder / "state")
+    for number in range(8):
+        world.write("w", number, "add", [(f"{number}-{at}", 1) for at in range(2_000)])
+        world.clock.advance(10)
+    world.clock.advance(RULE.idle_max_ms)
+    before = [shard.current.rows for shard in world.operator.state.shards]
+    given_back = []
+
+    def look(_: float) -> None:
+        for rows, shard in zip(before, world.operator.state.shards, strict=True):
+            given_back.append(shard.current.live > 0 and shard.current.rows < rows)
+
+    settings = Settings.model_validate({"directory": str(folder)})
+    Background(world.host, SlowClock(world.clock), settings, Rests(look)).sweep()
+    assert any(given_back)
+    world.close()
+
+
 def test_a_reload_on_a_full_disk_is_told_and_ends_nothing(folder: Path, small_disk: Path) -> None:
     (small_disk / "state").mkdir(mode=0o700)
     (folder / "state").symlink_to(small_disk / "state")
