@@ -1,6 +1,7 @@
-"""Which columns an operator of the sidecar may have, and that those it has come back as they are."""
+"""Which columns an operator of the sidecar may have, and what becomes of their edges."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from idlestate.backends.sidecar.work import Given
 from idlestate.backends.steps import TableSpec
 from idlestate.backends.table import Table
 from idlestate.retention.policy import TimeDomain
-from tests.backends.sidecar_world import RULE, SHARDS, SPEC, World, policy_processing
+from tests.backends.sidecar_world import RULE, SHARDS, SPEC, World, batch, policy_processing
 
 Types = Mapping[str, pa.DataType]
 pytestmark = pytest.mark.parametrize("world", ["heap"], indirect=True)
@@ -54,3 +55,19 @@ def test_a_type_that_would_be_added_up_wrongly_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="reads a column of type"):
         declared(world, {"k": pa.string()}, {"a": f"{function}(v)"}, {"v": kind})
+
+
+def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
+    world: World,
+) -> None:
+    kind = pa.decimal128(38, 0)
+    operator = declared(world, {"k": pa.string()}, {"a": "avg(v)"}, {"v": kind})
+    rows = pa.table({"k": ["a"], "v": pa.array([Decimal(10**38 - 1)], kind)})
+    write = Write("w", 0, "add", Given(stream_of(rows)))
+    with pytest.raises(DoesNotFitError, match=r"avg\(v\) does not fit"):
+        operator.writes.take(write, world.clock.now_ms())
+    operator.batches.begin("query-1", "run-0", "somewhere")
+    operator.batches.open(world.attempt(batch(world, 0), 0, "e"))
+    assert operator.writes.take(write, world.clock.now_ms())
+    operator.batches.release()
+    assert operator.sizes().set_aside == 1
