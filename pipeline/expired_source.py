@@ -24,6 +24,7 @@ from idlestate.backends.changes import change_schema
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.sidecar.expired_log import numbers_of
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.types import spark_schema
@@ -122,12 +123,13 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 }
                 answer = connection.call("expired", header)
                 rows = pa.ipc.open_stream(answer.parts[0]).read_all() if answer.parts else None
-                if rows is None or rows.column("seq")[0].as_py() != at:
+                if rows is None or numbers_of(rows)[0].as_py() != at:
                     raise IdlestateError(
                         f"expired records {at} to {partition.end - 1} of operator {link.uid!r} are "
                         "gone: they were older than expired_retention; begin with a new checkpoint"
                     )
                 at += len(rows)
+                rows = rows.remove_column(rows.num_columns - 1)
                 # The changelog may have a column more, for rejects.
                 blank = pa.nulls(len(rows), pa.string())
                 columns = [
