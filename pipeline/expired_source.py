@@ -80,7 +80,11 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
-        """The oldest record that is kept: what went before it was for others."""
+        """The oldest record that is kept: what went before it was for others.
+
+        From now on records are kept for this consumer too.
+        """
+        self._acknowledge(0)
         return {"seq": self._settled()["first_seq"]}
 
     def latestOffset(  # noqa: N802
@@ -142,16 +146,19 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, int]) -> None:
         """The query has all records below a number."""
-        with _told():
-            link = _link_of(self._options)
-            header = {"uid": link.uid, "consumer": link.consumer, "upto": end["seq"]}
-            self._connected().call("acknowledge", header)
+        self._acknowledge(end["seq"])
 
     def stop(self) -> None:
         """Give the connection back."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _acknowledge(self, upto: int) -> None:
+        with _told():
+            link = _link_of(self._options)
+            header = {"uid": link.uid, "consumer": link.consumer, "upto": upto}
+            self._connected().call("acknowledge", header)
 
     def _settled(self) -> dict[str, int]:
         """Which records there are once what the query has committed counts."""

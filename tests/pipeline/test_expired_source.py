@@ -69,6 +69,19 @@ def test_a_consumer_that_comes_later_begins_with_what_is_kept(world: World) -> N
     assert sorted(read(last, last.initialOffset())) == sorted(KEYS)
 
 
+def test_what_a_consumer_has_planned_to_read_stays_though_all_others_have_it(
+    world: World,
+) -> None:
+    end_lives(world, 0)
+    world.operator.acknowledge("other", len(KEYS))
+    reader = ExpiredReader(OPTIONS, ["k"])
+    start = reader.initialOffset()
+    assert world.operator.trim(0) == 0
+    assert sorted(read(reader, start)) == sorted(KEYS)
+    reader.commit({"seq": len(KEYS)})
+    assert world.operator.trim(0) == len(KEYS)
+
+
 def test_records_that_are_gone_are_told_of_in_words(world: World) -> None:
     end_lives(world, 0)
     reader = ExpiredReader(OPTIONS, ["k"])
