@@ -18,6 +18,11 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+ADDED_COLUMNS = (
+    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id"),
+    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
+)
+"""Columns beside keys and aggregates: of change rows, then those of lives."""
 _LAST_MS = FOREVER_MS // 1000
 """The last millisecond that a timestamp in microseconds reaches."""
 _REASONS = pa.array([reason.label for reason in Reason])

@@ -22,6 +22,20 @@ Flags = npt.NDArray[np.bool_]
 Keys = Sequence[pa.Array]
 
 
+def is_key_type(kind: pa.DataType) -> bool:
+    """Whether keys may be of a type: one whose values are equal iff their bytes are."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
 def take_keys(keys: Keys, rows: Ints) -> list[pa.Array]:
     """The keys at these positions."""
     at = pa.array(rows)

@@ -113,7 +113,7 @@ class ExactSum:
             total *= 10 ** (self.result_type.scale - (self.scale or 0))
             divisor = np.maximum(counted, 1).astype(object)
             half_up = (2 * np.abs(total) + divisor) // (2 * divisor)
-            units = half_up * np.where(total < 0, -1, 1)
+            units = np.clip(half_up * np.where(total < 0, -1, 1), -limit, limit)
             high = (units >> 64).astype(np.int64)
             low = (units & (2**64 - 1)).astype(np.uint64)
         top, rest = np.int64(limit >> 64), np.uint64(limit & (2**64 - 1))

@@ -24,6 +24,7 @@ from idlestate.backends.changes import change_schema
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.sidecar.expired_log import numbers_of
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.types import spark_schema
@@ -79,7 +80,11 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
-        """The oldest record that is kept: what went before it was for others."""
+        """The oldest record that is kept: what went before it was for others.
+
+        From now on records are kept for this consumer too.
+        """
+        self._acknowledge(0)
         return {"seq": self._settled()["first_seq"]}
 
     def latestOffset(  # noqa: N802
@@ -122,12 +127,13 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 }
                 answer = connection.call("expired", header)
                 rows = pa.ipc.open_stream(answer.parts[0]).read_all() if answer.parts else None
-                if rows is None or rows.column("seq")[0].as_py() != at:
+                if rows is None or numbers_of(rows)[0].as_py() != at:
                     raise IdlestateError(
                         f"expired records {at} to {partition.end - 1} of operator {link.uid!r} are "
                         "gone: they were older than expired_retention; begin with a new checkpoint"
                     )
                 at += len(rows)
+                rows = rows.remove_column(rows.num_columns - 1)
                 # The changelog may have a column more, for rejects.
                 blank = pa.nulls(len(rows), pa.string())
                 columns = [
@@ -140,16 +146,19 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, int]) -> None:
         """The query has all records below a number."""
-        with _told():
-            link = _link_of(self._options)
-            header = {"uid": link.uid, "consumer": link.consumer, "upto": end["seq"]}
-            self._connected().call("acknowledge", header)
+        self._acknowledge(end["seq"])
 
     def stop(self) -> None:
         """Give the connection back."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _acknowledge(self, upto: int) -> None:
+        with _told():
+            link = _link_of(self._options)
+            header = {"uid": link.uid, "consumer": link.consumer, "upto": upto}
+            self._connected().call("acknowledge", header)
 
     def _settled(self) -> dict[str, int]:
         """Which records there are once what the query has committed counts."""

@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
 from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.steps import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
@@ -234,7 +234,7 @@ def _bind(
             f"operator {uid!r}: no column {', '.join(missing)} of a simple type in the input; it "
             f"has {', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}"
         )
-    odd = [name for name in keys if not _is_key(types[name])]
+    odd = [name for name in keys if not is_key_type(types[name])]
     if odd:
         raise RefusedError(
             f"operator {uid!r}: key column {odd[0]} is of type {types[odd[0]]}; keys are strings, "
@@ -303,17 +303,6 @@ def _check(
             f"operator {uid!r}: the input has a watermark already; remove withWatermark and say "
             "delay='...' to retain, which sets it where bad event times cannot reach it"
         )
-
-
-def _is_key(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-    )
 
 
 def _col(name: str) -> Column:

@@ -245,7 +245,10 @@ class Batches:
             older = list(self._state.sets.older_than(prepared.number))
             lost, removed = self._dropped(older)
             self._state.write(dict.fromkeys(removed))
-            self._forget(lost, older)
+            self._state.work.forget(lost)
+            for set_id in older:
+                # It keeps its place: late tasks of it make it no newer.
+                self._state.sets.sets[set_id].pieces.clear()
 
     def _commit_or_stop(self, batch_id: int) -> None:
         record, sets = self._state.record, self._state.sets
@@ -304,7 +307,7 @@ class Batches:
         changes.update(dict.fromkeys(each.key for each in piece.expired))
         return runs
 
-    def _forget(self, runs: Mapping[str, int], set_ids: Sequence[SetId] | None = None) -> None:
+    def _forget(self, runs: Mapping[str, int]) -> None:
+        """Let go of all sets, and of the runs that go with them."""
         self._state.work.forget(runs)
-        for set_id in list(self._state.sets.sets) if set_ids is None else set_ids:
-            del self._state.sets.sets[set_id]
+        self._state.sets.sets.clear()

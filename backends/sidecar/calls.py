@@ -173,10 +173,9 @@ class Calls:
         found, shard = self._operator(header), int(header["shard"])
         if not 0 <= shard < len(found.state.shards):
             return Message({"shards": len(found.state.shards)})
+        batch_id = found.record.committed  # before the look: it never says too much
         parts = tuple(stream_of(part) for part in found.lives(shard, self._clock.now_ms()))
-        return Message(
-            {"shards": len(found.state.shards), "batch_id": found.record.committed}, parts
-        )
+        return Message({"shards": len(found.state.shards), "batch_id": batch_id}, parts)
 
     def _expired(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)

@@ -17,6 +17,7 @@ from idlestate.backends.sidecar.errors import (
     GoneError,
     SidecarError,
 )
+from idlestate.backends.sidecar.expired_log import numbers_of
 from idlestate.backends.sidecar.given_rows import fit_rows, wanted_columns
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
@@ -142,7 +143,7 @@ class SidecarClient:
     def expired(self, since: int = 0) -> Iterator[pa.Table]:
         """Expired records from a number on, in order, a table at a time.
 
-        Each has its number in the column `seq`; go on from the last one's number plus one.
+        Each has its number in the last column, `seq`; go on from the last one's number plus one.
         """
         while True:
             header = {"uid": self._uid, "since": since, "most": _EXPIRED_PER_CALL}
@@ -150,7 +151,7 @@ class SidecarClient:
             if not answer.parts:
                 return
             rows = pa.ipc.open_stream(answer.parts[0]).read_all()
-            since = rows.column("seq")[-1].as_py() + 1
+            since = numbers_of(rows)[-1].as_py() + 1
             yield rows
 
     def set_aside(self) -> list[tuple[dict[str, Any], pa.Table]]:

@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.changes import ADDED_COLUMNS
+from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.steps import TableSpec
 from idlestate.retention.policy import TimeDomain
@@ -72,6 +74,29 @@ class Declaration:
             )
         except (AggregateError, KeyError, ValueError, pa.ArrowInvalid, OSError) as error:
             raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
+
+    def check_columns(self) -> None:
+        """Refuse keys that could not be told apart, and names that would stand twice.
+
+        Raises:
+            DoesNotFitError: a key is of another type than keys can be, or a name is taken.
+        """
+        spec = self.spec()
+        for name, kind in spec.keys:
+            if not is_key_type(kind):
+                raise DoesNotFitError(
+                    f"operator {self.uid!r}: key column {name} is of type {kind}; keys are "
+                    "strings, binaries, integers, booleans, dates or timestamps: cast it first"
+                )
+        taken = set(ADDED_COLUMNS)
+        for name in (*spec.key_names, *(each.name for each in spec.aggregates)):
+            if name.lower() in taken:  # to Spark SQL names that differ in case alone are the same
+                raise DoesNotFitError(
+                    f"operator {self.uid!r}: the name {name} stands twice among keys, aggregates "
+                    f"and the columns that are added to them ({', '.join(ADDED_COLUMNS)}); choose "
+                    "another"
+                )
+            taken.add(name.lower())
 
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes."""

@@ -20,7 +20,7 @@ from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.store import Store
 
 SEQUENCE = "seq"
-"""The column that carries a record's number."""
+"""The column, the last one, that carries a record's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,11 @@ class Entry:
     def stop(self) -> int:
         """The number after its last."""
         return self.first + self.rows
+
+
+def numbers_of(rows: pa.Table) -> pa.ChunkedArray:
+    """The numbers of records; by place, since a key or an aggregate may have that name too."""
+    return rows.column(rows.num_columns - 1)
 
 
 def stage_rows(

@@ -34,7 +34,7 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
     """These columns and types of rows.
 
     Raises:
-        DoesNotFitError: a column is missing, or has another type.
+        DoesNotFitError: a column is missing, stands twice, or has another type.
     """
     missing = [name for name in wanted if name not in rows.column_names]
     if missing:
@@ -44,7 +44,7 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
         )
     try:
         return rows.select(list(wanted)).cast(pa.schema(wanted))
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, KeyError, ValueError) as error:
         raise _unusable(uid, error) from error
 
 

@@ -83,6 +83,7 @@ class Host:
             )
         known = self._operators.get(uid)
         if known is None:
+            declaration.check_columns()
             if len(self._operators) >= MAX_OPERATORS:
                 raise DoesNotFitError(f"the sidecar has {MAX_OPERATORS} operators, its most")
             return

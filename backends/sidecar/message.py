@@ -37,8 +37,12 @@ class Message:
         return b"".join(self.pieces())
 
     @classmethod
-    def decode(cls, data: bytes) -> "Message":
+    def decode(cls, data: bytes, most_header_bytes: int | None = None) -> "Message":
         """Read it back.
+
+        Args:
+            data: the message.
+            most_header_bytes: no header is longer (None: `MAX_HEADER_BYTES`).
 
         Raises:
             MessageError: it is none.
@@ -46,7 +50,8 @@ class Message:
         if len(data) < _HEAD.size:
             raise MessageError("a message ends before it begins")
         magic, length = _HEAD.unpack_from(data)
-        if magic != _MAGIC or length > MAX_HEADER_BYTES or _HEAD.size + length > len(data):
+        most = MAX_HEADER_BYTES if most_header_bytes is None else most_header_bytes
+        if magic != _MAGIC or length > most or _HEAD.size + length > len(data):
             raise MessageError("these bytes are no message of this version of idlestate")
         try:
             header, lengths = json.loads(data[_HEAD.size : _HEAD.size + length])

@@ -13,7 +13,7 @@ from idlestate.backends.sidecar.direct import DirectWrites
 from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.operator_state import OperatorState
-from idlestate.backends.sidecar.shard_record import HIGHEST
+from idlestate.backends.sidecar.shard_record import HIGHEST, ShardRecord
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.sweeper import Sweeper
 from idlestate.backends.sidecar.work import Work
@@ -97,17 +97,25 @@ class Operator:
         Raises:
             DoesNotFitError: the keys are of other types.
         """
-        state, record = self.state, self.state.record
-        lives = state.read(
-            lambda shards: state.work.look_up(rows, dict(enumerate(shards)), record.policy)
-        )
-        return self._open_at(lives, now_ms), record.committed
+        state = self.state
+
+        def look(shards: list[ShardRecord]) -> tuple[pa.Table, int]:
+            record = state.record  # what it saw is judged, and told of, as it then was
+            lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
+            return _open_at(lives, now_ms, record), record.committed
+
+        return state.read(look)
 
     def lives(self, shard: int, now_ms: int) -> Iterator[pa.Table]:
         """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
-        state, policy = self.state, self.state.record.policy
-        for part in state.read(lambda shards: state.work.lives(shards[shard], shard, policy)):
-            yield self._open_at(part, now_ms)
+        state = self.state
+
+        def look(shards: list[ShardRecord]) -> Iterator[pa.Table]:
+            record = state.record
+            parts = state.work.lives(shards[shard], shard, record.policy)
+            return (_open_at(part, now_ms, record) for part in parts)
+
+        return state.read(look)
 
     def expired(self, since: int, before: int | None, most_rows: int) -> pa.Table | None:
         """Expired records by number, from one on and before another."""
@@ -181,11 +189,11 @@ class Operator:
             set_aside=self.writes.set_aside.rows,
         )
 
-    def _open_at(self, lives: pa.Table, now_ms: int) -> pa.Table:
-        record = self.state.record
-        if record.declaration.time == TimeDomain.EVENT.value:
-            return lives
-        t_ms = max(now_ms, record.time_ms)
-        deadline = lives.column("deadline")
-        is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
-        return lives.filter(pc.fill_null(is_open, True))
+
+def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
+    if record.declaration.time == TimeDomain.EVENT.value:
+        return lives
+    t_ms = max(now_ms, record.time_ms)
+    deadline = lives.column("deadline")
+    is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
+    return lives.filter(pc.fill_null(is_open, True))

@@ -9,6 +9,7 @@ from idlestate.backends.sidecar.errors import BusyError, SidecarError
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.config.sidecar_models import Sidecar
+from idlestate.retention.rules import NEVER_MS
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.timers.steady_clock import SteadyClock
 
@@ -121,6 +122,8 @@ class Background:
         if operator.state.is_event_time:
             return 0
         ends_ms = min(shard.next_end_ms for shard in operator.state.shards)
+        if ends_ms == NEVER_MS:  # a new policy: the next sweep will find out
+            return 0
         return max(0, self._clock.now_ms() - ends_ms)
 
     def _compact(self, operator: Operator) -> None:

@@ -60,8 +60,22 @@ def test_rule_2_an_older_set_goes_only_when_a_newer_one_is_complete(
     world.run(planned, "first")
     for partition in range(ends):
         world.task(planned, partition, "second")
-    left = [each for _, each in world.operator.state.sets.sets]
+    sets = world.operator.state.sets.sets
+    left = [execution for (_, execution), each in sets.items() if each.pieces]
     assert left == (["first", "second"] if ends < PARTITIONS else ["second"])
+    world.settle(planned)
+    world.check()
+
+
+def test_rule_2_late_tasks_of_an_older_set_make_it_no_newer(world: World) -> None:
+    """As two actions on one batch, or a task of the first that was given up and goes on."""
+    planned, other = batch(world, 0, *KEYS), batch(world, 0, *KEYS, value=5)
+    late = [world.attempt(other, partition, "first") for partition in range(PARTITIONS)]
+    for attempt in late:
+        world.operator.batches.open(attempt)
+    world.run(planned, "second")
+    for attempt in late:
+        world.prepare(other, attempt)
     world.settle(planned)
     world.check()
 

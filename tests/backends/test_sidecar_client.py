@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from idlestate.backends.sidecar.client import SidecarClient
 from idlestate.backends.sidecar.connection import Connection
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import AwayError, SidecarError
+from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, SidecarError
 from idlestate.backends.sidecar.message import Message
 from idlestate.retention.policy import TimeDomain
 from tests.backends.sidecar_world import SPEC, UID
@@ -78,4 +79,15 @@ def test_a_write_that_counts_is_not_told_as_failed(sidecar: Played) -> None:
     with SidecarClient("unix:nowhere", UID) as client:
         client.add_many(ROWS)
         client.retry()
+    assert sidecar.calls["write"] == 1
+
+
+def test_rows_that_cannot_be_told_apart_are_refused_and_hold_up_no_others(
+    sidecar: Played,
+) -> None:
+    rows = pa.table(ROWS)
+    with SidecarClient("unix:nowhere", UID) as client:
+        with pytest.raises(DoesNotFitError, match="2 times"):
+            client.add_many(rows.append_column("v", rows.column("v")))
+        client.add_many(rows)
     assert sidecar.calls["write"] == 1

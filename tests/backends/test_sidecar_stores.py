@@ -13,6 +13,7 @@ from threading import Event
 
 import pytest
 
+from idlestate.backends.sidecar import message
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.heap_log import HeapLog
 from idlestate.backends.sidecar.heap_store import HeapStore
@@ -91,6 +92,21 @@ def test_a_record_that_was_not_written_whole_is_cut_off(tmp_path: Path, cut: int
     store.close()
     store = HeapStore(tmp_path)
     assert contents(store) == {"a": b"1", "c": b"3"}
+    store.close()
+
+
+def test_a_write_of_more_keys_than_a_message_may_name_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the last consumer acknowledges the expired records of a week."""
+    monkeypatch.setattr(message, "MAX_HEADER_BYTES", 1000)
+    keys = [f"e/counts/{number:020}" for number in range(100)]
+    store = HeapStore(tmp_path)
+    store.write(dict.fromkeys(keys, b"."))
+    store.write(dict.fromkeys(keys[1:]))
+    store.close()
+    store = HeapStore(tmp_path)
+    assert contents(store) == {keys[0]: b"."}
     store.close()
 
 

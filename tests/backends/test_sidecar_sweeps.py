@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.sweeper import Sweeper
 from tests.backends.sidecar_world import (
@@ -166,6 +167,38 @@ def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:
         thread.join()
     assert failed == []
     assert {row["n"] for row in world.lives()} == {50}
+
+
+def test_a_look_is_judged_at_the_time_of_what_it_saw(world: World) -> None:
+    """What it saw would have ended by now; the life that it saw goes on."""
+    world.write("w", 0, "add", [("a", 1)])
+    now_ms, work = world.clock.now_ms(), world.operator.state.work
+    look_up = work.look_up
+
+    def slow(*args: Any) -> Any:
+        found = look_up(*args)
+        for seq, key in ((1, "a"), (2, "b")):
+            world.clock.advance(RULE.idle_max_ms - 10)
+            world.write("w", seq, "add", [(key, 1)])
+        return found
+
+    work.look_up = slow  # type: ignore[method-assign]
+    assert len(world.operator.look_up(rows_of([("a", 0)]), now_ms)[0]) == 1
+
+
+def test_a_look_that_is_begun_anew_says_of_which_batch_it_tells(world: World) -> None:
+    planned = batch(world, 0, "a")
+    world.run(planned)
+    work, look_up = world.operator.state.work, world.operator.state.work.look_up
+
+    def merged_away(*_: Any) -> Any:
+        work.look_up = look_up  # type: ignore[method-assign]
+        world.settle(planned)
+        raise DamagedError("its runs are gone")
+
+    work.look_up = merged_away  # type: ignore[method-assign]
+    lives, batch_id = world.operator.look_up(rows_of([("a", 0)]), world.clock.now_ms())
+    assert (len(lives), batch_id) == (1, 0)
 
 
 def test_a_sweep_gets_on_though_writes_never_pause(world: World) -> None:

@@ -4,14 +4,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from idlestate.backends.aggregates import bind
 from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.client import SidecarClient
+from idlestate.backends.sidecar.connection import Connection
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.direct import Write
 from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.stage import stream_of
+from idlestate.backends.sidecar.work import Given
+from idlestate.backends.steps import TableSpec
 from idlestate.pipeline.expired_source import ExpiredReader
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.retention.policy import TimeDomain
 from idlestate.timers.steady_clock import SteadyClock
-from tests.backends.sidecar_world import KEYS, RULE, UID, World
+from tests.backends.sidecar_world import KEYS, RULE, UID, World, policy_processing
 
 OPTIONS = {"sidecar": "unix:nowhere", "uid": UID, "consumer": "mailer"}
 
@@ -59,6 +69,19 @@ def test_a_consumer_that_comes_later_begins_with_what_is_kept(world: World) -> N
     assert sorted(read(last, last.initialOffset())) == sorted(KEYS)
 
 
+def test_what_a_consumer_has_planned_to_read_stays_though_all_others_have_it(
+    world: World,
+) -> None:
+    end_lives(world, 0)
+    world.operator.acknowledge("other", len(KEYS))
+    reader = ExpiredReader(OPTIONS, ["k"])
+    start = reader.initialOffset()
+    assert world.operator.trim(0) == 0
+    assert sorted(read(reader, start)) == sorted(KEYS)
+    reader.commit({"seq": len(KEYS)})
+    assert world.operator.trim(0) == len(KEYS)
+
+
 def test_records_that_are_gone_are_told_of_in_words(world: World) -> None:
     end_lives(world, 0)
     reader = ExpiredReader(OPTIONS, ["k"])
@@ -67,6 +90,28 @@ def test_records_that_are_gone_are_told_of_in_words(world: World) -> None:
     world.operator.trim(world.clock.now_ms())
     with pytest.raises(RuntimeError, match=r"idlestate: expired records 0 to 11 .* are gone"):
         list(reader.read(parts[0]))
+
+
+def test_a_column_of_the_users_may_have_the_name_of_the_number(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types = {"seq": pa.string()}
+    spec = TableSpec(tuple(types.items()), bind({"n": "count"}, types))
+    declaration = Declaration.of("runs", spec, TimeDomain.PROCESSING, 1)
+    operator = world.host.declare(declaration, policy_processing(RULE))
+    rows = stream_of(pa.table({"seq": KEYS}))
+    operator.writes.take(Write("w", 0, "add", Given(rows)), world.clock.now_ms())
+    world.clock.advance(RULE.idle_max_ms)
+    operator.sweeper.sweep(world.clock.now_ms(), world.clock, 1000)
+    reader = ExpiredReader(OPTIONS | {"uid": "runs"}, ["n", "seq"])
+    (part,) = reader.partitions({"seq": 0}, {"seq": len(KEYS)})
+    found = [row for batch in reader.read(part) for row in batch.to_pylist()]
+    assert sorted(row["seq"] for row in found) == sorted(KEYS)
+    wire = Wire(world)
+    monkeypatch.setattr(Connection, "call", lambda _, *call: wire.call(*call))
+    with SidecarClient("unix:nowhere", "runs") as client:
+        (table,) = client.expired(1)
+    assert table.column(table.num_columns - 1).to_pylist() == [*range(1, len(KEYS))]
 
 
 def test_what_the_sidecar_refuses_reaches_the_person(world: World) -> None:

@@ -26,8 +26,10 @@ from tests.backends.sidecar_world import (
     SPEC,
     UID,
     World,
+    batch,
     policy_processing,
 )
+from tests.reference import Rule
 from tests.service.sidecar_process import COMMAND, OPERATOR, Sidecar
 from tests.service.sidecar_process import UID as UID_OF_CLIENTS
 from tests.small_disk import enlarge, mounted
@@ -301,6 +303,21 @@ def test_what_a_long_sweep_closes_is_given_back_while_it_goes_on(folder: Path) -
     settings = Settings.model_validate({"directory": str(folder)})
     Background(world.host, SlowClock(world.clock), settings, Rests(look)).sweep()
     assert any(given_back)
+    world.close()
+
+
+def test_a_policy_that_was_reloaded_is_not_told_as_a_delay(folder: Path) -> None:
+    """When lives end by it nobody knows before the next sweep, which a batch may hold up."""
+    from idlestate.config.sidecar_models import Sidecar as Settings
+
+    world = World("heap", folder / "state")
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.operator.batches.open(world.attempt(batch(world, 0, *KEYS), 0, "e"))
+    world.operator.change_policy(policy_processing(Rule(ttl_ms=HOUR_MS)))
+    settings = Settings.model_validate({"directory": str(folder)})
+    background = Background(world.host, SteadyClock(world.clock), settings, threading.Event())
+    background.sweep()
+    assert background.behind_ms == 0
     world.close()
 
 

@@ -1,0 +1,73 @@
+"""Which columns an operator of the sidecar may have, and what becomes of their edges."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.aggregates import bind
+from idlestate.backends.changes import ADDED_COLUMNS, change_schema
+from idlestate.backends.sidecar.declaration import Declaration
+from idlestate.backends.sidecar.direct import Write
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.stage import stream_of
+from idlestate.backends.sidecar.work import Given
+from idlestate.backends.steps import TableSpec
+from idlestate.backends.table import Table
+from idlestate.retention.policy import TimeDomain
+from tests.backends.sidecar_world import RULE, SHARDS, SPEC, World, batch, policy_processing
+
+Types = Mapping[str, pa.DataType]
+pytestmark = pytest.mark.parametrize("world", ["heap"], indirect=True)
+
+
+def declared(world: World, key: Types, aggregates: Mapping[str, str], columns: Types) -> Operator:
+    spec = TableSpec(tuple(key.items()), bind(aggregates, {**key, **columns}))
+    declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
+    return world.host.declare(declaration, policy_processing(RULE))
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(10, 2), pa.list_(pa.int64())])
+def test_a_key_that_cannot_be_told_from_another_is_refused(world: World, kind: pa.DataType) -> None:
+    """No NaN equals the next, and two zeros have other bytes."""
+    with pytest.raises(DoesNotFitError, match="key column k is of type"):
+        declared(world, {"k": kind}, {"n": "count"}, {})
+
+
+@pytest.mark.parametrize("name", ["k", "Change", "deadline"])
+def test_a_name_that_would_stand_twice_is_refused(world: World, name: str) -> None:
+    with pytest.raises(DoesNotFitError, match=f"the name {name} stands twice"):
+        declared(world, {"k": pa.string()}, {name: "count"}, {})
+
+
+def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: World) -> None:
+    shown = Table.empty(SPEC).lives(world.operator.record.policy).column_names
+    own = {*SPEC.key_names, *(each.name for each in SPEC.aggregates)}
+    assert {*change_schema(SPEC).names, *shown} - own == set(ADDED_COLUMNS)
+
+
+@pytest.mark.parametrize("kind", [pa.uint32(), pa.uint64(), pa.decimal256(10, 2)])
+@pytest.mark.parametrize("function", ["sum", "avg", "max"])
+def test_a_type_that_would_be_added_up_wrongly_is_refused(
+    world: World, function: str, kind: pa.DataType
+) -> None:
+    with pytest.raises(ValueError, match="reads a column of type"):
+        declared(world, {"k": pa.string()}, {"a": f"{function}(v)"}, {"v": kind})
+
+
+def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
+    world: World,
+) -> None:
+    kind = pa.decimal128(38, 0)
+    operator = declared(world, {"k": pa.string()}, {"a": "avg(v)"}, {"v": kind})
+    rows = pa.table({"k": ["a"], "v": pa.array([Decimal(10**38 - 1)], kind)})
+    write = Write("w", 0, "add", Given(stream_of(rows)))
+    with pytest.raises(DoesNotFitError, match=r"avg\(v\) does not fit"):
+        operator.writes.take(write, world.clock.now_ms())
+    operator.batches.begin("query-1", "run-0", "somewhere")
+    operator.batches.open(world.attempt(batch(world, 0), 0, "e"))
+    assert operator.writes.take(write, world.clock.now_ms())
+    operator.batches.release()
+    assert operator.sizes().set_aside == 1
