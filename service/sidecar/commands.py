@@ -65,15 +65,21 @@ def accept(place: str, token_file: str | None, ca_file: str | None) -> None:
 
 
 @click.command()
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Whether it lives, though it may take no calls now: it starts a worker again, or stops.",
+)
 @click.argument("control")
-def health(control: str) -> None:
+def health(control: str, live: bool) -> None:
     """Ask a sidecar's control plane whether it takes calls; exit code 0 or 1.
 
     CONTROL is unix:PATH or http://ADDRESS:PORT, as `idlestate serve` says when it starts.
 
     \b
-    Example:
+    Examples:
       idlestate health http://127.0.0.1:9465
+      idlestate health --live http://127.0.0.1:9465
     """
     try:
         place = urlsplit(control)
@@ -93,7 +99,7 @@ def health(control: str) -> None:
     try:
         if place.scheme == "unix":
             connection.sock.connect(place.path)
-        connection.request("GET", "/readyz")
+        connection.request("GET", "/healthz" if live else "/readyz")
         response = connection.getresponse()
         told = response.read().decode(errors="replace").strip()
     except (OSError, http.client.HTTPException) as error:

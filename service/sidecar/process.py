@@ -67,6 +67,7 @@ class Process:
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
         self._workers: Workers | None = None
+        self._reloading = threading.Lock()
         self._is_ready = False
 
     def run(self) -> None:
@@ -148,19 +149,20 @@ class Process:
             DoesNotFitError: it is refused; what held goes on holding.
             SidecarError: it fits and could not be written down whole.
         """
-        try:
-            config = load_config(self._config.file)
-            self._refuse_other_changes(config)
-            declare_all(self._host, config)
-        except (ConfigError, DoesNotFitError) as error:
-            self._facts.count_reload(good=False)
-            raise DoesNotFitError(f"{error}\nrefused; what held before still holds") from error
-        except SidecarError as error:
-            self._facts.count_reload(good=False)
-            raise SidecarError(f"{error}\nthen reload {config.file} again") from error
-        self._config = config
-        self._facts.count_reload(good=True)
-        return f"{config.file} was read again"
+        with self._reloading:  # who read the file last has the last word
+            try:
+                config = load_config(self._config.file)
+                self._refuse_other_changes(config)
+                declare_all(self._host, config)
+            except (ConfigError, DoesNotFitError) as error:
+                self._facts.count_reload(good=False)
+                raise DoesNotFitError(f"{error}\nrefused; what held before still holds") from error
+            except SidecarError as error:
+                self._facts.count_reload(good=False)
+                raise SidecarError(f"{error}\nthen reload {config.file} again") from error
+            self._config = config
+            self._facts.count_reload(good=True)
+            return f"{config.file} was read again"
 
     def accept_clock(self) -> None:
         """Believe the wall clock."""

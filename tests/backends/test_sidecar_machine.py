@@ -1,12 +1,14 @@
 """Random interleavings of everything that happens to an operator, against the slow reference.
 
 A query plans, runs, retries and commits batches, in order and with crashes of both sides anywhere;
-others write, sweep and look. After every step the committed lives and the expired records are the
-reference's, which knows of no attempts, sets or crashes.
+others add, put, touch, remove and look, policies are reloaded, lives swept. After every step the
+committed lives and the expired records are the reference's, which knows of no attempts, sets or
+crashes.
 """
 
 import shutil
 import tempfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from idlestate.backends.sidecar.edits import KINDS as KINDS_OF_WRITES
 from idlestate.backends.sidecar.errors import SidecarError
 from tests.backends.sidecar_world import KINDS as KINDS_OF_STORES
-from tests.backends.sidecar_world import PARTITIONS, Pair, Planned, World, rows_of
-from tests.reference import Record, Rule
+from tests.backends.sidecar_world import (
+    PARTITIONS,
+    Pair,
+    Planned,
+    World,
+    policy_processing,
+    rows_of,
+)
+from tests.reference import Record, Reference, Rule
 
 KEYS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 PAIRS = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.integers(-5, 5))), max_size=8)
@@ -155,27 +165,62 @@ class Machine(RuleBasedStateMachine):
     def settle(self) -> None:
         self.world.operator.batches.settle()
 
+    @precondition(lambda self: not self.is_begun)
+    @rule(new=RULES)
+    def reload(self, new: Rule) -> None:
+        """The sidecar's file has another policy; a query brings its own with its next batch."""
+        self.world.operator.change_policy(policy_processing(new))
+        if new != self.world.reference.rule:
+            self.world.reference.change_rule(new)
+
     # ---- others
 
-    @rule(writer=st.sampled_from(["v", "w"]), rows=ROWS, again=st.booleans())
-    def write(self, writer: str, rows: list[Pair], again: bool) -> None:
+    @rule(
+        writer=st.sampled_from(["v", "w"]),
+        kind=st.sampled_from(KINDS_OF_WRITES),
+        rows=ROWS,
+        again=st.booleans(),
+    )
+    def write(self, writer: str, kind: str, rows: list[Pair], again: bool) -> None:
         seq = self.seqs.get(writer, -1) + 1
-        assert self.world.write(writer, seq, "add", rows)
+        assert self.world.write(writer, seq, kind, rows)
         if again:
-            assert not self.world.write(writer, seq, "add", rows)
+            assert not self.world.write(writer, seq, kind, rows)
         self.seqs[writer] = seq
-        self.waiting.append((writer, rows, self.world.clock.now_ms()))
+        self.waiting.append((kind, rows, self.world.clock.now_ms()))
         if not self.is_begun:
             self.at_border()
 
     def at_border(self) -> None:
         """No batch is open: what others wrote counts."""
-        for _, rows, now_ms in self.waiting:
+        for kind, rows, now_ms in self.waiting:
             t_ms = max(now_ms, self.world.judged_ms)
-            for key, value in rows:
-                self.world.reference.take(Record((key,), t_ms, {"v": value}))
+            self.world.reference.batch_id = self.world.operator.record.committed
+            for key, value in rows if kind == "add" else dict(rows).items():
+                self.take(kind, Record((key,), t_ms, {"v": value}))
             self.world.judged_ms = t_ms
         self.waiting = []
+
+    def take(self, kind: str, record: Record) -> None:
+        """One row of a write, to the reference."""
+        reference = self.world.reference
+        assert record.t_ms is not None
+        life = reference.lives.get(record.key)
+        is_open = life is not None and not reference.has_ended(life, record.t_ms)
+        if kind == "remove":
+            if is_open:
+                del reference.lives[record.key]
+        elif kind == "touch":
+            if is_open:
+                kept = deepcopy(reference.lives[record.key].aggregates)
+                reference.take(record)
+                reference.lives[record.key].aggregates = kept
+        else:
+            reference.take(record)
+            if kind == "put":
+                alone = Reference(self.rule, reference.specs)
+                alone.take(record)
+                reference.lives[record.key].aggregates = alone.lives[record.key].aggregates
 
     @rule(key=KEYS)
     def look(self, key: str) -> None:

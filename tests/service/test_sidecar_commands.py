@@ -14,6 +14,7 @@ def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
         (["operator", "release", UID], "released"),
         (["clock", "accept"], "accepted: the clock was set by 0 s"),
         (["health", f"unix:{sidecar.control_socket}"], "ready"),
+        (["health", "--live", f"unix:{sidecar.control_socket}"], "ok"),
     ):
         where = ["--sidecar", f"unix:{sidecar.data_socket}"] if words[0] != "health" else []
         done = subprocess.run(

@@ -2,8 +2,10 @@
 
 import json
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,3 +70,26 @@ def test_a_file_that_is_saved_while_the_sidecar_starts_is_read_again(process: An
         file.write("\n")
     follow(process, *[lambda: None] * 3)
     assert reloads == [True]
+
+
+def test_of_two_reloads_at_once_the_one_that_read_the_file_last_counts(
+    process: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGHUP and the control plane may both ask, with a file that is saved in between."""
+    held, threads = [], []
+
+    def read_and_ask_again(file: Path) -> Any:
+        if not threads:  # the other one comes while this one has read and not yet declared
+            threads.append(threading.Thread(target=process.reload))
+            threads[0].start()
+        return load_config(file)
+
+    def note(_host: object, config: object) -> None:
+        held.append((threading.current_thread() is threads[0], process._reloading.locked()))
+
+    process._host, process._facts = None, SimpleNamespace(count_reload=lambda *, good: None)
+    monkeypatch.setattr("idlestate.service.sidecar.process.load_config", read_and_ask_again)
+    monkeypatch.setattr("idlestate.service.sidecar.process.declare_all", note)
+    process.reload()
+    threads[0].join()
+    assert held == [(False, True), (True, True)]
