@@ -122,8 +122,8 @@ def _bind(
         if not _is_supported(types[column]):
             raise AggregateError(
                 f"aggregate {name}: {text} reads a column of type {types[column]}; aggregates "
-                "take signed integers, floats, decimals of 128 bits, booleans, strings, binaries, "
-                "dates and timestamps: select a part of it or cast it first"
+                "take numbers, booleans, strings, binaries, dates and timestamps: select a part "
+                "of it or cast it first"
             )
     read = (*order, *call.columns) if call.function in ("first", "last") else call.columns
     inputs = tuple((column, types[column]) for column in dict.fromkeys(read))
@@ -172,9 +172,9 @@ def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
 
 def _is_supported(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_signed_integer(kind)
+        pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
-        or pa.types.is_decimal128(kind)
+        or pa.types.is_decimal(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_string(kind)
         or pa.types.is_binary(kind)

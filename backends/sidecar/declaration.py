@@ -76,12 +76,21 @@ class Declaration:
             raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
 
     def check_columns(self) -> None:
-        """Refuse keys that could not be told apart, and names that would stand twice.
+        """Refuse keys that could not be told apart, values that would be added up wrongly, and
+        names that would stand twice: in what is new, for what is stored is opened as it is.
 
         Raises:
-            DoesNotFitError: a key is of another type than keys can be, or a name is taken.
+            DoesNotFitError: a column is of another type than it can be, or a name is taken.
         """
         spec = self.spec()
+        for aggregate in spec.aggregates:
+            for _, kind in aggregate.inputs:
+                if pa.types.is_unsigned_integer(kind) or pa.types.is_decimal256(kind):
+                    raise DoesNotFitError(
+                        f"operator {self.uid!r}: aggregate {aggregate.name}: {aggregate.text} "
+                        f"reads a column of type {kind}; cast it to a signed integer or to a "
+                        "decimal of 128 bits first"
+                    )
         for name, kind in spec.keys:
             if not is_key_type(kind):
                 raise DoesNotFitError(

@@ -12,6 +12,7 @@ from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.direct import Write
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.work import Given
 from idlestate.backends.steps import TableSpec
@@ -53,8 +54,21 @@ def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: Worl
 def test_a_type_that_would_be_added_up_wrongly_is_refused(
     world: World, function: str, kind: pa.DataType
 ) -> None:
-    with pytest.raises(ValueError, match="reads a column of type"):
+    with pytest.raises(DoesNotFitError, match="reads a column of type"):
         declared(world, {"k": pa.string()}, {"a": f"{function}(v)"}, {"v": kind})
+
+
+@pytest.mark.parametrize("kind", [pa.uint32(), pa.uint64(), pa.decimal256(10, 2)])
+def test_one_that_is_stored_already_is_opened_as_it_is(world: World, kind: pa.DataType) -> None:
+    """It keeps neither the others nor their sidecar from starting."""
+    types = {"change": pa.float64(), "v": kind}
+    spec = TableSpec((("change", pa.float64()),), bind({"n": "count(v)"}, types))
+    declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
+    record = OperatorRecord(declaration, policy_processing(RULE))
+    world.store.write({"o/other": record.encode()})
+    world.crash()
+    world.host.declare(declaration, policy_processing(RULE))
+    assert {each.state.uid for each in world.host} == {"counts", "other"}
 
 
 def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
