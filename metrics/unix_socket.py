@@ -5,15 +5,21 @@ import os
 import socket
 from pathlib import Path
 
+_NOBODY = (errno.ECONNREFUSED, errno.ENOENT)
+
 
 def make_way(path: Path) -> None:
     """Remove a socket that nobody listens at any more, so that it can be made anew.
 
     Raises:
-        OSError: somebody listens there (`EADDRINUSE`), or it cannot be removed.
+        OSError: somebody listens there, it is a file of another kind (both `EADDRINUSE`), or it
+            cannot be reached or removed.
     """
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0)
-        if probe.connect_ex(str(path)) in (0, errno.EAGAIN):
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        code = probe.connect_ex(str(path))
+    if code in (0, errno.EAGAIN, errno.EPROTOTYPE) or (path.exists() and not path.is_socket()):
+        code = errno.EADDRINUSE
+    if code not in _NOBODY:
+        raise OSError(code, os.strerror(code))
     path.unlink(missing_ok=True)
