@@ -99,8 +99,8 @@ class Operator:
         """
         state = self.state
 
-        def look(shards: list[ShardRecord]) -> tuple[pa.Table, int]:
-            record = state.record  # what it saw is judged, and told of, as it then was
+        # What a look saw is judged, and told of, as it then was.
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int]:
             lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
             return _open_at(lives, now_ms, record), record.committed
 
@@ -110,8 +110,7 @@ class Operator:
         """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
         state = self.state
 
-        def look(shards: list[ShardRecord]) -> Iterator[pa.Table]:
-            record = state.record
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> Iterator[pa.Table]:
             parts = state.work.lives(shards[shard], shard, record.policy)
             return (_open_at(part, now_ms, record) for part in parts)
 
@@ -177,7 +176,7 @@ class Operator:
 
     def sizes(self) -> Sizes:
         """The operator in numbers, as committed."""
-        record, shards = self.state.record, self.state.shards
+        record, shards = self.state.now
         entries = list(self.state.log.entries)
         return Sizes(
             batch_id=record.committed,

@@ -1,7 +1,7 @@
 """An operator as it stands: its record, shards, expired log and prepared sets, changed together.
 
 Memory follows the store: `save` writes first, and only what was written is then believed. Who
-reads takes `record` and `shards` once and needs no lock: neither ever changes.
+reads takes `now` once and needs no lock: neither the record nor the shards in it ever change.
 """
 
 import threading
@@ -34,7 +34,7 @@ class OperatorState:
 
     Attributes:
         lock: held by whoever changes it.
-        record, shards: as they were last written.
+        now: its record and shards as they were last written, of one and the same moment.
     """
 
     def __init__(self, store: Store, record: OperatorRecord, clock: Clock, work: Work) -> None:
@@ -44,30 +44,40 @@ class OperatorState:
         self.work = work
         self.lock = threading.RLock()
         self._is_dropped = False
-        self.record = record
         self.uid = record.declaration.uid
         self.spec = record.declaration.spec()
         self.log = ExpiredLog(store, self.uid, work.value)
         self.sets = PreparedSets(store, self.uid)
-        self.shards = [ShardRecord()] * record.declaration.shards
+        shards = [ShardRecord()] * record.declaration.shards
         for key, value in store.scan(f"m/{self.uid}/"):
-            self.shards[int(key.rpartition("/")[2])] = ShardRecord.decode(value)
+            shards[int(key.rpartition("/")[2])] = ShardRecord.decode(value)
+        self.now = (record, shards)
+
+    @property
+    def record(self) -> OperatorRecord:
+        """The operator's record as it was last written."""
+        return self.now[0]
+
+    @property
+    def shards(self) -> list[ShardRecord]:
+        """The shards as they were last written."""
+        return self.now[1]
 
     @property
     def is_event_time(self) -> bool:
         """Whether the rules go by the events' own time."""
         return self.record.declaration.time == TimeDomain.EVENT.value
 
-    def read(self, look: Callable[[list[ShardRecord]], _T]) -> _T:
-        """Look at the shards as they are now; needs no lock.
+    def read(self, look: Callable[[OperatorRecord, list[ShardRecord]], _T]) -> _T:
+        """Look at the record and the shards as they are now; needs no lock.
 
         Raises:
             DamagedError: a run of theirs is lost or damaged.
         """
         while True:
-            shards = self.shards
+            record, shards = self.now
             try:
-                return look(shards)
+                return look(record, shards)
             except DamagedError:
                 if not self.have_changed(shards):
                     raise
@@ -121,10 +131,11 @@ class OperatorState:
             changes[f"m/{self.uid}/{at:05}"] = shard.encode()
         changes[f"o/{self.uid}"] = record.encode()
         self.write(changes)
-        self.record = record
         self.log.entries += entries
+        after = self.shards
         if shards:
-            self.shards = [shards.get(at, old) for at, old in enumerate(self.shards)]
+            after = [shards.get(at, old) for at, old in enumerate(after)]
+        self.now = (record, after)
         self.work.forget(dropped)
 
     def drop(self, keys: Iterable[str]) -> None:

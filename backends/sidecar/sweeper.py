@@ -80,7 +80,7 @@ class Sweeper:
 
     def compact(self) -> bool:
         """Give back what the shard with the most dead rows holds in vain; whether it did."""
-        shards, record = self._as_now()
+        record, shards = self._state.now
         sparse = [
             (shard.current.rows - shard.current.live, at)
             for at, shard in enumerate(shards)
@@ -100,7 +100,7 @@ class Sweeper:
             return False
         with self._state.lock if self._in_vain else contextlib.nullcontext():
             begun_s = clock.monotonic_s()
-            shards, record = self._as_now()
+            record, shards = self._state.now
             shard = shards[at]
             if _stands_still(record):
                 return False
@@ -113,15 +113,9 @@ class Sweeper:
             self.pace.again(at, reach_ms)
         return True
 
-    def _as_now(self) -> tuple[list[ShardRecord], OperatorRecord]:
-        """The shards, and a record no older than they: its version is that of the newest run."""
-        # In this order, since `save` changes the record first.
-        shards = self._state.shards
-        return shards, self._state.record
-
     def _next(self, to_ms: int) -> tuple[int, int | None]:
         """How far the next step goes, and in which shard (None: there is none)."""
-        shards, record = self._as_now()
+        record, shards = self._state.now
         due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
         if _stands_still(record) or not due:
             return to_ms, None
@@ -130,7 +124,7 @@ class Sweeper:
         if reach_ms is None:
             going = Going(record.policy, to_ms, record.version, record.committed)
             work, rows = self._state.work, self.pace.rows
-            cuts = self._state.read(lambda now: work.cuts(now[at], at, going, rows))
+            cuts = self._state.read(lambda _, now: work.cuts(now[at], at, going, rows))
             self.pace.plan(at, cuts)
             reach_ms = self.pace.reach_ms(at)
         assert reach_ms is not None

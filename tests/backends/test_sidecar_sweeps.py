@@ -8,6 +8,7 @@ import pytest
 
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.operator_record import NO_BATCH
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.sweeper import Sweeper
 from tests.backends.sidecar_world import (
@@ -199,6 +200,22 @@ def test_a_look_that_is_begun_anew_says_of_which_batch_it_tells(world: World) ->
     work.look_up = merged_away  # type: ignore[method-assign]
     lives, batch_id = world.operator.look_up(rows_of([("a", 0)]), world.clock.now_ms())
     assert (len(lives), batch_id) == (1, 0)
+
+
+def test_a_look_in_the_middle_of_a_commit_tells_of_one_moment(world: World) -> None:
+    looks: list[tuple[int, int]] = []
+
+    class Looking(list[Any]):
+        def __iadd__(self, more: Any) -> Any:  # type: ignore[misc]
+            lives, batch_id = world.operator.look_up(rows_of([("a", 0)]), world.clock.now_ms())
+            looks.append((batch_id, len(lives)))
+            return super().__iadd__(more)
+
+    world.operator.state.log.entries = Looking()
+    world.run(planned := batch(world, 0, "a"))
+    world.settle(planned)
+    assert looks
+    assert set(looks) == {(NO_BATCH, 0)}
 
 
 def test_a_sweep_gets_on_though_writes_never_pause(world: World) -> None:
