@@ -68,6 +68,7 @@ class Process:
         self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
         self._workers: Workers | None = None
         self._reloading = threading.Lock()
+        self._reload = threading.Thread()  # the last one that a signal or a saved file began
         self._is_ready = False
 
     def run(self) -> None:
@@ -121,6 +122,8 @@ class Process:
             last.daemon = True
             last.start()
             calls.table.drain(_DRAIN_S)
+            if self._reload.is_alive():
+                self._reload.join()
         last.cancel()
         self._tell("stopped; all that was acknowledged is kept")
 
@@ -181,12 +184,17 @@ class Process:
     def _follow(self, ticks: Ticks) -> None:
         """Wait for signals, saved files and clocks that were set."""
         offset_ms = self._clock.wall_offset_ms
+        is_asked = False
         while True:
             number = self._next_signal()
             if number in (signal.SIGTERM, signal.SIGINT):
                 return
-            if number == signal.SIGHUP or self._saved.was_saved():
-                self._try_reload()
+            is_asked |= number == signal.SIGHUP or self._saved.was_saved()
+            if is_asked and not self._reload.is_alive():
+                # It may wait long for a disk or a worker; a signal to stop is heard meanwhile.
+                self._reload = threading.Thread(target=self._try_reload, daemon=True)
+                self._reload.start()
+                is_asked = False
             # Of small steps the steady clock says nothing any more once somebody has asked it.
             before, offset_ms = offset_ms, self._clock.wall_offset_ms
             if abs(offset_ms - before) > _STEP_NOTICED_MS:

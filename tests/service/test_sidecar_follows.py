@@ -13,6 +13,7 @@ import pytest
 from idlestate.service.config_file import load_config
 from idlestate.service.sidecar.process import Process
 from idlestate.timers.steady_clock import MAX_STEP_MS, SteadyClock
+from tests.service.sidecar_process import PATIENCE_S
 from tests.timers.test_steady_clock import HOUR_MS, SetClock
 
 
@@ -44,6 +45,8 @@ def follow(process: Any, *between: Callable[[], object]) -> Ticks:
 
     process._next_signal = next_signal
     process._follow(ticks)
+    if process._reload.is_alive():
+        process._reload.join()
     return ticks
 
 
@@ -70,6 +73,26 @@ def test_a_file_that_is_saved_while_the_sidecar_starts_is_read_again(process: An
         file.write("\n")
     follow(process, *[lambda: None] * 3)
     assert reloads == [True]
+
+
+def test_a_signal_to_stop_is_heard_while_a_reload_hangs(process: Any) -> None:
+    """It may wait for a worker or a disk."""
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        go_on.wait()
+
+    process._try_reload = hang
+    following = threading.Thread(target=process._follow, args=[Ticks()], daemon=True)
+    for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
+        process._signals.put(number)
+    following.start()
+    following.join(PATIENCE_S)
+    assert hangs.is_set()
+    assert not following.is_alive()
+    go_on.set()
+    process._reload.join()
 
 
 def test_of_two_reloads_at_once_the_one_that_read_the_file_last_counts(
