@@ -16,7 +16,7 @@ from rich.table import Table
 from idlestate.config.loading import Config
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
-from idlestate.service.config_file import load_config
+from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.sidecar.commands import clock, health, operator
 from idlestate.service.state import state
@@ -149,6 +149,7 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     Example:
       idlestate serve config/sidecar.yaml
     """
+    saved = SavedFile.taken(file)
     config = _load(file)
     if config.sidecar is None:
         _fail(
@@ -161,7 +162,7 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     from idlestate.service.sidecar.process import Process
 
     try:
-        process = Process(config, partial(click.echo, err=True))
+        process = Process(config, saved, partial(click.echo, err=True))
         if while_input_is_open:
             process.stop_when_closed(sys.stdin.fileno())
         process.run()

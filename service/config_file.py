@@ -1,6 +1,7 @@
 """A configuration file as the command line reads it, and notices that somebody saved it."""
 
 from pathlib import Path
+from typing import Self
 
 from idlestate.backends.aggregates import AggregateError, parse_call
 from idlestate.config.loading import Config, load
@@ -28,6 +29,13 @@ class SavedFile:
         self._path = Path(file)
         self._taken: Mark = None
         self._last: Mark = None
+
+    @classmethod
+    def taken(cls, file: str | Path) -> Self:
+        """The file as it is now counts as taken: to be asked for before it is read."""
+        found = cls(file)
+        found._taken = found._last = found._mark()
+        return found
 
     def was_saved(self) -> bool:
         """Whether there is another file than at the last True, the same for two calls on end: a

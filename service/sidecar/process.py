@@ -53,15 +53,14 @@ class Process:
 
     Args:
         config: the file, which has a part `sidecar`.
+        saved: tells when that is saved, since before it was read.
         tell: takes lines for the person or log that follows the process.
     """
 
-    def __init__(self, config: Config, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, saved: SavedFile, tell: Callable[[str], None]) -> None:
         assert config.sidecar is not None
         self._config = config
-        self._saved = SavedFile(config.file)
-        for _ in range(2):
-            self._saved.was_saved()  # as it is now it counts as taken
+        self._saved = saved
         self._settings: Sidecar = config.sidecar
         self._follower = tell
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from idlestate.service.config_file import load_config
+from idlestate.service import cli
+from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.sidecar.process import Process
 from idlestate.timers.steady_clock import MAX_STEP_MS, SteadyClock
 from tests.service.sidecar_process import PATIENCE_S
@@ -30,7 +31,7 @@ class Ticks:
 def process(tmp_path: Path) -> Process:
     file = tmp_path / "sidecar.json"
     file.write_text(json.dumps({"version": 1, "sidecar": {"directory": str(tmp_path / "s")}}))
-    return Process(load_config(file), print)
+    return Process(load_config(file), SavedFile.taken(file), print)
 
 
 def follow(process: Any, *between: Callable[[], object]) -> Ticks:
@@ -72,6 +73,27 @@ def test_a_file_that_is_saved_while_the_sidecar_starts_is_read_again(process: An
     with Path(process._config.file).open("a") as file:
         file.write("\n")
     follow(process, *[lambda: None] * 3)
+    assert reloads == [True]
+
+
+def test_a_file_that_is_saved_as_soon_as_it_was_read_is_read_again(
+    process: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a sidecar is made of takes its time to be imported, too."""
+    file, reloads = Path(process._config.file), []
+
+    def read_and_save(path: Path) -> Any:
+        config = load_config(path)
+        file.write_text(file.read_text() + "\n")
+        return config
+
+    def run(started: Any) -> None:
+        started._try_reload = lambda: reloads.append(True)
+        follow(started, *[lambda: None] * 3)
+
+    monkeypatch.setattr(cli, "load_config", read_and_save)
+    monkeypatch.setattr(Process, "run", run)
+    cli.main(["serve", str(file)], standalone_mode=False)
     assert reloads == [True]
 
 
