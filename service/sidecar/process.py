@@ -123,8 +123,8 @@ class Process:
             calls.table.drain(_DRAIN_S)
             if self._reload.is_alive():
                 self._reload.join()
-        last.cancel()
         self._tell("stopped; all that was acknowledged is kept")
+        last.cancel()
 
     def stop_when_closed(self, pipe: int) -> None:
         """Stop as at SIGTERM when a pipe is closed, such as that of a parent process."""
@@ -207,10 +207,14 @@ class Process:
 
     def _cut_off(self) -> None:
         """End without what does not come to an end: a disk, a worker or a checkpoint hangs."""
-        self._tell(
+        text = (
             f"calls or jobs went on for {_DRAIN_S + _END_S:.0f} s and were cut off; all that was "
             "acknowledged is kept"
         )
+        # What hangs may be who should hear it: a terminal that was halted, a pipe that is full.
+        telling = threading.Thread(target=self._tell, args=[text], daemon=True)
+        telling.start()
+        telling.join(_POLL_S)
         if self._workers is not None:
             self._workers.kill()
         os._exit(1)

@@ -117,6 +117,20 @@ def test_a_signal_to_stop_is_heard_while_a_reload_hangs(process: Any) -> None:
     process._reload.join()
 
 
+def test_what_hangs_is_cut_off_though_it_is_the_one_that_should_hear_of_it(
+    process: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, codes = threading.Event(), []
+    process._follower = lambda _: go_on.wait()
+    monkeypatch.setattr("idlestate.service.sidecar.process._POLL_S", 0)
+    monkeypatch.setattr("os._exit", codes.append)
+    last = threading.Thread(target=process._cut_off, daemon=True)
+    last.start()
+    last.join(PATIENCE_S)
+    go_on.set()
+    assert codes == [1]
+
+
 def test_of_two_reloads_at_once_the_one_that_read_the_file_last_counts(
     process: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
