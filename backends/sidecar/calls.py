@@ -193,8 +193,8 @@ class Calls:
         return Message({})
 
     def _figures(self, header: Header, _parts: Parts) -> Message:
-        found = self._operator(header)
-        return Message({"batch_id": found.record.committed, "figures": found.figures()})
+        batch_id, figures = self._operator(header).figures()
+        return Message({"batch_id": batch_id, "figures": figures})
 
     def _release(self, header: Header, _parts: Parts) -> Message:
         self._operator(header).batches.release()

@@ -169,10 +169,10 @@ class Operator:
         highest = max((shard.counts.get(HIGHEST, 0) for shard in self.state.shards), default=0)
         return highest - self.state.record.declaration.delay_ms - 1
 
-    def figures(self) -> dict[int, dict[str, int]]:
-        """Figures per shard, as committed."""
-        policy = self.state.record.policy
-        return {at: shard.figures(policy) for at, shard in enumerate(self.state.shards)}
+    def figures(self) -> tuple[int, dict[int, dict[str, int]]]:
+        """The newest committed batch, and the figures of each shard behind it."""
+        record, shards = self.state.now
+        return record.committed, {at: each.figures(record.policy) for at, each in enumerate(shards)}
 
     def sizes(self) -> Sizes:
         """The operator in numbers, as committed."""

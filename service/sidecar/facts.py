@@ -74,7 +74,8 @@ class Facts:
 
 def _total(operator: Operator) -> dict[str, int]:
     total: dict[str, int] = {}
-    for shard in operator.figures().values():
+    _, figures = operator.figures()
+    for shard in figures.values():
         for name, number in shard.items():
             total[name] = total.get(name, 0) + number
     return total
