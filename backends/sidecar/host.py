@@ -1,7 +1,8 @@
 """The operators of one sidecar, by uid."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 
 from idlestate.backends.sidecar.batches import IsCommitted
 from idlestate.backends.sidecar.declaration import Declaration
@@ -68,12 +69,52 @@ class Host:
             for key in operator.state.named_values():
                 yield key, len(operator.state.shards)
 
-    def check(self, declaration: Declaration, policy: Policy) -> None:
-        """Refuse what `declare` would refuse.
+    def declare(self, declaration: Declaration, policy: Policy) -> Operator:
+        """Make an operator, or find the one that is the same, which keeps its policy.
 
         Raises:
             DoesNotFitError: there is another of that uid, or the declaration makes no sense.
         """
+        with self._lock:
+            self._check(declaration, policy)
+            known = self._operators.get(declaration.uid)
+            if known is None:
+                self._check_room(1)
+                record = OperatorRecord(declaration, policy)
+                self.store.write({record.key: record.encode()})
+                known = self._operators[declaration.uid] = self._opened(record)
+            return known
+
+    def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:
+        """Make operators, or find those that are the same, and give them their policies, between
+        two batches: all or none. Errors as of `declare`.
+        """
+        with self._lock, ExitStack() as held:
+            for declaration, policy in wanted:
+                self._check(declaration, policy)
+            new = [
+                OperatorRecord(declaration, policy)
+                for declaration, policy in wanted
+                if declaration.uid not in self._operators
+            ]
+            self._check_room(len(new))
+            changes: dict[str, bytes | None] = {record.key: record.encode() for record in new}
+            changed = []
+            for declaration, policy in wanted:
+                known = self._operators.get(declaration.uid)
+                if known is not None and known.record.policy != policy:
+                    held.enter_context(known.state.lock)
+                    after = known.under(policy)
+                    changes.update(known.state.values(*after))
+                    changed.append((known.state, after))
+            if changes:
+                self.store.write(changes)
+            for state, after in changed:
+                state.believe(*after)
+            for record in new:
+                self._operators[record.declaration.uid] = self._opened(record)
+
+    def _check(self, declaration: Declaration, policy: Policy) -> None:
         uid = declaration.uid
         declaration.spec()
         if policy.time.value != declaration.time:
@@ -84,8 +125,6 @@ class Host:
         known = self._operators.get(uid)
         if known is None:
             declaration.check_columns()
-            if len(self._operators) >= MAX_OPERATORS:
-                raise DoesNotFitError(f"the sidecar has {MAX_OPERATORS} operators, its most")
             return
         different = known.record.declaration.differences(declaration)
         if different:
@@ -94,16 +133,12 @@ class Host:
                 "or give it another uid"
             )
 
-    def declare(self, declaration: Declaration, policy: Policy) -> Operator:
-        """Make an operator, or find the one that is the same; errors as of `check`."""
-        with self._lock:
-            self.check(declaration, policy)
-            known = self._operators.get(declaration.uid)
-            if known is None:
-                record = OperatorRecord(declaration, policy)
-                self.store.write({f"o/{declaration.uid}": record.encode()})
-                known = self._operators[declaration.uid] = self._opened(record)
-            return known
+    def _check_room(self, more: int) -> None:
+        if more and len(self._operators) + more > MAX_OPERATORS:
+            raise DoesNotFitError(
+                f"the sidecar has {len(self._operators)} operators, and {more} more are asked for; "
+                f"{MAX_OPERATORS} operators are its most"
+            )
 
     def drop(self, uid: str) -> None:
         """Remove an operator with all it holds; nothing when there is none."""

@@ -64,28 +64,16 @@ class Operator:
         """The operator's record as it is now."""
         return self.state.record
 
-    def change_policy(self, policy: Policy) -> None:
-        """Take another policy, between two batches.
-
-        Raises:
-            DoesNotFitError: it goes by another time.
-        """
-        with self.state.lock:
-            record = self.state.record
-            if policy.time.value != record.declaration.time:
-                raise DoesNotFitError(
-                    f"operator {self.state.uid!r} goes by {record.declaration.time} time, the new "
-                    f"policy by {policy.time.value} time: write time: {record.declaration.time}"
-                )
-            if policy == record.policy:
-                return
-            shards = {
-                # The new policy may end lives before the old one would.
-                at: replace(shard, next_end_ms=NEVER_MS)
-                for at, shard in enumerate(self.state.shards)
-                if shard.current.live
-            }
-            self.state.save(replace(record, policy=policy), shards)
+    def under(self, policy: Policy) -> tuple[OperatorRecord, dict[int, ShardRecord]]:
+        """The next record, and the shards that change with it, when another policy holds."""
+        record, shards = self.state.now
+        # When lives end by it nobody knows before the next sweep.
+        unknown = {
+            at: replace(shard, next_end_ms=NEVER_MS)
+            for at, shard in enumerate(shards)
+            if shard.current.live
+        }
+        return replace(record, policy=policy), unknown
 
     def look_up(self, rows: bytes, now_ms: int) -> tuple[pa.Table, int]:
         """The open lives of keys, and the newest committed batch; a look is no access.

@@ -59,6 +59,11 @@ class OperatorRecord:
     stopped: str | None = None
     """Why the operator takes no more batches."""
 
+    @property
+    def key(self) -> str:
+        """Where it stands in the store."""
+        return f"o/{self.declaration.uid}"
+
     def encode(self) -> bytes:
         """The record as a value."""
         facts = {name: getattr(self, name) for name in self.__slots__}

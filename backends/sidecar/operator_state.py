@@ -128,19 +128,27 @@ class OperatorState:
                 if run.name not in kept:
                     dropped[run.name] = at
                     changes.update(dict.fromkeys(run.segment_keys(self.uid, at)))
-            changes[f"m/{self.uid}/{at:05}"] = shard.encode()
-        changes[f"o/{self.uid}"] = record.encode()
+        changes.update(self.values(record, shards or {}))
         self.write(changes)
         self.log.entries += entries
+        self.believe(record, shards or {})
+        self.work.forget(dropped)
+
+    def values(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> Changes:
+        """A next record, and the shards that change with it, as the store has them."""
+        changed = {f"m/{self.uid}/{at:05}": shard.encode() for at, shard in shards.items()}
+        return {**changed, record.key: record.encode()}
+
+    def believe(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> None:
+        """Go by what was written; under the lock."""
         after = self.shards
         if shards:
             after = [shards.get(at, old) for at, old in enumerate(after)]
         self.now = (record, after)
-        self.work.forget(dropped)
 
     def drop(self, keys: Iterable[str]) -> None:
         """Remove the operator with these keys and all values that it names; under the lock."""
-        self.write(dict.fromkeys([f"o/{self.uid}", *keys, *self.named_values()]))
+        self.write(dict.fromkeys([self.record.key, *keys, *self.named_values()]))
         self._is_dropped = True
 
     def write(self, changes: Changes) -> None:

@@ -35,11 +35,9 @@ def declare_all(host: Host, config: Config) -> None:
         DoesNotFitError: an operator of the file is not the one that the sidecar holds.
     """
     hosted = config.sidecar.operators if config.sidecar else {}
-    wanted = [(_declaration(uid, each), config.policy_for(uid)) for uid, each in hosted.items()]
-    for declaration, policy in wanted:
-        host.check(declaration, policy)
-    for declaration, policy in wanted:
-        host.declare(declaration, policy).change_policy(policy)
+    host.declare_all(
+        [(_declaration(uid, each), config.policy_for(uid)) for uid, each in hosted.items()]
+    )
 
 
 def _declaration(uid: str, section: HostedOperator) -> Declaration:

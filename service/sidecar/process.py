@@ -149,7 +149,7 @@ class Process:
 
         Raises:
             DoesNotFitError: it is refused; what held goes on holding.
-            SidecarError: it fits and could not be written down whole.
+            SidecarError: it fits and could not be written down; what held goes on holding.
         """
         with self._reloading:  # who read the file last has the last word
             try:

@@ -45,6 +45,7 @@ KINDS = {"k": pa.string(), "v": pa.int64()}
 SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind(TEXTS, KINDS))
 UID, QUERY, CHECKPOINT = "counts", "query-1", "somewhere"
 SHARDS, PARTITIONS = 4, 2
+DECLARATION = Declaration.of(UID, SPEC, TimeDomain.PROCESSING, SHARDS)
 KEYS = [f"key-{number}" for number in range(12)]
 RULE = Rule(idle_min_ms=100, idle_max_ms=150, remember_ms=10_000)
 ORIGIN_MS = 1_000_000
@@ -124,9 +125,12 @@ class World:
             self.works = FarRanges(self.workers, names, lambda: None, lambda: 0)
         is_committed = lambda _, batch_id: batch_id in self.commits  # noqa: E731
         self.host = host = Host(self.store, self.clock, is_committed, self.works)
-        declaration = Declaration.of(UID, SPEC, TimeDomain.PROCESSING, SHARDS)
-        host.declare(declaration, policy_processing(self.rule))
+        host.declare(DECLARATION, policy_processing(self.rule))
         self.operator = host[UID]
+
+    def reload(self, rule: Rule) -> None:
+        """The sidecar's file names another policy."""
+        self.host.declare_all([(DECLARATION, policy_processing(rule))])
 
     def crash(self) -> None:
         """The process dies and is started again: only what was written is left."""

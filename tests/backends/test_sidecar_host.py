@@ -1,12 +1,21 @@
-"""The operators of a sidecar: one that is dropped leaves nothing behind."""
+"""The operators of a sidecar: declared all or none, and one that is dropped leaves nothing."""
 
 from typing import Any
 
 import pytest
 
+from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError, SidecarError
 from idlestate.backends.sidecar.work import Stepped
-from tests.backends.sidecar_world import KEYS, RULE, UID, World, batch
+from idlestate.retention.policy import TimeDomain
+from tests.backends.sidecar_world import KEYS, RULE, SPEC, UID, World, batch, policy_processing
+from tests.reference import Rule
+
+OLD, NEW = policy_processing(RULE), policy_processing(Rule(ttl_ms=7))
+
+
+def declared(*uids: str, policy: Any = OLD) -> list[tuple[Declaration, Any]]:
+    return [(Declaration.of(uid, SPEC, TimeDomain.PROCESSING, 2), policy) for uid in uids]
 
 
 def fill(world: World) -> None:
@@ -73,3 +82,39 @@ def test_an_operator_that_cannot_be_dropped_is_there_as_before(
     assert world.host[UID] is world.operator
     world.write("w", 1, "add", [("a", 1)])
     assert world.lives()[0]["n"] == 2
+
+
+def policies(world: World) -> dict[str, Any]:
+    return {each.state.uid: each.record.policy for each in world.host}
+
+
+def test_a_change_of_all_policies_that_cannot_be_written_whole_changes_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.host.drop(UID)
+    world.host.declare_all(declared("a", "b"))
+    write, writes = world.store.write, []
+
+    def full(changes: Any) -> None:
+        if writes:
+            raise DamagedError("no room")
+        writes.append(changes)
+        write(changes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.store, "write", full)
+        world.host.declare_all(declared("a", "b", "c", policy=NEW))
+        with pytest.raises(DamagedError):
+            world.host.declare_all(declared("a", "b", "d"))
+    assert policies(world) == dict.fromkeys("abc", NEW)
+    world.host.declare_all(declared("a", "b", "d"))
+    assert policies(world) == {"a": OLD, "b": OLD, "c": NEW, "d": OLD}
+
+
+def test_operators_that_are_too_many_together_are_refused_together(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("idlestate.backends.sidecar.host.MAX_OPERATORS", 2)
+    with pytest.raises(DoesNotFitError, match="2 operators"):
+        world.host.declare_all(declared("a", "b"))
+    assert list(policies(world)) == [UID]

@@ -24,7 +24,6 @@ from tests.backends.sidecar_world import (
     Pair,
     Planned,
     World,
-    policy_processing,
     rows_of,
 )
 from tests.reference import Record, Reference, Rule
@@ -169,7 +168,7 @@ class Machine(RuleBasedStateMachine):
     @rule(new=RULES)
     def reload(self, new: Rule) -> None:
         """The sidecar's file has another policy; a query brings its own with its next batch."""
-        self.world.operator.change_policy(policy_processing(new))
+        self.world.reload(new)
         if new != self.world.reference.rule:
             self.world.reference.change_rule(new)
 

@@ -17,7 +17,6 @@ from tests.backends.sidecar_world import (
     SHARDS,
     World,
     batch,
-    policy_processing,
     rows_of,
 )
 from tests.reference import Rule
@@ -131,7 +130,7 @@ def test_compaction_gives_back_what_sweeps_closed(world: World) -> None:
 
 def test_a_shorter_policy_ends_lives_at_the_next_sweep(world: World) -> None:
     world.write("w", 0, "add", [("a", 1)])
-    world.operator.change_policy(policy_processing(Rule(idle_min_ms=5, idle_max_ms=8)))
+    world.reload(Rule(idle_min_ms=5, idle_max_ms=8))
     world.clock.advance(8)
     world.sweep()
     assert len(world.expired()) == 1

@@ -313,7 +313,7 @@ def test_a_policy_that_was_reloaded_is_not_told_as_a_delay(folder: Path) -> None
     world = World("heap", folder / "state")
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     world.operator.batches.open(world.attempt(batch(world, 0, *KEYS), 0, "e"))
-    world.operator.change_policy(policy_processing(Rule(ttl_ms=HOUR_MS)))
+    world.reload(Rule(ttl_ms=HOUR_MS))
     settings = Settings.model_validate({"directory": str(folder)})
     background = Background(world.host, SteadyClock(world.clock), settings, threading.Event())
     background.sweep()
