@@ -18,7 +18,7 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
-from idlestate.service.sidecar.commands import clock, health, operator
+from idlestate.service.sidecar.commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
 
 FAILED = 1
@@ -65,8 +65,7 @@ def check(file: Path) -> None:
     metavar="ADDRESS",
     help="Use this sidecar (unix:PATH or HOST:PORT) instead of one that the run starts itself.",
 )
-@click.option("--token-file", help="The file with the sidecar's bearer token.")
-@click.option("--ca-file", help="The authority of the sidecar's certificate; switches TLS on.")
+@shows_secrets
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
@@ -78,9 +77,8 @@ def run(
     source: str | None,
     afresh: bool,
     sidecar: str | None,
-    token_file: str | None,
-    ca_file: str | None,
     picture: Path | None,
+    **secrets: str | None,
 ) -> None:
     """Run a pipeline of a configuration file; go on where its last run ended.
 
@@ -105,7 +103,7 @@ def run(
 
         if config.pipelines[chosen].backend == "spark":
             _fail(f"--sidecar: pipeline {chosen} keeps its state in Spark (backend: spark)", USAGE)
-        address = Address(sidecar, token_file, ca_file)
+        address = Address(sidecar, **secrets)
     job = Job(config, chosen, source, address)
     try:
         if afresh:

@@ -11,7 +11,7 @@ import pytest
 
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.errors import SidecarError
-from tests.service.sidecar_process import Sidecar
+from tests.service.sidecar_process import COMMAND, UID, Sidecar
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 TOKEN = "0123456789abcdef0123"
@@ -112,6 +112,28 @@ def test_who_has_certificate_and_token_comes_in(sidecar: Sidecar, certs: Path) -
     hello = Connection(address(sidecar, certs, "client"), patience_s=5).call("hello")
     assert hello.header["protocol"] == 1
     assert status(sidecar, certs, "client") == 200
+
+
+def test_the_command_line_shows_certificate_and_token(sidecar: Sidecar, certs: Path) -> None:
+    own = ["--cert-file", str(certs / "client.pem"), "--key-file", str(certs / "client.key")]
+    secrets = [
+        "--ca-file",
+        str(certs / "authority.pem"),
+        "--token-file",
+        str(certs / "token"),
+        *own,
+    ]
+    place = ["--sidecar", sidecar.data_place.replace("127.0.0.1", "localhost")]
+    url = f"https://{sidecar.control_url}"
+    for words, code, told in (
+        (["operator", "release", UID, *place, *secrets], 0, "released"),
+        (["clock", "accept", *place, *secrets], 0, "accepted"),
+        (["health", url, *own], 0, "unauthorized"),  # it takes calls of those it knows
+        (["health", "--live", url], 1, ""),
+    ):
+        done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert told in done.stdout
 
 
 @pytest.mark.parametrize("client", [None, "intruder"])
