@@ -36,7 +36,7 @@ check: setup ## lint, format and types only
 unit: setup ## tests that need no JVM (ARGS="-k name")
 	@$(BIN)/pytest -m "not spark" $(ARGS)
 
-bench: bench-state ## measure keyed state, then the pipeline against Spark's own operators (ARGS)
+bench: bench-state ## measure keyed state, the pipeline against Spark's own operators, and a sidecar (ARGS)
 	@$(WITH_JAVA) $(BIN)/python benchmarks/main.py $(ARGS)
 
 bench-state: setup ## measure keyed state alone beside dict, rocksdict and Redis (STATE="--quick")
@@ -57,7 +57,7 @@ crash: setup ## kill a running query N times and compare (N=20, BACKEND=spark|ro
 crash-sidecar: setup ## kill a sidecar N times in exchanges and writes, no JVM (N=100, BACKEND=rocksdb|heap)
 	@$(BIN)/python tests/crash/exchange_suite.py --kills $(or $(N),100) --backend $(or $(BACKEND),rocksdb) $(ARGS)
 
-bench-sidecar: setup ## measure a sidecar by itself: writes, look-ups, sweeps, starts
+bench-sidecar: setup ## measure a sidecar alone beside Redis: writes, look-ups, sweeps, starts
 	@$(BIN)/python benchmarks/sidecar.py $(ARGS)
 
 soak: setup ## an hour of a real query on a compressed clock: nothing may grow (MINUTES=60)

@@ -1,10 +1,11 @@
-"""`make bench`: retain beside Spark's own operators, each run in a process of its own.
+"""`make bench`: retain beside Spark's own operators, and the sidecar beside Redis, each run in a
+process of its own.
 
 Runs are interleaved: a round runs every contestant of a suite once, then comes the next round.
 The report goes to the terminal and to `build/bench/report.md`, all figures to
 `build/bench/results.json`.
 
-    main.py                       everything (half an hour or so)
+    main.py                       everything (more than half an hour)
     main.py --quick               a small form of each kind of run, to see that they work
     main.py --only uniform/retain --only forget
                                   runs whose name begins so; --list shows the names
@@ -49,6 +50,11 @@ PROGRAMS = {
         *("--keys", "2000", "20000", "--distinct", "500", "--batches", "4"),
     ),
     "table/dense": ("dense.py", "--quick"),
+    "sidecar": (
+        "sidecar.py",
+        *("--backend", "heap", "--keys", "3000", "--start-keys", "3000", "--calls", "1"),
+        *("--rounds", "1", "--sweeps", "1"),
+    ),
 }
 """What measures without Spark, and its options in the quick form."""
 

@@ -40,7 +40,6 @@ WARM_LOOKS = 20
 SEED = 20_250_303
 BUDGET_MS = 50
 SHORT_LIVED = {"min": "5s", "max": "6s"}
-SWEEPS = 8
 SCALING_AIM = 1.6
 LOOK_AIM_MS, LOADED_LOOK_AIM_MS = 5, 25
 START_AIM_S = {"rocksdb": 1.0, "heap": 5.0}
@@ -117,14 +116,14 @@ def look_ups(backend: str, keys: int) -> None:
         print(f"  look-ups beside writes: {told} (aim p99 {LOADED_LOOK_AIM_MS})")
 
 
-def sweeping(backend: str, keys: int) -> None:
+def sweeping(backend: str, keys: int, sweeps: int) -> None:
     """How much a sweep of all keys delays writes to others."""
     draw = np.random.default_rng(SEED)
     with served(backend, SHORT_LIVED) as sidecar:
         sidecar.start()
         with sidecar.client() as client:
             calm, swept, found = [], [], 0
-            for sweep in range(1, SWEEPS + 1):
+            for sweep in range(1, sweeps + 1):
                 fill(client, keys)
                 while found < sweep * keys:
                     rows = keys_of(keys + draw.integers(0, SMALL_ROWS, SMALL_ROWS))
@@ -132,7 +131,7 @@ def sweeping(backend: str, keys: int) -> None:
                     seen = found
                     found += sum(map(len, client.expired(found)))
                     (swept if found > seen else calm).append(took)
-    print(f"  writes of {SMALL_ROWS:,} rows beside {SWEEPS} sweeps of {keys:,} idle keys:")
+    print(f"  writes of {SMALL_ROWS:,} rows beside {sweeps} sweeps of {keys:,} idle keys:")
     for title, seconds in (("without", calm), ("with", swept)):
         print(*histogram(title, seconds), sep="\n")
     delays = [float(np.percentile(swept, at) - np.percentile(calm, at)) * 1000 for at in (50, 99)]
@@ -166,6 +165,7 @@ def main() -> None:
     parser.add_argument("--start-keys", type=int, default=1_000_000)
     parser.add_argument("--calls", type=int, default=20, help="Calls of each writer.")
     parser.add_argument("--rounds", type=int, default=3, help="So often with each of the workers.")
+    parser.add_argument("--sweeps", type=int, default=8)
     parser.add_argument("--only", choices=PARTS, action="append")
     words = parser.parse_args()
     parts = words.only or PARTS
@@ -177,7 +177,7 @@ def main() -> None:
         if "looks" in parts:
             look_ups(backend, words.keys)
         if "sweep" in parts:
-            sweeping(backend, words.keys)
+            sweeping(backend, words.keys, words.sweeps)
         if "start" in parts:
             starting(backend, words.start_keys)
 
