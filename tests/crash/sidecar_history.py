@@ -98,19 +98,20 @@ class SidecarHistory(QueryRuns):
         run = self._running()
         sidecars = self._sidecars(run)
         batch_id, in_flight = self.view.planned, self.view.in_flight
+        hit = False
         if victim in (Victim.SIDECAR, Victim.ALL):
-            for each in sidecars:
-                kill(each.pid)
+            hit = sum(kill(each.pid) for each in sidecars) > 0
         if victim in (Victim.DRIVER, Victim.ALL):
             run.kill()
-            self._run = None
+            self._run, hit = None, True
             batch_id, in_flight = self.view.planned, self.view.in_flight
         if victim is Victim.WORKER:
-            busy = run.workers()
-            if busy:
-                kill(self.draw.choice(busy).pid)
-        self.kills.append(SidecarKill(victim, batch_id, in_flight))
-        print(f"  {self.place.name}: {self.kills[-1]}", flush=True)
+            workers = run.workers()
+            hit = bool(workers) and kill(self.draw.choice(workers).pid)
+        if hit:  # else it was just being started again, and another kill makes up for this one
+            in_flight = in_flight and not self.view.has_committed(batch_id)
+            self.kills.append(SidecarKill(victim, batch_id, in_flight))
+            print(f"  {self.place.name}: {self.kills[-1]}", flush=True)
         self._note_plans()
 
     def _follow(self, target: int) -> bool:
