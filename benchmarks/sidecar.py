@@ -1,6 +1,6 @@
 """The sidecar by itself: `python benchmarks/sidecar.py [--backend rocksdb|heap] [--keys 500000]`.
 
-Per backend: direct writes of two writers with one worker and with two, look-ups alone and beside a
+Per backend: direct writes of two writers with one worker and with two, look-ups alone and under
 load, how much a sweep of all keys delays writes, and a start on what is stored (`--start-keys
 10000000`). Beside them Redis, told by a script of 1,000 keys with expiry what a write is.
 """
@@ -24,6 +24,7 @@ from sidecar_room import (
     fill,
     histogram,
     keys_of,
+    played_query,
     served,
     shown,
     timed,
@@ -100,7 +101,7 @@ def writes(backend: str, keys: int, calls: int, rounds: int, redis: float | None
 
 
 def look_ups(backend: str, keys: int) -> None:
-    """Look-ups of one key, alone and beside a writer."""
+    """Look-ups of one key: alone, beside a writer, and while a query has batch after batch."""
     draw, steady = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
     with filled(backend, keys) as (sidecar, client), sidecar.client() as other:
 
@@ -112,8 +113,10 @@ def look_ups(backend: str, keys: int) -> None:
         print(f"  look-ups alone: {shown(looks(LOOKS))} (aim p99 {LOOK_AIM_MS})")
         load = lambda: other.add_many(keys_of(steady.integers(0, keys, SMALL_ROWS)))  # noqa: E731
         with beside(load):
+            print(f"  look-ups beside writes: {shown(looks(LOOKS))}")
+        with played_query(sidecar, keys):
             told = shown(looks(LOOKS))
-        print(f"  look-ups beside writes: {told} (aim p99 {LOADED_LOOK_AIM_MS})")
+        print(f"  look-ups while a query runs: {told} (aim p99 {LOADED_LOOK_AIM_MS})")
 
 
 def sweeping(backend: str, keys: int, sweeps: int) -> None:

@@ -156,7 +156,26 @@ def beside(work: Callable[[], Any]) -> Iterator[None]:
         thread.join()
 
 
-# ---- writers in processes of their own
+# ---- queries and writers in processes of their own
+
+
+@contextmanager
+def played_query(sidecar: Served, keys: int) -> Iterator[None]:
+    """A query that has batch after batch of as many rows as there are keys."""
+    program = Path(__file__).with_name("played_query.py")
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, str(program), sidecar.place, str(keys)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    try:
+        yield
+    finally:
+        process.communicate()
+    assert process.returncode == 0
 
 
 class Writing(NamedTuple):
