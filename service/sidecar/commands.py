@@ -55,7 +55,7 @@ def release(uid: str, place: str, **secrets: str | None) -> None:
 
     \b
     Example:
-      idlestate operator release clicks-by-session --sidecar 127.0.0.1:9464
+      idlestate operator release clicks-by-session --sidecar 127.0.0.1:9466
     """
     _call(place, secrets, "release", {"uid": uid})
     click.echo(f"{uid}: released; another query may own it now")

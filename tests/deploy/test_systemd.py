@@ -24,15 +24,29 @@ def unit(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_unit_is_verified(unit: Path) -> None:
+def verified(unit: Path) -> tuple[int, list[str]]:
+    """The linter's exit code, and what it says of the unit."""
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
         capture_output=True,
         text=True,
         check=False,
     )
-    told = [line for line in done.stderr.splitlines() if UNIT.name in line]
-    assert (done.returncode, told) == (0, []), done.stderr
+    return done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]
+
+
+def test_the_unit_is_verified(unit: Path) -> None:
+    assert verified(unit) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [("ProtectSystem=", "ProtectSystm="), ("Type=notify", "Type=ready"), ("[Service]", "[Servce]")],
+)
+def test_the_linter_sees_what_is_wrong(unit: Path, good: str, bad: str) -> None:
+    unit.write_text(unit.read_text().replace(good, bad, 1))
+    code, told = verified(unit)
+    assert code or told
 
 
 def test_the_unit_is_rated_well(unit: Path) -> None:
