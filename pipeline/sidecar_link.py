@@ -13,8 +13,6 @@ from idlestate.pipeline.errors import RefusedError
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
 """The local property that carries the links of a query's operators to its tasks."""
-
-
 REFUSED = "refused"
 """Stands in the place of a link when the query was refused: why."""
 

@@ -1,4 +1,6 @@
-"""Attaching an operator to its sidecar when its query starts."""
+"""What a driver asks of the sidecar of an operator: to attach it when the query starts, to tell
+its figures, to end bounded input, to forget it.
+"""
 
 import json
 from collections.abc import Iterator

@@ -41,9 +41,9 @@ from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.plain_errors import plain_error
 from idlestate.service.reloads import Reloads
 from idlestate.service.spark import start_spark
+from idlestate.service.version import VERSION
 from idlestate.timers.clock import SystemClock
 
-VERSION = "0.1.0"
 _POLL_S = 0.25
 _log = logging.getLogger("idlestate")
 

@@ -15,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from idlestate.service.version import VERSION
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -203,6 +205,10 @@ def test_wheel_gets_every_file_of_the_room(room: str) -> None:
         assert path.suffix == ".py" or any(fnmatch(path.name, each) for each in patterns), (
             f"{place(path)} is missing in package-data of pyproject.toml"
         )
+
+
+def test_the_version_that_is_told_is_the_packages() -> None:
+    assert PROJECT["project"]["version"] == VERSION
 
 
 def test_files_stay_short() -> None:

@@ -15,6 +15,10 @@ class DoesNotFitError(SidecarError):
     code = "refused"
 
 
+class UnknownOperatorError(DoesNotFitError):
+    """There is no operator of that uid: correct it, or declare one."""
+
+
 class BusyError(SidecarError):
     """Not now: wait, and make the same call again."""
 

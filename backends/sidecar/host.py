@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from idlestate.backends.sidecar.batches import IsCommitted
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.errors import DoesNotFitError, UnknownOperatorError
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.store import Store
@@ -54,11 +54,11 @@ class Host:
         """An operator.
 
         Raises:
-            DoesNotFitError: there is none of that uid.
+            UnknownOperatorError: there is none of that uid.
         """
         if uid not in self._operators:
             known = ", ".join(sorted(self._operators)) or "none"
-            raise DoesNotFitError(f"the sidecar has no operator {uid[:80]!r}; it has {known}")
+            raise UnknownOperatorError(f"the sidecar has no operator {uid[:80]!r}; it has {known}")
         return self._operators[uid]
 
     def named_values(self) -> Iterator[tuple[str, int]]:
@@ -80,7 +80,7 @@ class Host:
             known = self._operators.get(declaration.uid)
             if known is None:
                 self._check_room(1)
-                record = OperatorRecord(declaration, policy)
+                record = _new(declaration, policy)
                 self.store.write({record.key: record.encode()})
                 known = self._operators[declaration.uid] = self._opened(record)
             return known
@@ -93,7 +93,7 @@ class Host:
             for declaration, policy in wanted:
                 self._check(declaration, policy)
             new = [
-                OperatorRecord(declaration, policy)
+                _new(declaration, policy)
                 for declaration, policy in wanted
                 if declaration.uid not in self._operators
             ]
@@ -154,3 +154,7 @@ class Host:
     def _opened(self, record: OperatorRecord) -> Operator:
         work = self.works.of(record.declaration)
         return Operator(self.store, record, self.clock, self._is_committed, work)
+
+
+def _new(declaration: Declaration, policy: Policy) -> OperatorRecord:
+    return OperatorRecord(declaration, policy)

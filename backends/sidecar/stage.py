@@ -24,7 +24,7 @@ Place = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class _Heap:
+class _Pile:
     deadline_s: float
     parts: dict[Place, bytes] = field(default_factory=dict)
     """A chunk that comes twice counts once."""
@@ -42,7 +42,7 @@ class Stage:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._heaps: dict[str, _Heap] = {}
+        self._piles: dict[str, _Pile] = {}
 
     def add(self, handle: str, at: Place, data: bytes, *, is_first: bool) -> None:
         """Take a chunk; the first of a handle begins it.
@@ -53,13 +53,13 @@ class Stage:
         """
         with self._lock:
             self._drop_late()
-            if is_first and handle not in self._heaps:
-                if len(self._heaps) >= MAX_HANDLES:
+            if is_first and handle not in self._piles:
+                if len(self._piles) >= MAX_HANDLES:
                     raise BusyError(f"{MAX_HANDLES} exchanges are under way")
-                self._heaps[handle] = _Heap(self._deadline_s())
+                self._piles[handle] = _Pile(self._deadline_s())
             found = self._get(handle)
             added = len(data) - len(found.parts.get(at, b""))
-            if sum(each.size for each in self._heaps.values()) + added > MAX_BYTES:
+            if sum(each.size for each in self._piles.values()) + added > MAX_BYTES:
                 raise BusyError(
                     f"{MAX_BYTES >> 30} GB of rows wait to be taken in or fetched; if that lasts, "
                     "let the query take smaller batches"
@@ -74,10 +74,10 @@ class Stage:
             GoneError: the handle is not known (any more).
         """
         with self._lock:
-            heap = self._get(handle)
-            if heap.reply is not None:
+            pile = self._get(handle)
+            if pile.reply is not None:
                 raise GoneError("what was handed over was taken, and its answer was lost")
-            parts = sorted(heap.parts.items())
+            parts = sorted(pile.parts.items())
         found: dict[int, dict[int, list[bytes]]] = {}
         for (shard, packet, _), data in parts:
             found.setdefault(shard, {}).setdefault(packet, []).append(data)
@@ -89,7 +89,7 @@ class Stage:
     def reply(self, handle: str, reply: tuple[bytes, ...]) -> None:
         """Let a reply wait in the place of what was handed over."""
         with self._lock:
-            found = self._heaps.setdefault(handle, _Heap(self._deadline_s()))
+            found = self._piles.setdefault(handle, _Pile(self._deadline_s()))
             found.parts, found.size, found.reply = {}, sum(map(len, reply)), reply
 
     def fetch(self, handle: str, at: int) -> bytes:
@@ -104,12 +104,12 @@ class Stage:
     def close(self, handle: str) -> None:
         """Forget a handle."""
         with self._lock:
-            self._heaps.pop(handle, None)
+            self._piles.pop(handle, None)
 
-    def _get(self, handle: str) -> _Heap:
-        if handle not in self._heaps:
+    def _get(self, handle: str) -> _Pile:
+        if handle not in self._piles:
             raise GoneError(LOST)
-        found = self._heaps[handle]
+        found = self._piles[handle]
         found.deadline_s = self._deadline_s()
         return found
 
@@ -118,8 +118,8 @@ class Stage:
 
     def _drop_late(self) -> None:
         now_s = self._clock.monotonic_s()
-        for handle in [h for h, each in self._heaps.items() if each.deadline_s < now_s]:
-            del self._heaps[handle]
+        for handle in [h for h, each in self._piles.items() if each.deadline_s < now_s]:
+            del self._piles[handle]
 
 
 def in_chunks(rows: pa.Table) -> Iterator[bytes]:

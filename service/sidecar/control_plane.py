@@ -16,7 +16,11 @@ from urllib.parse import parse_qsl, unquote
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from idlestate.backends.sidecar.errors import DoesNotFitError, SidecarError
+from idlestate.backends.sidecar.errors import (
+    DoesNotFitError,
+    SidecarError,
+    UnknownOperatorError,
+)
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.stage import stream_of
@@ -76,10 +80,10 @@ class ControlPlane:
         """Answer a request that was admitted."""
         try:
             return self._answer(request)
+        except UnknownOperatorError as error:
+            return _error(HTTPStatus.NOT_FOUND, str(error))
         except DoesNotFitError as error:
-            is_unknown = str(error).startswith("the sidecar has no operator")
-            status = HTTPStatus.NOT_FOUND if is_unknown else HTTPStatus.BAD_REQUEST
-            return _error(status, str(error))
+            return _error(HTTPStatus.BAD_REQUEST, str(error))
         except SidecarError as error:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 

@@ -1,6 +1,5 @@
 """The sidecar as a process: what it is made of, how it starts, reloads and stops."""
 
-import logging
 import os
 import queue
 import signal
@@ -37,15 +36,14 @@ from idlestate.service.sidecar.notify import notify
 from idlestate.service.sidecar.state_folder import StateFolder
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.service.sidecar.workers import Workers
+from idlestate.service.version import VERSION
 from idlestate.timers.clock import SystemClock
 from idlestate.timers.steady_clock import SteadyClock
 
-VERSION = "0.1.0"
 _DRAIN_S, _END_S = 20.0, 5.0
 _POLL_S = 1.0
 _STEP_NOTICED_MS = 1000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-log = logging.getLogger("idlestate")
 
 
 class Process:
