@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import flight
 
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DamagedError, SidecarError
@@ -168,6 +171,36 @@ def test_clients_that_vanish_in_the_middle_leave_nothing_behind(folder: Path) ->
     assert "idlestate_sidecar_exchanges 0.0" in sidecar.ask("/metrics")[1]
     with sidecar.client() as good:
         add(good, 0)
+    assert sidecar.stop() == 0
+
+
+def resident_bytes(sidecar: Sidecar) -> int:
+    assert sidecar.process is not None
+    status = Path(f"/proc/{sidecar.process.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) << 10
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_calls_that_are_too_long_or_not_whole_leave_no_memory_behind(folder: Path) -> None:
+    sidecar = Sidecar(folder).start()
+    location, size = f"grpc+unix://{sidecar.data_socket}", 60_000_000
+    grown, half_sent = [], []
+    for _ in range(12):
+        client = flight.FlightClient(location)
+        (told,) = client.do_action(flight.Action("write", pa.py_buffer(bytes(size))))
+        assert b"send at most 32 MB" in told.body.to_pybytes()
+        client.close()
+        link = socket.socket(socket.AF_UNIX)
+        link.connect(str(sidecar.control_socket))
+        link.sendall(b"POST /-/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        half_sent.append(link)
+        grown.append(resident_bytes(sidecar))
+    assert grown[-1] - grown[3] < 2 * size
+    begun_s = monotonic()
+    assert sidecar.ask("/metrics")[0] == 200
+    assert monotonic() - begun_s < 1
+    for link in half_sent:
+        link.close()
     assert sidecar.stop() == 0
 
 
