@@ -79,6 +79,39 @@ def test_a_client_waits_for_a_sidecar_that_is_away(made: Any) -> None:
         assert users(client.get_many({"user": ["a"]})) == {"a": (2, 2)}
 
 
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_sigterm_in_the_middle_of_writes_finishes_or_hands_them_back(
+    made: Any, backend: str
+) -> None:
+    """Each counts once: it was answered, or its client makes it again of who comes next."""
+    sidecar = made(backend=backend).start()
+    under_way, over = threading.Barrier(5), threading.Event()
+    counted: list[int] = []
+
+    def write(number: int) -> None:
+        writes = 0
+        with sidecar.client(f"w{number}") as client:
+            while writes < 2 or not over.is_set():
+                client.add_many({"user": ["a"], "amount": [1]})
+                writes += 1
+                if writes == 1:
+                    under_way.wait(PATIENCE_S)
+        counted.append(writes)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    under_way.wait(PATIENCE_S)
+    assert sidecar.stop() == 0
+    sidecar.start()
+    over.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(counted) == 4
+    with sidecar.client() as client:
+        assert users(client.get_many({"user": ["a"]})) == {"a": (sum(counted),) * 2}
+
+
 def test_a_sidecar_that_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:
     connection = Connection(Address(f"unix:{tmp_path / 'nobody'}"), patience_s=0.2)
     with pytest.raises(AwayError, match="idlestate serve FILE"):
