@@ -27,6 +27,8 @@ LIFE = (
 FIRST_ACCESS = 1 + len(AGGREGATES)
 BATCH_ID = FIRST_ACCESS + 4
 """Where these stand in the facts of change rows."""
+START_S, READING_S = 300, 60
+"""How long a reader and each of its checkpoints may take on a machine with other work."""
 READER = Path(__file__).with_name("state_reader.py")
 
 
@@ -175,7 +177,8 @@ def read_outcomes(outs: list[Path], log: Path) -> list[Outcome]:
         str(log),
         *(str(out / "checkpoint") for out in outs),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    limit_s = START_S + READING_S * len(outs)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if done.returncode != 0:
         raise AssertionError(f"reading state back failed:\n{done.stderr}")
     states = [json.loads(line) for line in done.stdout.splitlines()]

@@ -13,6 +13,8 @@ class QueryRuns:
     place: Path
     config: Path
     plans: dict[int, Planned]
+    _options: Sequence[str] = ()
+    """More words of the command line of each run."""
     _run: Run | None
     _starts: int
 
@@ -33,7 +35,7 @@ class QueryRuns:
     def _start(self, submit: Sequence[str] | None = None) -> Run:
         self._starts += 1
         log, classes = self.place / f"run-{self._starts}.log", self.place.parent / "classes.jsa"
-        self._run = Run(self.config, log, submit=submit, classes=classes)
+        self._run = Run(self.config, log, *self._options, submit=submit, classes=classes)
         return self._run
 
     def _note_plans(self) -> None:

@@ -1,12 +1,17 @@
 """A query with its state in a sidecar, and kills of everything that takes part.
 
-SIDECAR  its sidecar alone: the driver starts it again, tasks wait for it
-DRIVER   Python and JVM: the sidecar notices and ends; the next start finds what was prepared
+SIDECAR  its sidecar alone: who started it starts it again, tasks wait for it
+WORKER   one worker of a sidecar that has several: the sidecar starts it again
+DRIVER   Python and JVM: a private sidecar notices and ends; the next start finds what was prepared
 ALL      Python, JVM and sidecar at once
-WORKER   one Python worker
+TASK     one Python worker of Spark, with its tasks
+
+The driver starts a private sidecar, which keeps its tables itself. A served one has two workers and
+is started by the history, as by systemd: it outlives the driver.
 """
 
 import random
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -26,6 +31,7 @@ from tests.crash.processes import (
     wait_until,
 )
 from tests.crash.query_runs import QueryRuns
+from tests.service.sidecar_process import Sidecar
 
 NOTE_S = 0.2
 SERVE = "idlestate.service.cli serve"
@@ -33,9 +39,10 @@ SERVE = "idlestate.service.cli serve"
 
 class Victim(StrEnum):
     SIDECAR = "sidecar"
+    WORKER = "worker"
     DRIVER = "driver"
     ALL = "all"
-    WORKER = "worker"
+    TASK = "task"
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,20 @@ class SidecarHistory(QueryRuns):
     given: CrashInput
     backend: str
     draw: random.Random
+    is_served: bool = False
     kills: list[SidecarKill] = field(default_factory=list)
     plans: dict[int, Planned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._prepare(write_config(self.place, self.given.folder, "event", self.backend))
+        self._served = served_sidecar(self.place, self.backend) if self.is_served else None
+        if self._served is not None:
+            self._options = ("--sidecar", f"unix:{self._served.data_socket}")
 
     def suffer(self, victims: Sequence[Victim]) -> None:
         """Start, kill and start again, then let the query end by itself."""
+        if self._served is not None:
+            self._served.start()
         try:
             for victim in victims:
                 if self.view.planned + 1 < self.given.last_batch:
@@ -79,6 +92,8 @@ class SidecarHistory(QueryRuns):
         finally:
             if self._run is not None:
                 self._run.end()
+            if self._served is not None:
+                self._served.stop()
 
     def _end(self) -> int:
         """The exit code of the run, which is left alone; Spark removes the older of its logs."""
@@ -101,13 +116,17 @@ class SidecarHistory(QueryRuns):
         hit = False
         if victim in (Victim.SIDECAR, Victim.ALL):
             hit = sum(kill(each.pid) for each in sidecars) > 0
+        if victim is Victim.WORKER:
+            hit = self._kill_one(self._workers(sidecars))
         if victim in (Victim.DRIVER, Victim.ALL):
             run.kill()
             self._run, hit = None, True
             batch_id, in_flight = self.view.planned, self.view.in_flight
-        if victim is Victim.WORKER:
-            workers = run.workers()
-            hit = bool(workers) and kill(self.draw.choice(workers).pid)
+        if victim is Victim.TASK:
+            hit = self._kill_one(run.workers())
+        if self._served is not None and victim in (Victim.SIDECAR, Victim.ALL):
+            self._served.stop(signal.SIGKILL)
+            self._served.start()
         if hit:  # else it was just being started again, and another kill makes up for this one
             in_flight = in_flight and not self.view.has_committed(batch_id)
             self.kills.append(SidecarKill(victim, batch_id, in_flight))
@@ -124,6 +143,20 @@ class SidecarHistory(QueryRuns):
             return self._start()
         return self._run
 
+    def _kill_one(self, victims: Sequence[Process]) -> bool:
+        return bool(victims) and kill(self.draw.choice(victims).pid)
+
     def _sidecars(self, run: Run) -> list[Process]:
-        every = processes().values()
-        return [each for each in every if each.parent == run.pid and SERVE in each.command]
+        every = processes()
+        if self._served is not None:
+            return [each for each in every.values() if each.pid == self._served.pid]
+        return [each for each in every.values() if each.parent == run.pid and SERVE in each.command]
+
+    def _workers(self, sidecars: Sequence[Process]) -> list[Process]:
+        pids = {each.pid for each in sidecars}
+        return [each for each in processes().values() if each.parent in pids]
+
+
+def served_sidecar(place: Path, backend: str) -> Sidecar:
+    """The sidecar of a history that has one of its own."""
+    return Sidecar(place, backend=backend, workers=2, operators={})

@@ -21,7 +21,8 @@ from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
 from tests.crash.suite import EVENT
 
 KILLS_PER_HISTORY = 12
-OFTEN = (*(Victim.SIDECAR,) * 3, *(Victim.WORKER,) * 2, Victim.DRIVER, Victim.ALL)
+PRIVATE = (*(Victim.SIDECAR,) * 3, *(Victim.TASK,) * 2, Victim.DRIVER, Victim.ALL)
+SERVED = (*(Victim.SIDECAR, Victim.WORKER) * 2, Victim.TASK, Victim.DRIVER, Victim.ALL)
 """What dies: mostly what is started again beside a query that goes on, which costs no JVM."""
 
 
@@ -51,9 +52,17 @@ class SidecarReport:
 
 
 def carry_out(
-    folder: Path, backend: str, seed: int, files: int, kills: int, at_once: int = 1
+    folder: Path,
+    backend: str,
+    seed: int,
+    files: int,
+    kills: int,
+    at_once: int = 1,
+    per_history: int = KILLS_PER_HISTORY,
 ) -> SidecarReport:
-    """Kill so many times over as many histories as it takes, and compare all of them."""
+    """Kill so many times over as many histories as it takes, private and served ones by turns, and
+    compare all of them.
+    """
     given = make_input(folder / "input", seed, files)
     in_spark = History(folder / "spark", given, EVENT, random.Random(seed))
     in_spark.suffer([])
@@ -62,8 +71,10 @@ def carry_out(
         if done >= kills:
             return None
         place, draw = folder / f"{backend}-{number}", random.Random(f"{seed}-{number}")
-        victims = [draw.choice(OFTEN) for _ in range(min(kills - done, KILLS_PER_HISTORY))]
-        return SidecarHistory(place, given, backend, draw), victims
+        is_served = number % 2 == 1
+        may_die = SERVED if is_served else PRIVATE
+        victims = [draw.choice(may_die) for _ in range(min(kills - done, per_history))]
+        return SidecarHistory(place, given, backend, draw, is_served), victims
 
     histories = suffered(begin, at_once)
     report = SidecarReport([kill for history in histories for kill in history.kills])

@@ -2,35 +2,59 @@
 
     python tests/crash/state_reader.py UID LOG CHECKPOINT...
 
-A line is {"lives": [[name, value], ...] per life, "counts": {name: number}}; times in ms.
+A line is {"lives": [[name, value], ...] per life, "counts": {name: number}}; times in ms. A sidecar
+that stands beside a checkpoint's folder is started for the reading.
 """
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+# Behind everything else, so that no room of the project is found by its bare name first.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.sidecar_start import link_of, reports_of
 from idlestate.service.spark import start_spark
+from tests.crash.sidecar_history import served_sidecar
 
 
 def main(uid: str, log: str, checkpoints: list[str]) -> None:
     spark = start_spark(2, Path(log))
     for checkpoint in checkpoints:
-        rows = read_state(spark, checkpoint, uid).toArrow().to_pylist()
-        lives = [{name: plain(value) for name, value in row.items()} for row in rows]
-        newest = committed_batch(Folder(checkpoint))
-        link = link_of(Folder(checkpoint), uid)
-        if link is None:
-            found = counts(read_shards(spark, checkpoint, uid, newest))
-        else:
-            found = counts_of(reports_of(link, newest))
+        with serving(Path(checkpoint).parents[1]):
+            rows = read_state(spark, checkpoint, uid).toArrow().to_pylist()
+            lives = [{name: plain(value) for name, value in row.items()} for row in rows]
+            newest = committed_batch(Folder(checkpoint))
+            link = link_of(Folder(checkpoint), uid)
+            if link is None:
+                found = counts(read_shards(spark, checkpoint, uid, newest))
+            else:
+                found = counts_of(reports_of(link, newest))
+                stop_private_sidecar(Path(checkpoint))
         print(json.dumps({"lives": lives, "counts": found}))
     spark.stop()
+
+
+@contextmanager
+def serving(place: Path) -> Iterator[None]:
+    """While the sidecar of this place, if it has one of its own, runs."""
+    file = place / "sidecar.json"
+    if not file.exists():
+        yield
+        return
+    sidecar = served_sidecar(place, json.loads(file.read_text())["sidecar"]["backend"]).start()
+    try:
+        yield
+    finally:
+        sidecar.stop()
 
 
 def counts_of(reports: list[Any]) -> dict[str, int]:

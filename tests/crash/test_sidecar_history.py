@@ -12,7 +12,7 @@ from tests.crash import sidecar_history
 from tests.crash.crash_input import CrashInput
 from tests.crash.sidecar_history import SidecarHistory, Victim
 
-SIDECAR, WORKER, DRIVER = 2, 3, 1
+DRIVER, SIDECAR, WORKER, TASK = 1, 2, 3, 4
 
 
 @pytest.fixture
@@ -34,10 +34,11 @@ def struck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
             pid=DRIVER,
             code=None,
             kill=lambda: None,
-            workers=lambda: [SimpleNamespace(pid=WORKER)] if alive else [],
+            workers=lambda: [SimpleNamespace(pid=TASK)] if alive else [],
         )
         history._running = lambda: run
         history._sidecars = lambda _: [SimpleNamespace(pid=SIDECAR)]
+        history._workers = lambda _: [SimpleNamespace(pid=WORKER)] if alive else []
         history.view = SimpleNamespace(
             planned=4,
             in_flight=True,
@@ -57,12 +58,12 @@ def test_a_kill_in_a_batch_counts_as_in_flight(struck: Any, victim: Victim) -> N
     assert struck(victim) == [True]
 
 
-@pytest.mark.parametrize("victim", [Victim.SIDECAR, Victim.WORKER])
+@pytest.mark.parametrize("victim", [Victim.SIDECAR, Victim.WORKER, Victim.TASK])
 def test_a_kill_that_ended_nothing_does_not_count(struck: Any, victim: Victim) -> None:
     assert struck(victim, alive=False) == []
 
 
-@pytest.mark.parametrize("victim", [Victim.SIDECAR, Victim.WORKER])
+@pytest.mark.parametrize("victim", [Victim.SIDECAR, Victim.WORKER, Victim.TASK])
 def test_a_batch_that_was_committed_before_the_kill_was_not_in_flight(
     struck: Any, victim: Victim
 ) -> None:

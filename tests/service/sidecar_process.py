@@ -100,10 +100,15 @@ class Sidecar:
         assert line.startswith("data at "), line
         return line
 
+    @property
+    def pid(self) -> int:
+        """Of the newest process."""
+        assert self.process is not None
+        return self.process.pid
+
     def workers(self) -> list[int]:
         """The pids of its workers."""
-        assert self.process is not None
-        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
         return sorted(int(each) for task in tasks for each in task.read_text().split())
 
     def next_line(self) -> str:
