@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.store import Changes
@@ -42,6 +42,8 @@ class RocksDBStore:
         options.set_max_write_buffer_number(3)
         options.set_max_background_jobs(4)
         options.set_keep_log_file_num(2)
+        # By default what stands behind damage is dropped without a word.
+        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         folder.mkdir(parents=True, exist_ok=True)
         try:
             self._raw = Rdict(str(folder), options)
