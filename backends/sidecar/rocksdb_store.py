@@ -44,7 +44,7 @@ class RocksDBStore:
         options.set_keep_log_file_num(2)
         # By default what stands behind damage is dropped without a word.
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
