@@ -275,6 +275,20 @@ def test_a_60_mb_call_and_bad_rows_are_refused_plainly(made: Any) -> None:
         assert users(client.get_many({"user": ["a"]})) == {"a": (1, 2**62)}
 
 
+def test_idle_connections_beyond_the_first_limit_of_files_keep_nobody_out(made: Any) -> None:
+    sidecar = made().start(["prlimit", "--nofile=256:4096"])
+    with contextlib.ExitStack() as held:
+        for _ in range(300):
+            link = held.enter_context(socket.socket(socket.AF_UNIX))
+            link.connect(str(sidecar.data_socket))
+        begun_s = monotonic()
+        assert sidecar.ask("/metrics")[0] == 200
+        assert monotonic() - begun_s < 1
+        with sidecar.client() as client:
+            client.add_many({"user": ["a"], "amount": [1]})
+            assert users(client.get_many({"user": ["a"]})) == {"a": (1, 1)}
+
+
 def test_200_clients_at_once_count_each_write_once(made: Any) -> None:
     sidecar = made().start()
     failed: list[Exception] = []
