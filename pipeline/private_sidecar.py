@@ -29,6 +29,8 @@ _START_S = 60.0
 _STOP_S = 30.0
 _POLL_S = 0.05
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.3, 5.0
+_MOST_TEMPORARY = 70
+"""Bytes of the path of temporary files; one of a socket has at most 107."""
 
 
 class PrivateSidecar:
@@ -48,7 +50,7 @@ class PrivateSidecar:
         self._stopping = threading.Event()
         self._cannot_start = False
         self._lock = threading.Lock()
-        self._sockets = Path(tempfile.mkdtemp(prefix="idlestate-"))
+        self._sockets = _socket_folder()
         self._settings = {
             "directory": str(folder / "state"),
             "backend": backend,
@@ -174,6 +176,14 @@ class PrivateSidecar:
                 else:
                     return True
         return False
+
+
+def _socket_folder() -> Path:
+    """A new folder that its user alone may enter, with a path that is short enough for sockets."""
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > _MOST_TEMPORARY:
+        folder = "/tmp"  # noqa: S108 - what is made there has a name that nobody can foresee
+    return Path(tempfile.mkdtemp(prefix="idlestate-", dir=folder))
 
 
 def _ended(code: int | None) -> str:

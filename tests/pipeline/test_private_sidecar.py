@@ -153,6 +153,17 @@ def test_one_that_cannot_be_started_again_is_tried_until_it_can(
         connection.call("hello")
 
 
+@pytest.mark.parametrize("length", [70, 71, 200])
+def test_one_starts_however_long_the_path_of_temporary_files_is(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    folder = checkpoint / ("x" * (length - len(str(checkpoint)) - 1))
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with closing(Connection(private_sidecar(checkpoint, "heap").address)) as connection:
+        connection.call("hello")
+
+
 @pytest.mark.parametrize("gone", ["its file", "its folder"])
 def test_one_whose_temporary_files_were_removed_for_their_age_is_started_again(
     checkpoint: Path, gone: str

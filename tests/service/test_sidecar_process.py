@@ -329,11 +329,17 @@ def test_it_ends_with_the_process_that_holds_its_input(made: Any) -> None:
     process.stderr.close()
 
 
-def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(made: Any) -> None:
-    sidecar = made(data="unix:" + "long/" * 30 + "data.sock")
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [("data", "write data: unix:PATH"), ("control", "give a shorter one")],
+)
+def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(
+    made: Any, setting: str, told: str
+) -> None:
+    sidecar = made(**{setting: "unix:" + "long/" * 30 + "plane.sock"})
     sidecar.write_file()
     done = subprocess.run(
         [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "at most 107 bytes; write data: unix:PATH" in done.stderr
+    assert f"at most 107 bytes; {told}" in done.stderr
