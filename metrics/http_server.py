@@ -1,10 +1,12 @@
 """A small HTTP server, made for a hostile or broken client as much as for a good one.
 
 A request has to arrive whole within a deadline that slow drips do not extend, it is short, each
-connection carries one request, and only so many connections are open at once. Who may not ask is
-told so before a body is read. It listens on loopback unless told otherwise.
+connection carries one request, and only so many connections are open at once, of which the slowest
+makes room for the next. Who may not ask is told so before a body is read. It listens on loopback
+unless told otherwise.
 """
 
+import errno
 import io
 import logging
 import socket
@@ -22,7 +24,9 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self, cast
 
+from idlestate.metrics.connections import Connections
 from idlestate.metrics.listen_error import ListenError, explain
+from idlestate.metrics.spare_descriptor import SpareDescriptor
 from idlestate.metrics.unix_socket import make_way
 
 LOOPBACK = "127.0.0.1"
@@ -35,6 +39,7 @@ STOP_TIMEOUT_S = 2.0  # for handlers to notice that their connection is cut
 GET_ONLY = "GET, HEAD"
 PLAIN = "text/plain; charset=utf-8"
 
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 log = logging.getLogger(__name__)
@@ -88,7 +93,8 @@ class HttpServer:
         port: TCP port; 0 takes any free one, which `port` then tells. None: a Unix socket.
         host: address to listen on, or the path of the socket, which only its owner may use.
         request_timeout_s: how long a request may take to arrive.
-        max_connections: how many may be open at once; the next one is answered with 503.
+        max_connections: how many may be open at once; when so many are being answered, the next
+            one is told 503.
         tls: how connections are encrypted; None: not at all.
 
     Raises:
@@ -166,9 +172,8 @@ class _Server(ThreadingMixIn, TCPServer):
         self.service = service
         self.request_timeout_s = request_timeout_s
         self._tls = tls
-        self._free = threading.BoundedSemaphore(max_connections)
-        self._open: set[socket.socket] = set()
-        self._closed = threading.Condition()
+        self.connections = Connections(max_connections)
+        self._spare = SpareDescriptor()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address: Any = (host, port)
         if port is None:
@@ -187,7 +192,15 @@ class _Server(ThreadingMixIn, TCPServer):
         Path(path).chmod(0o600)
 
     def get_request(self) -> tuple[Any, Any]:
-        connection, address = super().get_request()
+        try:
+            connection, address = super().get_request()
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTORS:
+                raise
+            if not self._spare.let_go():
+                threading.Event().wait(STOP_POLL_S)  # it would be found again at once
+                raise
+            connection, address = super().get_request()
         if self._tls:
             # The handshake comes with the first read, in the connection's own thread.
             connection = self._tls.wrap_socket(
@@ -196,31 +209,24 @@ class _Server(ThreadingMixIn, TCPServer):
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        if not self.connections.admit(request):
             with suppress(OSError):
                 request.settimeout(0)
                 request.send(_BUSY)
             self.shutdown_request(request)
             return
-        with self._closed:
-            self._open.add(request)
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no thread to be had
-            self._forget(request)
+            self.connections.forget(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._forget(request)
-
-    def _forget(self, request: socket.socket) -> None:
-        with self._closed:
-            self._open.discard(request)
-            self._closed.notify_all()
-        self._free.release()
+            self.connections.forget(request)
+            self._spare.keep()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as its parent
         """Log what went wrong; the base class would write it to the terminal."""
@@ -230,11 +236,8 @@ class _Server(ThreadingMixIn, TCPServer):
         super().server_close()
         if self.address_family == socket.AF_UNIX:
             Path(cast("str", self.server_address)).unlink(missing_ok=True)
-        with self._closed:
-            for request in self._open:
-                with suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
-            self._closed.wait_for(lambda: not self._open, timeout=STOP_TIMEOUT_S)
+        self.connections.cut_all(STOP_TIMEOUT_S)
+        self._spare.let_go()
 
 
 class _RequestReader(io.RawIOBase):
@@ -298,7 +301,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self) -> None:
-        service = cast("_Server", self.server).service
+        server = cast("_Server", self.server)
+        service = server.service
         reply = service.admit(self.headers) or self._refuse_body()
         if reply is None:
             path, _, query = self.path.partition("?")
@@ -306,6 +310,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = self.rfile.read(length) if length else b""
             if len(body) < length:
                 return  # the client stopped half-way
+            server.connections.has_asked(self.connection)
             reply = service.answer(Request(self.command, path, query, self.headers, body))
         self._send(reply)
 

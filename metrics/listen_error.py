@@ -1,7 +1,10 @@
 """Why an address cannot be listened on, and what to write instead."""
 
 import errno
+import os
 import socket
+
+MAX_SOCKET_PATH = 107
 
 
 class ListenError(RuntimeError):
@@ -14,6 +17,8 @@ def explain(name: str, host: str, port: int | None, error: Exception) -> str:
     if isinstance(error, OverflowError):
         return f"{where}: a port is a number from 0 to 65535"
     match error:
+        case OSError() if port is None and len(os.fsencode(host)) > MAX_SOCKET_PATH:
+            why = f"sockets have paths of at most {MAX_SOCKET_PATH} bytes; give a shorter one"
         case PermissionError():
             why = "this user may not listen there; give a port from 1024 on"
             if port is None:

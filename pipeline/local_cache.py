@@ -10,6 +10,7 @@ itself. Entries that were not opened for longest go first.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -141,6 +142,10 @@ class LocalCache:
     def _folder(self, place: str) -> Path:
         folder = self._root / hashlib.sha256(place.encode()).hexdigest()[:16]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in (self._root, folder):
+            if each.lstat().st_uid not in (0, os.geteuid()):
+                # Among temporary files anybody may have made it, and could read what comes in.
+                raise PermissionError(errno.EPERM, f"{each} belongs to another user")
         return folder
 
     def _make(self, make: Callable[[], _T]) -> _T:

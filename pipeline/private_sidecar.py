@@ -9,6 +9,7 @@ only its user can enter; a path of the checkpoint's may be too long for them.
 import atexit
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,8 @@ _START_S = 60.0
 _STOP_S = 30.0
 _POLL_S = 0.05
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.3, 5.0
+_MOST_TEMPORARY = 70
+"""Bytes of the path of temporary files; one of a socket has at most 107."""
 
 
 class PrivateSidecar:
@@ -47,18 +50,17 @@ class PrivateSidecar:
         self._stopping = threading.Event()
         self._cannot_start = False
         self._lock = threading.Lock()
-        self._sockets = Path(tempfile.mkdtemp(prefix="idlestate-"))
-        settings = {
+        self._sockets = _socket_folder()
+        self._settings = {
             "directory": str(folder / "state"),
             "backend": backend,
             "data": f"unix:{self._sockets / 'data.sock'}",
             "control": f"unix:{self._sockets / 'control.sock'}",
         }
-        self.address = Address(settings["data"])
+        self.address = Address(self._settings["data"])
         self._file = self._sockets / "sidecar.json"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file.write_text(json.dumps({"version": 1, "sidecar": settings}))
             self._start()
         except BaseException:
             shutil.rmtree(self._sockets, ignore_errors=True)
@@ -118,7 +120,20 @@ class PrivateSidecar:
                 self._cannot_start = False
                 return
 
+    def _write_file(self) -> None:
+        """Write its configuration, which may be gone: temporary files that are old are removed on
+        many machines, and the folder with them. Whoever made that anew meanwhile is not let in.
+        """
+        self._sockets.mkdir(mode=0o700, exist_ok=True)
+        if self._sockets.lstat().st_uid != os.geteuid():
+            raise RefusedError(
+                f"{self._sockets} was removed and belongs to another user now: stop the driver, "
+                "and start it again"
+            )
+        self._file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
+
     def _start(self) -> None:
+        self._write_file()
         command = [sys.executable, "-m", "idlestate.service.cli", "serve", str(self._file)]
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
@@ -161,6 +176,14 @@ class PrivateSidecar:
                 else:
                     return True
         return False
+
+
+def _socket_folder() -> Path:
+    """A new folder that its user alone may enter, with a path that is short enough for sockets."""
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > _MOST_TEMPORARY:
+        folder = "/tmp"  # noqa: S108 - what is made there has a name that nobody can foresee
+    return Path(tempfile.mkdtemp(prefix="idlestate-", dir=folder))
 
 
 def _ended(code: int | None) -> str:

@@ -12,6 +12,8 @@ from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.stage import CHUNK_BYTES, Stage
 
 MAX_CALL_BYTES = 4 * CHUNK_BYTES
+MAX_HEADER_BYTES = 2 << 20
+"""Of a client's call: nobody else in the process gets on while `json` reads one."""
 
 Header = dict[str, Any]
 Parts = tuple[bytes, ...]
@@ -49,7 +51,8 @@ class CallTable:
         call = self.by_name.get(name)
         if call is None:
             raise DoesNotFitError(f"there is no call {name[:80]!r}")
-        message = Message.decode(body)
+        is_ours = self._most_bytes is None
+        message = Message.decode(body, None if is_ours else MAX_HEADER_BYTES)
         with self._idle:
             if self._is_draining:
                 raise BusyError("the sidecar is stopping; it will be back")

@@ -8,6 +8,9 @@ from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.steps import TableSpec
 
+MAX_ROWS = 8 << 20
+"""Of one call: columns of nulls take no bytes on their way, and many where they are worked on."""
+
 
 def wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict[str, pa.DataType]:
     """The columns that a write of this kind takes, and their types."""
@@ -20,10 +23,20 @@ def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Ta
     """Rows of an Arrow stream with these columns and types.
 
     Raises:
-        DoesNotFitError: it is none, lacks a column, or has another type.
+        DoesNotFitError: it is none, has too many rows, lacks a column, or has another type.
     """
     try:
-        rows = pa.ipc.open_stream(data).read_all()
+        stream = pa.ipc.open_stream(data)
+        batches, count = [], 0
+        for batch in stream:
+            batches.append(batch)
+            count += len(batch)
+            if count > MAX_ROWS:
+                raise DoesNotFitError(
+                    f"operator {uid!r}: more than {MAX_ROWS >> 20} million rows in one call; send "
+                    "fewer at a time"
+                )
+        rows = pa.Table.from_batches(batches, stream.schema)
         rows.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unusable(uid, error) from error

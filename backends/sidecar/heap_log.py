@@ -1,11 +1,12 @@
 """The file of the store on heap: a log of writes behind a snapshot.
 
-Layout, version 1: 8 bytes `IDSLOG01`, then records. A record: big-endian uint64 length, 8 bytes
-XXH3-64 of the payload, the payload: changes as a `Message` whose header names the keys. The first
-records are the snapshot.
+Layout, version 2: 8 bytes `IDSLOG02`, then records. A record: big-endian uint64 length, 8 bytes
+XXH3-64 of that, 8 bytes XXH3-64 of the payload, the payload: changes as a `Message` whose header
+names the keys. The first records are the snapshot.
 
 A process that dies while it writes leaves a record that ends before its length is reached: it was
-never acknowledged and is cut off. A whole record whose checksum is wrong is damage, and refused.
+never acknowledged and is cut off. A length or a whole payload whose checksum is wrong is damage,
+and refused: by a wrong length alone everything behind it would be taken for such an end.
 """
 
 import os
@@ -19,8 +20,9 @@ from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.store import Changes
 
-_MAGIC = b"IDSLOG01"
-_HEAD = struct.Struct(">Q8s")
+_MAGIC = b"IDSLOG02"
+_LENGTH = struct.Struct(">Q")
+_HEAD = struct.Struct(">8s8s8s")
 _SNAPSHOT_CHUNK = 1 << 26
 _SNAPSHOT_VALUES = 1 << 16
 """So many at most stand in one record, however small they are."""
@@ -95,7 +97,8 @@ def record(changes: Changes) -> list[bytes]:
     digest = xxhash.xxh3_64()
     for piece in payload:
         digest.update(piece)
-    return [_HEAD.pack(sum(map(len, payload)), digest.digest()), *payload]
+    length = _LENGTH.pack(sum(map(len, payload)))
+    return [_HEAD.pack(length, xxhash.xxh3_64_digest(length), digest.digest()), *payload]
 
 
 def replayed(path: Path) -> Iterator[Changes]:
@@ -110,11 +113,13 @@ def replayed(path: Path) -> Iterator[Changes]:
         good = file.tell()
         end = path.stat().st_size
         while good + _HEAD.size <= end:
-            length, checksum = _HEAD.unpack(file.read(_HEAD.size))
-            if good + _HEAD.size + length > end:
+            packed, checksum, of_payload = _HEAD.unpack(file.read(_HEAD.size))
+            (length,) = _LENGTH.unpack(packed)
+            is_whole = xxhash.xxh3_64_digest(packed) == checksum
+            if is_whole and good + _HEAD.size + length > end:
                 break
-            payload = file.read(length)
-            if xxhash.xxh3_64_digest(payload) != checksum:
+            payload = file.read(length) if is_whole else b""
+            if not is_whole or xxhash.xxh3_64_digest(payload) != of_payload:
                 raise DamagedError(f"{path} is damaged at byte {good}: bring it back from a copy")
             # Our own: it names all keys of a write, and there is no end to those.
             message = Message.decode(payload, most_header_bytes=length)

@@ -42,7 +42,7 @@ class HeapStore:
         self._is_compacting = False
         self._since: list[bytes] = []
         """What was written since the compaction under way took its snapshot."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for draft in folder.glob("*.draft"):
             draft.unlink()
         logs = sorted(folder.glob("log-*"))

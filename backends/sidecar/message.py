@@ -51,6 +51,10 @@ class Message:
             raise MessageError("a message ends before it begins")
         magic, length = _HEAD.unpack_from(data)
         most = MAX_HEADER_BYTES if most_header_bytes is None else most_header_bytes
+        if magic == _MAGIC and most < length <= len(data):
+            raise MessageError(
+                f"a message with a header of {length >> 10} KB; the most is {most >> 10}"
+            )
         if magic != _MAGIC or length > most or _HEAD.size + length > len(data):
             raise MessageError("these bytes are no message of this version of idlestate")
         try:

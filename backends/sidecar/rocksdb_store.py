@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rocksdict import Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.store import Changes
@@ -42,7 +42,9 @@ class RocksDBStore:
         options.set_max_write_buffer_number(3)
         options.set_max_background_jobs(4)
         options.set_keep_log_file_num(2)
-        folder.mkdir(parents=True, exist_ok=True)
+        # By default what stands behind damage is dropped without a word.
+        options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions

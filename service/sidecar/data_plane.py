@@ -18,10 +18,10 @@ from idlestate.backends.sidecar.connection import ERROR
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.message import Message
 from idlestate.config.sidecar_models import Tls
+from idlestate.metrics.listen_error import MAX_SOCKET_PATH
 from idlestate.metrics.unix_socket import make_way
 from idlestate.service.sidecar.access import AccessError, TokenFile
 
-MAX_SOCKET_PATH = 107
 log = logging.getLogger(__name__)
 
 

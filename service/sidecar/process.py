@@ -29,6 +29,7 @@ from idlestate.service.sidecar.background import Background
 from idlestate.service.sidecar.commit_logs import is_committed
 from idlestate.service.sidecar.control_plane import ControlPlane
 from idlestate.service.sidecar.data_plane import DataPlane
+from idlestate.service.sidecar.descriptors import take_descriptors
 from idlestate.service.sidecar.directory_lock import DirectoryLock
 from idlestate.service.sidecar.facts import Facts
 from idlestate.service.sidecar.hosted import declare_all
@@ -82,6 +83,7 @@ class Process:
         for each in _SIGNALS:
             signal.signal(each, self._note)
         keep_memory()
+        take_descriptors()
         with ExitStack() as stack:
             stack.enter_context(DirectoryLock(directory))
             folder = StateFolder(directory, settings.backend, sync=settings.sync)

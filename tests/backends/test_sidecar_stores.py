@@ -44,6 +44,15 @@ def test_values_are_there_again(tmp_path: Path, kind: str) -> None:
 
 
 @KINDS
+def test_a_store_is_its_users_alone_in_a_folder_that_all_may_enter(
+    tmp_path: Path, kind: str
+) -> None:
+    tmp_path.chmod(0o755)
+    STORES[kind](tmp_path / "store").close()
+    assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+@KINDS
 def test_threads_may_write_at_once(tmp_path: Path, kind: str) -> None:
     store = STORES[kind](tmp_path)
 

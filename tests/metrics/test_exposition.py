@@ -191,20 +191,6 @@ def test_scrapes_go_on_while_others_hold_half_sent_requests(server: MetricsServe
             holder.close()
 
 
-def test_too_many_connections_are_told_so_and_make_room_again(registry: CollectorRegistry) -> None:
-    with MetricsServer(registry, 0, max_connections=2) as server:
-        holders = [connect(server) for _ in range(2)]
-        with connect(server) as third:
-            assert read_all(third).startswith(b"HTTP/1.0 503 ")
-        for holder in holders:
-            holder.sendall(b"GET /-/healthy HTTP/1.0\r\n\r\n")
-            assert b"healthy" in read_all(holder)
-            holder.close()
-        deadline_s = monotonic() + PATIENCE_S
-        while ask(server, "/metrics")[0].status != 200:
-            assert monotonic() < deadline_s
-
-
 @pytest.mark.parametrize(
     "request_bytes",
     [

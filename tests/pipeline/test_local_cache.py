@@ -112,6 +112,21 @@ def test_a_cache_that_cannot_be_written_says_what_to_change(tmp_path):
         cache.copying("here", "a").__enter__()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders of others")
+@pytest.mark.parametrize("which", ["cache", "place", "link"])
+def test_a_cache_that_another_user_has_made_is_not_used(cache, tmp_path, which):
+    cache.open("here", "a", 1)
+    root = tmp_path / "cache"
+    theirs = next(root.iterdir()) if which == "place" else root
+    if which == "link":
+        theirs = root.rename(tmp_path / "theirs")
+        root.symlink_to(theirs)
+    os.chown(root if which == "link" else theirs, 12_345, 12_345, follow_symlinks=False)
+    with pytest.raises(RefusedError, match=rf"belongs to another user.*{PLACE_VARIABLE}"):
+        cache.open("here", "b", 1)
+    assert names(theirs if which == "link" else root) == ["a"]
+
+
 def test_the_place_comes_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv(PLACE_VARIABLE, str(tmp_path / "named"))
     local_cache.cache_clear()

@@ -1,7 +1,9 @@
 """A sidecar of the driver's own, while it dies and is started again."""
 
 import os
+import shutil
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -21,6 +23,7 @@ from idlestate.pipeline.private_sidecar import (
     stop_private_sidecars,
 )
 from idlestate.service.sidecar.directory_lock import DirectoryLock
+from tests.service.sidecar_process import wait_for
 
 PATIENCE_S = 30
 
@@ -148,6 +151,46 @@ def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     away.rename(state)
     with closing(Connection(sidecar.address, patience_s=PATIENCE_S)) as connection:
         connection.call("hello")
+
+
+@pytest.mark.parametrize("length", [70, 71, 200])
+def test_one_starts_however_long_the_path_of_temporary_files_is(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    folder = checkpoint / ("x" * (length - len(str(checkpoint)) - 1))
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with closing(Connection(private_sidecar(checkpoint, "heap").address)) as connection:
+        connection.call("hello")
+
+
+@pytest.mark.parametrize("gone", ["its file", "its folder"])
+def test_one_whose_temporary_files_were_removed_for_their_age_is_started_again(
+    checkpoint: Path, gone: str
+) -> None:
+    sidecar = private_sidecar(checkpoint, "heap")
+    shutil.rmtree(sidecar._sockets) if gone == "its folder" else sidecar._file.unlink()
+    kill(checkpoint)
+    with closing(Connection(sidecar.address, patience_s=PATIENCE_S)) as connection:
+        connection.call("hello")
+    assert stat.S_IMODE(sidecar._sockets.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders of others")
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_folder_that_another_user_made_in_its_place_is_not_used(
+    checkpoint: Path, is_link: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    sidecar = private_sidecar(checkpoint, "heap")
+    shutil.rmtree(sidecar._sockets)
+    theirs = checkpoint / "theirs" if is_link else sidecar._sockets
+    theirs.mkdir(mode=0o777)
+    if is_link:
+        sidecar._sockets.symlink_to(theirs)
+    os.chown(sidecar._sockets, 12_345, 12_345, follow_symlinks=False)
+    kill(checkpoint)
+    wait_for(lambda: "belongs to another user now" in caplog.text)
+    assert list(theirs.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,20 @@ def test_a_60_mb_call_and_bad_rows_are_refused_plainly(made: Any) -> None:
         assert users(client.get_many({"user": ["a"]})) == {"a": (1, 2**62)}
 
 
+def test_idle_connections_beyond_the_first_limit_of_files_keep_nobody_out(made: Any) -> None:
+    sidecar = made().start(["prlimit", "--nofile=256:4096"])
+    with contextlib.ExitStack() as held:
+        for _ in range(300):
+            link = held.enter_context(socket.socket(socket.AF_UNIX))
+            link.connect(str(sidecar.data_socket))
+        begun_s = monotonic()
+        assert sidecar.ask("/metrics")[0] == 200
+        assert monotonic() - begun_s < 1
+        with sidecar.client() as client:
+            client.add_many({"user": ["a"], "amount": [1]})
+            assert users(client.get_many({"user": ["a"]})) == {"a": (1, 1)}
+
+
 def test_200_clients_at_once_count_each_write_once(made: Any) -> None:
     sidecar = made().start()
     failed: list[Exception] = []
@@ -348,11 +362,17 @@ def test_it_ends_with_the_process_that_holds_its_input(made: Any) -> None:
     process.stderr.close()
 
 
-def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(made: Any) -> None:
-    sidecar = made(data="unix:" + "long/" * 30 + "data.sock")
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [("data", "write data: unix:PATH"), ("control", "give a shorter one")],
+)
+def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(
+    made: Any, setting: str, told: str
+) -> None:
+    sidecar = made(**{setting: "unix:" + "long/" * 30 + "plane.sock"})
     sidecar.write_file()
     done = subprocess.run(
         [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "at most 107 bytes; write data: unix:PATH" in done.stderr
+    assert f"at most 107 bytes; {told}" in done.stderr

@@ -1,0 +1,44 @@
+"""Rows as callers give them: how many there may be."""
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.sidecar import given_rows
+from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.given_rows import read_rows
+from idlestate.backends.sidecar.stage import stream_of
+
+WANTED = {"user": pa.string(), "amount": pa.int64()}
+
+
+def nulls(count: int) -> bytes:
+    return stream_of(pa.table({name: pa.nulls(count) for name in WANTED}))
+
+
+def test_rows_without_bytes_take_no_more_memory_than_those_with_some() -> None:
+    data = nulls(50_000_000)
+    assert len(data) < 1000
+    with pytest.raises(DoesNotFitError, match="more than 8 million rows in one call"):
+        read_rows("carts", data, WANTED)
+
+
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_the_most_rows_are_taken_and_one_more_is_not(
+    monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    monkeypatch.setattr(given_rows, "MAX_ROWS", 10)
+
+    def given(count: int) -> bytes:
+        rows = pa.table({name: pa.nulls(count) for name in WANTED})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows, max_chunksize=-(-count // batches))
+        return bytes(sink.getvalue())
+
+    assert read_rows("carts", given(10), WANTED).num_rows == 10
+    with pytest.raises(DoesNotFitError, match="send fewer at a time"):
+        read_rows("carts", given(11), WANTED)
+
+
+def test_no_rows_have_their_columns_all_the_same() -> None:
+    assert read_rows("carts", nulls(0), WANTED).schema == pa.schema(WANTED)
