@@ -35,9 +35,7 @@ def attach(
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
     layout = read_layout(checkpoint, spec.uid)
     policy = PolicyJournal(checkpoint, spec.uid).versions[-1].policy
-    declaration = Declaration.of(
-        spec.uid, spec.table, policy.time, len(layout.shards), spec.delay_ms
-    )
+    declaration = Declaration.of(spec.uid, spec.table, policy.time, len(layout.shards))
     link = SidecarLink(address, spec.uid, query_id)
     with _asking(link) as connection:
         connection.call(
@@ -114,7 +112,7 @@ def finish_input(link: SidecarLink, *, sweep: bool) -> int:
 
     Args:
         link: the operator.
-        sweep: whether what is due at the highest event time less the delay is closed.
+        sweep: whether what is due at the watermark that was reached is closed.
 
     Raises:
         RefusedError: the operator has stopped.

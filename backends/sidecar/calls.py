@@ -141,7 +141,7 @@ class Calls:
         found = self._operator(header)
         if not found.state.is_event_time:
             raise DoesNotFitError("only bounded input in event time ends with a sweep")
-        to_ms = found.final_sweep_ms()
+        to_ms = found.due_ms(self._clock.now_ms())
         is_left = found.sweeper.sweep(to_ms, self._clock, _SWEEP_MS)
         return Message({"is_left": is_left, "next_seq": found.record.next_seq})
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 
-from idlestate.backends.sidecar.batches import IsCommitted
+from idlestate.backends.sidecar.batches import ReachedMs
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.operator import Operator
@@ -26,7 +26,7 @@ class Host:
     Args:
         store: where everything is.
         clock: whose time counts.
-        is_committed: looks into the commit log of a query's checkpoint.
+        reached_ms: looks into the commit log of a query's checkpoint.
         works: keep the runs of the operators.
     """
 
@@ -34,13 +34,13 @@ class Host:
         self,
         store: Store,
         clock: Clock,
-        is_committed: IsCommitted,
+        reached_ms: ReachedMs,
         works: Works,
     ) -> None:
         self.works = works
         self.store = store
         self.clock = clock
-        self._is_committed = is_committed
+        self._reached_ms = reached_ms
         self._lock = threading.Lock()
         self._operators: dict[str, Operator] = {}
         for key, value in store.scan("o/"):
@@ -118,4 +118,4 @@ class Host:
 
     def _opened(self, record: OperatorRecord) -> Operator:
         work = self.works.of(record.declaration)
-        return Operator(self.store, record, self.clock, self._is_committed, work)
+        return Operator(self.store, record, self.clock, self._reached_ms, work)

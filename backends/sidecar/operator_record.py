@@ -49,6 +49,8 @@ class OperatorRecord:
     """Counts the changes of the tables."""
     time_ms: int = 0
     """The highest time at which anything was judged."""
+    reached_ms: int = 0
+    """How far event time got with the newest batch that the query's commit log was asked for."""
     next_set: int = 0
     next_seq: int = 0
     """The number of the next expired record."""
