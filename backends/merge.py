@@ -93,6 +93,11 @@ class MergePolicy:
         return taken
 
 
+def stagger(shard: int) -> float:
+    """A number from 0 to 1 for each shard, evenly spread: multiples of the golden ratio."""
+    return shard * 0.6180339887498949 % 1
+
+
 def merged(
     runs: Sequence[Run],
     sweeps: Sweeps,

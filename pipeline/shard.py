@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from idlestate.backends import ended
-from idlestate.backends.merge import MergePolicy
+from idlestate.backends.merge import MergePolicy, stagger
 from idlestate.backends.packet import decode_packet
 from idlestate.backends.runs import Runs
 from idlestate.backends.steps import Steps, TableSpec
@@ -86,11 +86,6 @@ def advance(
         next_deadline_ms = runs.next_end_ms(policy)
     after = after.with_recent(times.batch_id, exact=policy.remember_for_ms == FOREVER_MS)
     return Advanced(after, list(_cells(outcome.changes)), next_deadline_ms)
-
-
-def stagger(shard: int) -> float:
-    """A number from 0 to 1 for each shard, evenly spread: multiples of the golden ratio."""
-    return shard * 0.6180339887498949 % 1
 
 
 def _write(

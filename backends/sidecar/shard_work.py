@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from idlestate.backends.changes import change_schema, life_columns
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import find_distinct, take_keys
-from idlestate.backends.merge import MergePolicy
+from idlestate.backends.merge import MergePolicy, stagger
 from idlestate.backends.packet import PacketError, decode_packet
 from idlestate.backends.ranges import shard_bounds
 from idlestate.backends.sidecar.declaration import Declaration
@@ -69,7 +69,7 @@ class ShardWork:
             merges = _merges(shards)
             for at, shard in shards.items():
                 steps = self._steps(packets.get(at, ()), going.t_ms)
-                merge = replace(merges[at], stagger=at * 0.6180339887498949 % 1)
+                merge = replace(merges[at], stagger=stagger(at))
                 stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from idlestate.backends.merge import MergePolicy
-from idlestate.pipeline.shard import stagger
+from idlestate.backends.merge import MergePolicy, stagger
 from idlestate.pipeline.shards import shard_numbers
 
 PLAIN = MergePolicy()
