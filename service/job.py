@@ -272,7 +272,7 @@ class Job:
             return
         link = link_of(self._folder, self.uid, self._sidecar)
         if link is not None:
-            monitor.begin_with_reports(reports_of(link, newest), newest)
+            monitor.begin_with_reports(reports_of(self._folder, link, newest), newest)
         else:
             states = read_shards(spark, str(self.checkpoint), self.uid, newest)
             monitor.begin_with(states, newest)

@@ -72,8 +72,11 @@ class Calls:
 
     def _declare(self, header: Header, _parts: Parts) -> Message:
         declaration = Declaration.from_json(header["declaration"])
+        made = header.get("made")  # of one that is to be there already
+        if made is not None and not self._host.holds(declaration.uid, made):
+            return Message({"made": None})
         found = self._host.declare(declaration, Policy.from_json(header["policy"]))
-        return Message({"batch_id": found.record.committed})
+        return Message({"batch_id": found.record.committed, "made": found.record.made})
 
     def _describe(self, header: Header, _parts: Parts) -> Message:
         record = self._operator(header).record

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from uuid import uuid4
 
 from idlestate.backends.sidecar.batches import ReachedMs
 from idlestate.backends.sidecar.declaration import Declaration
@@ -100,10 +101,15 @@ class Host:
             self.check(declaration, policy)
             known = self._operators.get(declaration.uid)
             if known is None:
-                record = OperatorRecord(declaration, policy)
+                record = OperatorRecord(declaration, policy, made=uuid4().hex)
                 self.store.write({f"o/{declaration.uid}": record.encode()})
                 known = self._operators[declaration.uid] = self._opened(record)
             return known
+
+    def holds(self, uid: str, made: str) -> bool:
+        """Whether the operator of that uid is the very one that was made under this mark."""
+        known = self._operators.get(uid)
+        return known is not None and known.record.made == made
 
     def drop(self, uid: str) -> None:
         """Remove an operator with all it holds; nothing when there is none."""

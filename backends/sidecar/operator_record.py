@@ -60,6 +60,8 @@ class OperatorRecord:
     """Per consumer of expired records the first number it has not acknowledged."""
     stopped: str | None = None
     """Why the operator takes no more batches."""
+    made: str = ""
+    """Tells it apart from every other of its uid, in other folders and times."""
 
     def encode(self) -> bytes:
         """The record as a value."""
