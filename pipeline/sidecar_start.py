@@ -115,19 +115,27 @@ def _asking(link: SidecarLink) -> Iterator[Connection]:
         connection.close()
 
 
-def finish_input(link: SidecarLink, *, sweep: bool) -> int:
+def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
     """Commit the last batch of bounded input, close what is due, and say how many expired records
     there are.
 
     Args:
+        checkpoint: the query's, which has committed all its batches.
         link: the operator.
         sweep: whether what is due at the watermark that was reached is closed.
 
     Raises:
-        RefusedError: the operator has stopped.
+        RefusedError: the operator has stopped, or its sidecar cannot see the checkpoint.
     """
     with _asking(link) as connection:
-        next_seq: int = connection.call("settle", {"uid": link.uid}).header["next_seq"]
+        settled = connection.call("settle", {"uid": link.uid}).header
+        if settled["open_batch"] is not None:
+            raise RefusedError(
+                f"operator {link.uid!r}: its sidecar does not find commits/{settled['open_batch']} "
+                f"of checkpoint {checkpoint}, so that what this batch closed is still to come: let "
+                "the sidecar read the checkpoint's folder, and run this again"
+            )
+        next_seq: int = settled["next_seq"]
         while sweep:
             answer = connection.call("final_sweep", {"uid": link.uid}).header
             next_seq, sweep = answer["next_seq"], answer["is_left"]

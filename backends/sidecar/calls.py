@@ -135,6 +135,7 @@ class Calls:
         return Message(
             {
                 "batch_id": record.committed,
+                "open_batch": record.open.batch_id if record.open else None,
                 "first_seq": found.first_seq,
                 "next_seq": record.next_seq,
             }

@@ -23,7 +23,7 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.session import _StartListener
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.sidecar_start import attach, link_of, reports_of
+from idlestate.pipeline.sidecar_start import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
@@ -171,3 +171,24 @@ def test_a_second_query_on_one_result_is_refused_and_leaves_the_first_alone(
     running.active.clear()
     begin("second", elsewhere)
     assert json.loads(file.read_text())["query_id"] == "second"
+
+
+def test_a_sidecar_that_cannot_see_the_last_commit_is_told_of(checkpoint: Folder) -> None:
+    """As one on another machine: what the last batch closed would be missing without a word."""
+    link = start(checkpoint, "run-1", "unix:a")
+    attempt = {
+        "query_id": "query",
+        "run_id": "run-1",
+        "execution_id": "0",
+        "batch_id": 7,
+        "attempt": 0,
+        "partition": 0,
+        "partitions": 1,
+        "shards": [0, 1, 2, 3],
+        "time_ms": 0,
+        "watermark_ms": 0,
+        "policy": SPEC.policy.to_json(),
+    }
+    link.connect().call("open", {"uid": "counts", "attempt": attempt})
+    with pytest.raises(RefusedError, match=r"does not find commits/7 of .*checkpoint"):
+        finish_input(checkpoint, link, sweep=True)
