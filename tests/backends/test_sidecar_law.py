@@ -5,6 +5,7 @@ process starts anew, an operator equals the reference, as the table in Spark's s
 import tempfile
 from contextlib import closing
 from dataclasses import replace
+from functools import reduce
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from idlestate.backends.sidecar.batches import Attempt
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.works import OneRange
+from idlestate.backends.table import Tally
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import Case, cases, times
@@ -99,6 +101,9 @@ class Sidecar:
         table = self.operator.expired(since, None, 10**9)
         return [] if table is None else plain_rows(self.spec, table.drop_columns(["seq"]))
 
+    def tally(self) -> Tally:
+        return reduce(Tally.plus, (shard.tally for shard in self.operator.state.shards))
+
     def lives(self) -> list[Found]:
         """All that are in its tables."""
         policy, state = self.policy(len(self.case.batches)), self.operator.state
@@ -149,5 +154,10 @@ def test_an_operator_equals_the_reference(kind: str) -> None:
                 rows += found
             assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
             assert_states(reference.states(), sidecar.lives(), case.aggregates)
+            tally, counts = sidecar.tally(), reference.counts
+            assert tally.created == counts["created"]
+            assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
+            if case.compares_comebacks:
+                assert tally.comebacks == counts["comebacks"]
 
     law()
