@@ -77,9 +77,15 @@ def owed_sweep(checkpoint: Folder) -> int | None:
     planned = newest_batch(checkpoint, "offsets")
     if committed is None or planned is None or committed != planned:
         return None
-    commit = json.loads(checkpoint.read(f"commits/{committed}").decode().splitlines()[1])
-    reached = commit.get("nextBatchWatermarkMs", 0)
-    return committed if reached > read_batch_times(checkpoint, planned).watermark_ms else None
+    reached_ms = reached_watermark_ms(checkpoint, committed)
+    return committed if reached_ms > read_batch_times(checkpoint, planned).watermark_ms else None
+
+
+def reached_watermark_ms(checkpoint: Folder, batch_id: int) -> int:
+    """The watermark that a committed batch has led to: W of the next one."""
+    _, commit, *_ = checkpoint.read(f"commits/{batch_id}").decode().splitlines()
+    reached_ms: int = json.loads(commit).get("nextBatchWatermarkMs", 0)
+    return reached_ms
 
 
 def expired_read(checkpoint: Folder) -> int:

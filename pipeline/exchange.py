@@ -130,7 +130,8 @@ class _Exchange:
         main.call("close", {"handle": handle})
         yield self._reports(answer.header["figures"])
         rejected = [cell["rejected"] for cell in self._cells if cell["rejected"]]
-        yield _rows(cell=cells)
+        for cell in cells:  # not all at once: an array of them has no room for 2 GB
+            yield _rows(cell=[cell])
         if rejected:
             yield _rows(rejected=rejected)
 

@@ -27,6 +27,7 @@ from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.expired_log import numbers_of
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.pipeline.task import check_task
 from idlestate.pipeline.types import spark_schema
 
 FORMAT = "idlestate.expired"
@@ -111,6 +112,7 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of a range, each exactly once."""
         assert isinstance(partition, Numbers)
         with _told():
+            check_task()
             yield from self._records(partition)
 
     def _records(self, partition: Numbers) -> Iterator[pa.RecordBatch]:

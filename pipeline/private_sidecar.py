@@ -199,7 +199,7 @@ _lock = threading.Lock()
 
 def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
     """The driver's sidecar for a checkpoint, started unless it runs."""
-    folder = checkpoint / FOLDER
+    folder = checkpoint.resolve() / FOLDER
     with _lock:
         found = _running.get(folder)
         if found is not None and found.is_running and found.backend == backend:
@@ -213,7 +213,7 @@ def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
 def stop_private_sidecar(checkpoint: Path) -> None:
     """Stop the driver's sidecar for a checkpoint, if it runs."""
     with _lock:
-        found = _running.pop(checkpoint / FOLDER, None)
+        found = _running.pop(checkpoint.resolve() / FOLDER, None)
     if found is not None:
         found.stop()
 

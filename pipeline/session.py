@@ -127,6 +127,8 @@ class _StartListener(StreamingQueryListener):
         self._spark = spark
         self.operators: dict[str, OperatorSpec] = {}
         self.refusals: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
+        """The query of each operator in a sidecar, by token."""
 
     @property
     def _jlistener(self) -> Any:  # where Spark asks for its adapter
@@ -156,7 +158,7 @@ class _StartListener(StreamingQueryListener):
         if refusal:
             self.refusals[str(event.runId)] = refusal
             for spec in specs:
-                if spec.link_file is not None:
+                if spec.link_file is not None and not self._is_others(spec, str(event.id)):
                     Path(spec.link_file).write_text(json.dumps({REFUSED: refusal}))
         context = self._spark.sparkContext
         context.setLocalProperty(CHECKPOINT_PROPERTY, root)
@@ -167,11 +169,26 @@ class _StartListener(StreamingQueryListener):
         """Links to the sidecars of those operators that have one."""
         is_local = str(self._spark.sparkContext.master).startswith("local")
         query_id, run_id = str(event.id), str(event.runId)
-        return {
-            spec.uid: attach(spec, checkpoint, query_id, run_id, is_local=is_local).to_text()
-            for spec in specs
-            if spec.backend != "spark"
-        }
+        links = {}
+        for spec in specs:
+            if spec.backend == "spark":
+                continue
+            if self._is_others(spec, query_id):
+                raise RefusedError(
+                    f"operator {spec.uid!r}: another query runs on the result of this retain(), "
+                    "and with its state in a sidecar one query alone can: call retain() for each "
+                    "query, or write several outputs in foreachBatch or with FolderSinks"
+                )
+            self._owners[spec.token] = query_id
+            link = attach(spec, checkpoint, query_id, run_id, is_local=is_local)
+            links[spec.uid] = link.to_text()
+        return links
+
+    def _is_others(self, spec: OperatorSpec, query_id: str) -> bool:
+        """Whether another query runs on this operator; it finds its expired records by the file."""
+        owner = self._owners.get(spec.token, query_id)
+        active = self._spark.streams.active if owner != query_id else []
+        return any(str(each.id) == owner for each in active)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Progress is read where a query is run."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.declaration import Declaration
@@ -34,23 +35,28 @@ def attach(
     Raises:
         RefusedError: there is no sidecar, or it holds something else.
     """
+    before = _noted(checkpoint, spec.uid)
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
     layout = read_layout(checkpoint, spec.uid)
     policy = PolicyJournal(checkpoint, spec.uid).versions[-1].policy
-    declaration = Declaration.of(
-        spec.uid, spec.table, policy.time, len(layout.shards), spec.delay_ms
-    )
+    declaration = Declaration.of(spec.uid, spec.table, policy.time, len(layout.shards))
     link = SidecarLink(address, spec.uid, query_id)
+    place = spec.sidecar.place if spec.sidecar else None
     with _asking(link) as connection:
-        connection.call(
-            "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
-        )
+        declare = {"declaration": declaration.to_json(), "policy": policy.to_json()}
+        made = connection.call("declare", declare | {"made": before.get("made")}).header["made"]
+        if made is None:
+            raise RefusedError(
+                f"operator {spec.uid!r}: {_where(place)} does not hold the state of "
+                f"checkpoint {checkpoint}, which was in {_where(before['place'])}; name that one "
+                "(--sidecar ADDRESS), bring its folder back, or begin anew with a new checkpoint"
+            )
         begin = {"uid": spec.uid, "query_id": query_id, "run_id": run_id}
         connection.call("begin", begin | {"checkpoint": checkpoint.url})
         acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
         connection.call("acknowledge", acknowledged)
-    place = {"place": spec.sidecar.place if spec.sidecar else None, "backend": spec.backend}
-    checkpoint.replace(_note(spec.uid), json.dumps(place).encode())
+    note = {"place": place, "backend": spec.backend, "made": made}
+    checkpoint.replace(_note(spec.uid), json.dumps(note).encode())
     if spec.link_file is not None:
         Path(spec.link_file).write_text(link.to_text())
     return link
@@ -66,9 +72,9 @@ def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> Sid
         uid: the operator.
         address: where its sidecar is now, with its secrets; None: where it was.
     """
-    if not checkpoint.exists(_note(uid)):
+    facts = _noted(checkpoint, uid)
+    if not facts:
         return None
-    facts = json.loads(checkpoint.read(_note(uid)))
     if address is None and facts["place"] is not None:
         address = Address(facts["place"])
     if address is None:
@@ -77,15 +83,16 @@ def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> Sid
     return SidecarLink(address, uid, query_id)
 
 
-def reports_of(link: SidecarLink, batch_id: int) -> list[ShardReport]:
-    """An operator's shards as they report after a batch.
+def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[ShardReport]:
+    """An operator's shards as they report after a batch of a checkpoint.
 
     Raises:
         RefusedError: the sidecar does not answer.
     """
     with _asking(link) as connection:
         header = connection.call("figures", {"uid": link.uid}).header
-    return [report_of(int(at), each, batch_id, 1) for at, each in header["figures"].items()]
+    version = PolicyJournal(checkpoint, link.uid).for_batch(batch_id).version
+    return [report_of(int(at), each, batch_id, version) for at, each in header["figures"].items()]
 
 
 def drop_operator(address: Address, uid: str) -> None:
@@ -110,19 +117,27 @@ def _asking(link: SidecarLink) -> Iterator[Connection]:
         connection.close()
 
 
-def finish_input(link: SidecarLink, *, sweep: bool) -> int:
+def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
     """Commit the last batch of bounded input, close what is due, and say how many expired records
     there are.
 
     Args:
+        checkpoint: the query's, which has committed all its batches.
         link: the operator.
-        sweep: whether what is due at the highest event time less the delay is closed.
+        sweep: whether what is due at the watermark that was reached is closed.
 
     Raises:
-        RefusedError: the operator has stopped.
+        RefusedError: the operator has stopped, or its sidecar cannot see the checkpoint.
     """
     with _asking(link) as connection:
-        next_seq: int = connection.call("settle", {"uid": link.uid}).header["next_seq"]
+        settled = connection.call("settle", {"uid": link.uid}).header
+        if settled["open_batch"] is not None:
+            raise RefusedError(
+                f"operator {link.uid!r}: its sidecar does not find commits/{settled['open_batch']} "
+                f"of checkpoint {checkpoint}, so that what this batch closed is still to come: let "
+                "the sidecar read the checkpoint's folder, and run this again"
+            )
+        next_seq: int = settled["next_seq"]
         while sweep:
             answer = connection.call("final_sweep", {"uid": link.uid}).header
             next_seq, sweep = answer["next_seq"], answer["is_left"]
@@ -136,6 +151,18 @@ def _private(spec: OperatorSpec, checkpoint: Folder, *, is_local: bool) -> Addre
             "can reach: start one (idlestate serve FILE) and name it (--sidecar ADDRESS)"
         )
     return private_sidecar(Path(checkpoint.path("").rstrip("/")), spec.backend).address
+
+
+def _noted(checkpoint: Folder, uid: str) -> dict[str, Any]:
+    """What the checkpoint says of the sidecar that an operator is in; empty before the first."""
+    if not checkpoint.exists(_note(uid)):
+        return {}
+    facts: dict[str, Any] = json.loads(checkpoint.read(_note(uid)))
+    return facts
+
+
+def _where(place: str | None) -> str:
+    return "the sidecar in the checkpoint's folder" if place is None else f"the sidecar at {place}"
 
 
 def _note(uid: str) -> str:

@@ -33,16 +33,26 @@ class TaskBatch:
     """The start of the query that the batch belongs to."""
 
 
+def check_task() -> None:
+    """Raise what the calling task's query was refused for at its start, if it was one.
+
+    Raises:
+        RefusedError: as the start found it.
+    """
+    context: Any = TaskContext.get()
+    refusal = context.getLocalProperty(REFUSAL_PROPERTY) if context else None
+    if refusal:
+        raise RefusedError(refusal)
+
+
 def open_task_batch(uid: str) -> TaskBatch:
     """The batch that the calling task works on.
 
     Raises:
         RefusedError: the query was refused at its start, or idlestate's listener is missing.
     """
+    check_task()
     context: Any = TaskContext.get()
-    refusal = context.getLocalProperty(REFUSAL_PROPERTY)
-    if refusal:
-        raise RefusedError(refusal)
     root = context.getLocalProperty(CHECKPOINT_PROPERTY)
     if not root:
         raise RefusedError(

@@ -251,7 +251,7 @@ class Job:
         link = link_of(self._folder, self.uid, self._sidecar)
         if link is not None:
             if self._expired_rows is None:
-                self._expired_rows = finish_input(link, sweep=self.policy_is_event)
+                self._expired_rows = finish_input(self._folder, link, sweep=self.policy_is_event)
             return expired_read(self._folder) < self._expired_rows
         owed = owed_sweep(self._folder) if self.policy_is_event else None
         if owed is None:
@@ -272,7 +272,7 @@ class Job:
             return
         link = link_of(self._folder, self.uid, self._sidecar)
         if link is not None:
-            monitor.begin_with_reports(reports_of(link, newest), newest)
+            monitor.begin_with_reports(reports_of(self._folder, link, newest), newest)
         else:
             states = read_shards(spark, str(self.checkpoint), self.uid, newest)
             monitor.begin_with(states, newest)

@@ -18,7 +18,9 @@ _MS_PER_S = 1000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A finished batch: its id, rows read, seconds taken, and the operator's figures after it."""
+    """A finished batch: its id, rows that reached the operator, seconds taken, and the operator's
+    figures after it.
+    """
 
     batch_id: int
     rows: int
@@ -48,6 +50,7 @@ class Monitor:
         self._growth = growth
         self._reports: dict[int, ShardReport] = {}
         self._seen_batch = -1
+        self._input_rows = 0
 
     @property
     def figures(self) -> OperatorFigures:
@@ -76,12 +79,14 @@ class Monitor:
                         keys_seen=sum(seen_each),
                     )
                 )
+        self._input_rows = self.figures.input_rows
         self._show()
 
     def begin_with_reports(self, reports: list[ShardReport], batch_id: int) -> None:
         """Take over what a sidecar holds after its newest committed batch."""
         self._in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
         self._reports = {report.shard: report for report in reports}
+        self._input_rows = self.figures.input_rows
         self._show()
 
     def take(self, progress: list[Any]) -> Iterator[Batch]:
@@ -99,7 +104,10 @@ class Monitor:
             seconds = each.durationMs["triggerExecution"] / _MS_PER_S
             self._metrics.observe_batch(self._uid, seconds)
             self._show()
-            yield Batch(each.batchId, each.numInputRows, seconds, self.figures)
+            # Not as Spark counts them, to which a sidecar's expired records are input as well.
+            rows = self.figures.input_rows - self._input_rows
+            self._input_rows += rows
+            yield Batch(each.batchId, rows, seconds, self.figures)
 
     def _follow_policy(self) -> None:
         """Have the policy that the newest reports went by."""

@@ -18,8 +18,9 @@ from idlestate.backends.sidecar.prepared import Piece, PreparedSet, SetId
 from idlestate.backends.sidecar.work import Going, Stepped
 from idlestate.retention.policy import Policy
 
-IsCommitted = Callable[[str, int], bool]
-"""Whether the commit log of a checkpoint has a batch."""
+ReachedMs = Callable[[str, int], int | None]
+"""How far event time got with a batch, by the commit log of a checkpoint; None when that does not
+have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,16 @@ class Batches:
 
     Args:
         state: the operator.
-        is_committed: looks into a query's commit log.
+        reached_ms: looks into a query's commit log.
         at_border: called under the lock when a batch was committed or taken back: what waited for
             that may change the tables now.
     """
 
     def __init__(
-        self, state: OperatorState, is_committed: IsCommitted, at_border: Callable[[], None]
+        self, state: OperatorState, reached_ms: ReachedMs, at_border: Callable[[], None]
     ) -> None:
         self._state = state
-        self._is_committed = is_committed
+        self._reached_ms = reached_ms
         self._at_border = at_border
 
     def begin(self, query_id: str, run_id: str, checkpoint: str) -> None:
@@ -174,12 +175,13 @@ class Batches:
         if record.open is None or record.owner is None or record.stopped:
             return
         # A checkpoint may be far away: nobody waits for it with the lock in hand.
-        if not self._is_committed(record.owner.checkpoint, record.open.batch_id):
+        reached_ms = self._reached_ms(record.owner.checkpoint, record.open.batch_id)
+        if reached_ms is None:
             return
         with self._state.lock:
             now = self._state.record
             if (now.owner, now.open, now.stopped) == (record.owner, record.open, None):
-                self._commit_or_stop(record.open.batch_id)
+                self._commit_or_stop(record.open.batch_id, reached_ms)
 
     def release(self) -> None:
         """Forget the owner and what it prepared; another query may own the operator then."""
@@ -191,6 +193,7 @@ class Batches:
                 superseded=(),
                 committed=NO_BATCH,
                 open=None,
+                reached_ms=0,
                 stopped=None,
             )
             self._state.save(record, removed=removed)
@@ -250,7 +253,7 @@ class Batches:
                 # It keeps its place: late tasks of it make it no newer.
                 self._state.sets.sets[set_id].pieces.clear()
 
-    def _commit_or_stop(self, batch_id: int) -> None:
+    def _commit_or_stop(self, batch_id: int, reached_ms: int = 0) -> None:
         record, sets = self._state.record, self._state.sets
         chosen = sets.newest_complete()
         if chosen is None:
@@ -274,6 +277,7 @@ class Batches:
             open=None,
             version=opened.version + 1,
             time_ms=max(record.time_ms, opened.t_ms),
+            reached_ms=max(record.reached_ms, reached_ms),
         )
         self._state.save(
             after,

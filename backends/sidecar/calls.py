@@ -72,8 +72,11 @@ class Calls:
 
     def _declare(self, header: Header, _parts: Parts) -> Message:
         declaration = Declaration.from_json(header["declaration"])
+        made = header.get("made")  # of one that is to be there already
+        if made is not None and not self._host.holds(declaration.uid, made):
+            return Message({"made": None})
         found = self._host.declare(declaration, Policy.from_json(header["policy"]))
-        return Message({"batch_id": found.record.committed})
+        return Message({"batch_id": found.record.committed, "made": found.record.made})
 
     def _describe(self, header: Header, _parts: Parts) -> Message:
         record = self._operator(header).record
@@ -132,6 +135,7 @@ class Calls:
         return Message(
             {
                 "batch_id": record.committed,
+                "open_batch": record.open.batch_id if record.open else None,
                 "first_seq": found.first_seq,
                 "next_seq": record.next_seq,
             }
@@ -141,7 +145,7 @@ class Calls:
         found = self._operator(header)
         if not found.state.is_event_time:
             raise DoesNotFitError("only bounded input in event time ends with a sweep")
-        to_ms = found.final_sweep_ms()
+        to_ms = found.due_ms(self._clock.now_ms())
         is_left = found.sweeper.sweep(to_ms, self._clock, _SWEEP_MS)
         return Message({"is_left": is_left, "next_seq": found.record.next_seq})
 

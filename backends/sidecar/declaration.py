@@ -33,13 +33,9 @@ class Declaration:
     schema: str
     """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
     shards: int
-    delay_ms: int = 0
-    """Event time: how far behind the newest event rows may come."""
 
     @classmethod
-    def of(
-        cls, uid: str, spec: TableSpec, time: TimeDomain, shards: int, delay_ms: int = 0
-    ) -> "Declaration":
+    def of(cls, uid: str, spec: TableSpec, time: TimeDomain, shards: int) -> "Declaration":
         """The declaration of a table."""
         wanted = dict(spec.keys) | dict(spec.order)
         for aggregate in spec.aggregates:
@@ -52,7 +48,6 @@ class Declaration:
             tuple(name for name, _ in spec.order),
             base64.b64encode(pa.schema(wanted).serialize()).decode(),
             shards,
-            delay_ms,
         )
 
     def inputs(self) -> pa.Schema:
@@ -127,7 +122,6 @@ class Declaration:
                 order=tuple(str(name) for name in facts["order"]),
                 schema=str(facts["schema"]),
                 shards=int(facts["shards"]),
-                delay_ms=int(facts["delay_ms"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise DoesNotFitError(f"a declaration cannot be read: {error!r}") from error

@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from uuid import uuid4
 
-from idlestate.backends.sidecar.batches import IsCommitted
+from idlestate.backends.sidecar.batches import ReachedMs
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError, UnknownOperatorError
 from idlestate.backends.sidecar.operator import Operator
@@ -27,7 +28,7 @@ class Host:
     Args:
         store: where everything is.
         clock: whose time counts.
-        is_committed: looks into the commit log of a query's checkpoint.
+        reached_ms: looks into the commit log of a query's checkpoint.
         works: keep the runs of the operators.
     """
 
@@ -35,13 +36,13 @@ class Host:
         self,
         store: Store,
         clock: Clock,
-        is_committed: IsCommitted,
+        reached_ms: ReachedMs,
         works: Works,
     ) -> None:
         self.works = works
         self.store = store
         self.clock = clock
-        self._is_committed = is_committed
+        self._reached_ms = reached_ms
         self._lock = threading.Lock()
         self._operators: dict[str, Operator] = {}
         for key, value in store.scan("o/"):
@@ -140,6 +141,11 @@ class Host:
                 f"{MAX_OPERATORS} operators are its most"
             )
 
+    def holds(self, uid: str, made: str) -> bool:
+        """Whether the operator of that uid is the very one that was made under this mark."""
+        known = self._operators.get(uid)
+        return known is not None and known.record.made == made
+
     def drop(self, uid: str) -> None:
         """Remove an operator with all it holds; nothing when there is none."""
         with self._lock:
@@ -153,8 +159,8 @@ class Host:
 
     def _opened(self, record: OperatorRecord) -> Operator:
         work = self.works.of(record.declaration)
-        return Operator(self.store, record, self.clock, self._is_committed, work)
+        return Operator(self.store, record, self.clock, self._reached_ms, work)
 
 
 def _new(declaration: Declaration, policy: Policy) -> OperatorRecord:
-    return OperatorRecord(declaration, policy)
+    return OperatorRecord(declaration, policy, made=uuid4().hex)

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.changes import TIMESTAMP
-from idlestate.backends.sidecar.batches import Batches, IsCommitted
+from idlestate.backends.sidecar.batches import Batches, ReachedMs
 from idlestate.backends.sidecar.declaration import check_name
 from idlestate.backends.sidecar.direct import DirectWrites
 from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.operator_state import OperatorState
-from idlestate.backends.sidecar.shard_record import HIGHEST, ShardRecord
+from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.sweeper import Sweeper
 from idlestate.backends.sidecar.work import Work
@@ -48,13 +48,13 @@ class Operator:
         store: Store,
         record: OperatorRecord,
         clock: Clock,
-        is_committed: IsCommitted,
+        reached_ms: ReachedMs,
         work: Work,
     ) -> None:
         """Read what the store has of it."""
         self.state = OperatorState(store, record, clock, work)
         self.writes = DirectWrites(self.state)
-        self.batches = Batches(self.state, is_committed, self.writes.drain)
+        self.batches = Batches(self.state, reached_ms, self.writes.drain)
         self.sweeper = Sweeper(self.state)
         if record.open is None:
             self.writes.drain()  # the process may have died at a batch border
@@ -152,10 +152,11 @@ class Operator:
             del log.entries[: len(gone)]
             return sum(entry.rows for entry in gone)
 
-    def final_sweep_ms(self) -> int:
-        """How far event time got: what is due then ends with bounded input."""
-        highest = max((shard.counts.get(HIGHEST, 0) for shard in self.state.shards), default=0)
-        return highest - self.state.record.declaration.delay_ms - 1
+    def due_ms(self, now_ms: int) -> int:
+        """How far lives may be closed between batches: to the time that it is, or in event time to
+        what the query has reached.
+        """
+        return self.record.reached_ms if self.state.is_event_time else now_ms
 
     def figures(self) -> tuple[int, dict[int, dict[str, int]]]:
         """The newest committed batch, and the figures of each shard behind it."""

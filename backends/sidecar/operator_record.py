@@ -49,6 +49,8 @@ class OperatorRecord:
     """Counts the changes of the tables."""
     time_ms: int = 0
     """The highest time at which anything was judged."""
+    reached_ms: int = 0
+    """How far event time got with the newest batch that the query's commit log was asked for."""
     next_set: int = 0
     next_seq: int = 0
     """The number of the next expired record."""
@@ -58,6 +60,8 @@ class OperatorRecord:
     """Per consumer of expired records the first number it has not acknowledged."""
     stopped: str | None = None
     """Why the operator takes no more batches."""
+    made: str = ""
+    """Tells it apart from every other of its uid, in other folders and times."""
 
     @property
     def key(self) -> str:

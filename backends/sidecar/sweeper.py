@@ -8,6 +8,7 @@ the steps before took.
 """
 
 import contextlib
+import threading
 from dataclasses import dataclass, field, replace
 
 from idlestate.backends.merge import MergePolicy
@@ -62,6 +63,7 @@ class Sweeper:
         """Nothing is done yet."""
         self._state = state
         self._in_vain = False
+        self._turn = threading.Lock()
         self.pace = Pace()
 
     def sweep(self, to_ms: int, clock: Clock, budget_ms: int) -> bool:
@@ -72,11 +74,12 @@ class Sweeper:
             clock: measures the budget.
             budget_ms: at least one step is done.
         """
-        begun_s = clock.monotonic_s()
-        while self._sweep_step(to_ms, clock):
-            if clock.monotonic_s() >= begun_s + budget_ms / 1000:
-                return True
-        return False
+        with self._turn:  # the end of bounded input sweeps too, beside the background
+            begun_s = clock.monotonic_s()
+            while self._sweep_step(to_ms, clock):
+                if clock.monotonic_s() >= begun_s + budget_ms / 1000:
+                    return True
+            return False
 
     def compact(self) -> bool:
         """Give back what the shard with the most dead rows holds in vain; whether it did."""

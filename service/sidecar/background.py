@@ -59,8 +59,7 @@ class Background:
         slice of the budget each. However long that takes, what it closes is given back meanwhile.
         """
         failed: list[SidecarError] = []
-        # Of the others their queries say how far time got.
-        left = [each for each in self._host if not each.state.is_event_time]
+        left = list(self._host)
         self.behind_ms = max(map(self._behind_ms, left), default=0)
         compacted_s = self._clock.monotonic_s()
         while left:
@@ -111,7 +110,8 @@ class Background:
         slice_ms = max(1, self._settings.budget_ms // _SLICES)
         if self._stopping.is_set() or self._clock.is_stepped:
             return False
-        if not operator.sweeper.sweep(self._clock.now_ms(), self._clock, slice_ms):
+        due_ms = operator.due_ms(self._clock.now_ms())
+        if not operator.sweeper.sweep(due_ms, self._clock, slice_ms):
             return False
         rest = 1 if self._behind_ms(operator) > _LATE_MS else _REST
         self._stopping.wait(rest * slice_ms / 1000)

@@ -1,14 +1,18 @@
 """The commit logs of queries: the proof that a batch was committed."""
 
+from idlestate.pipeline.batch_log import reached_watermark_ms
 from idlestate.pipeline.folder import Folder
 
 
-def is_committed(checkpoint: str, batch_id: int) -> bool:
-    """Whether a query's checkpoint says that a batch was committed.
+def reached_ms(checkpoint: str, batch_id: int) -> int | None:
+    """How far event time got with a batch, if a query's checkpoint says that it was committed.
 
     A checkpoint that cannot be read says nothing: the question is asked again.
     """
     try:
-        return Folder(checkpoint).exists(f"commits/{batch_id}")
+        folder = Folder(checkpoint)
+        if not folder.exists(f"commits/{batch_id}"):
+            return None
+        return reached_watermark_ms(folder, batch_id)
     except (OSError, ValueError):
-        return False
+        return None

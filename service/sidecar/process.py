@@ -26,7 +26,7 @@ from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.sidecar.access import TokenFile, http_tls, refusal_of
 from idlestate.service.sidecar.allocator import keep_memory, keep_objects
 from idlestate.service.sidecar.background import Background
-from idlestate.service.sidecar.commit_logs import is_committed
+from idlestate.service.sidecar.commit_logs import reached_ms
 from idlestate.service.sidecar.control_plane import ControlPlane
 from idlestate.service.sidecar.data_plane import DataPlane
 from idlestate.service.sidecar.descriptors import take_descriptors
@@ -90,7 +90,7 @@ class Process:
             stack.callback(folder.store.close)
             place = settings.data or f"unix:{directory / 'data.sock'}"
             works = self._works(directory, folder, place, stack)
-            host = Host(folder.store, self._clock, is_committed, works)
+            host = Host(folder.store, self._clock, reached_ms, works)
             if isinstance(works, FarRanges):
                 works.keep(host.named_values())
             declare_all(host, self._config)

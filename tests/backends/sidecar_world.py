@@ -123,8 +123,8 @@ class World:
             self.workers = [NearWorker(self.kind, place, self.clock) for place in places]
             names = [f".{at}" for at in range(self.ranges)]
             self.works = FarRanges(self.workers, names, lambda: None, lambda: 0)
-        is_committed = lambda _, batch_id: batch_id in self.commits  # noqa: E731
-        self.host = host = Host(self.store, self.clock, is_committed, self.works)
+        reached_ms = lambda _, batch_id: 0 if batch_id in self.commits else None  # noqa: E731
+        self.host = host = Host(self.store, self.clock, reached_ms, self.works)
         host.declare(DECLARATION, policy_processing(self.rule))
         self.operator = host[UID]
 

@@ -10,7 +10,7 @@ from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.operator_record import NO_BATCH
 from idlestate.backends.sidecar.split import split_rows
-from idlestate.backends.sidecar.sweeper import Sweeper
+from idlestate.backends.sidecar.sweeper import Pace, Sweeper
 from tests.backends.sidecar_world import (
     KEYS,
     RULE,
@@ -109,6 +109,27 @@ def test_a_sweep_goes_on_where_its_budget_ended(world: World) -> None:
     assert steps > 4
     assert len(world.expired()) == len(KEYS)
     assert world.lives() == []
+
+
+def test_two_who_sweep_at_once_do_not_take_each_others_plans(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the background does while bounded input ends."""
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    other = Thread(target=world.sweep)
+    plan = Pace.plan
+
+    def plan_and_look(pace: Pace, at: int, cuts: list[int]) -> None:
+        plan(pace, at, cuts)
+        if not other.ident:
+            other.start()
+            other.join(0.2)
+
+    monkeypatch.setattr(Pace, "plan", plan_and_look)
+    world.sweep()
+    other.join()
+    assert len(world.expired()) == len(KEYS)
 
 
 def test_compaction_gives_back_what_sweeps_closed(world: World) -> None:

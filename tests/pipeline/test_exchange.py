@@ -9,9 +9,11 @@ import pytest
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.errors import AwayError, GoneError
 from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.stage import Stage
 from idlestate.pipeline import exchange
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
 
 SPEC: Any = SimpleNamespace(uid="clicks")
@@ -73,3 +75,28 @@ def test_a_sidecar_that_loses_an_exchange_again_and_again_is_told_in_words(
     with pytest.raises(GoneError, match="its log says why it dies"):
         list(exchange._exchange(SPEC, []))
     assert len(set(handles)) == len(handles) > 1
+
+
+def test_change_rows_go_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a large batch in one array of Arrow's would be more than 2 GB."""
+    parts = [b"one", b"two", b"three"]
+
+    def call(name: str, header: Any, *_parts: bytes) -> Message:
+        answers: dict[str, Any] = {
+            "open": {"handle": "h", "places": [""]},
+            "finish": {"chunks": [3], "figures": {0: ShardRecord().figures(Policy())}},
+        }
+        found = (parts[header["at"]],) if name == "fetch" else ()
+        return Message(answers.get(name, {}), found)
+
+    sidecar = SimpleNamespace(call=call)
+    routes: Any = SimpleNamespace(main=sidecar, take=lambda _: None, to_range=lambda _: sidecar)
+    batch: Any = SimpleNamespace(
+        times=SimpleNamespace(batch_id=7), in_force=SimpleNamespace(version=1)
+    )
+    monkeypatch.setattr(exchange._Exchange, "_opening", lambda _: {})
+    rows = list(exchange._Exchange(SPEC, batch, routes, []).run())
+    assert [each.column("cell").to_pylist() for each in rows] == [
+        [None],
+        *([each] for each in parts),
+    ]

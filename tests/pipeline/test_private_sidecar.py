@@ -20,6 +20,7 @@ from idlestate.pipeline.private_sidecar import (
     FOLDER,
     PrivateSidecar,
     private_sidecar,
+    stop_private_sidecar,
     stop_private_sidecars,
 )
 from idlestate.service.sidecar.directory_lock import DirectoryLock
@@ -85,6 +86,27 @@ def test_one_that_is_being_started_again_is_the_one_that_is_asked_for(
     again = private_sidecar(checkpoint, "heap")
     go_on.set()
     assert again is first
+
+
+def test_a_checkpoint_has_one_however_its_path_is_written(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark tells the path of a checkpoint without the `..` that a file may have in it."""
+
+    class Played:
+        def __init__(self, _folder: Path, backend: str) -> None:
+            self.backend, self.is_running = backend, True
+
+        def stop(self) -> None:
+            self.is_running = False
+
+    monkeypatch.setattr(module, "PrivateSidecar", Played)
+    (checkpoint / "alias").symlink_to(checkpoint)
+    first = private_sidecar(checkpoint, "heap")
+    for path in (checkpoint / ".." / checkpoint.name, checkpoint / "alias"):
+        assert private_sidecar(path, "heap") is first
+    stop_private_sidecar(checkpoint / ".." / checkpoint.name)
+    assert not first.is_running
 
 
 def test_one_that_is_killed_while_it_is_started_again_is_started_once_more(

@@ -69,9 +69,10 @@ def changes(spark: SparkSession, feed: Feed, setting: Setting, backend: str) -> 
 def run_to_the_end(make: Any, checkpoint: Path, sink: Sink) -> None:
     """A bounded run: its batches, the final sweep, and what that closed."""
     run(make(), checkpoint, sink)
-    link = link_of(Folder(str(checkpoint)), "law")
+    folder = Folder(str(checkpoint))
+    link = link_of(folder, "law")
     assert link is not None
-    finish_input(link, sweep=True)
+    finish_input(folder, link, sweep=True)
     run(make(), checkpoint, sink)
 
 
@@ -126,7 +127,7 @@ def test_processing_time_equals_the_reference_at_its_own_times(
     run(changed, checkpoint, sink)
     link = link_of(Folder(str(checkpoint)), UID)
     assert link is not None
-    finish_input(link, sweep=False)
+    finish_input(Folder(str(checkpoint)), link, sweep=False)
     expected = played(batches, batch_times_ms(checkpoint), rule).reference
     with SidecarClient(place, UID) as client:
         ends = [row for rows in client.expired() for row in plain_rows(rows, ["user"])]

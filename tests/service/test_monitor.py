@@ -1,0 +1,53 @@
+"""What a running query is told by, from Spark's progress; without Spark."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from idlestate.backends.sidecar.shard_record import ShardRecord
+from idlestate.metrics.growth import GrowthLog
+from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.pipeline.exchange import report_of
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import PolicyJournal
+from idlestate.pipeline.shard_report import OBSERVATION, ShardReport
+from idlestate.retention.policy import Policy
+from idlestate.service.monitor import Monitor
+
+UID, POLICY = "clicks", Policy(ttl_ms=10)
+REPORT = report_of(0, ShardRecord().figures(POLICY), 0, 1)
+
+
+def progress(batch_id: int, read: int, *reports: ShardReport) -> Any:
+    """A batch that read so many rows of all sources, with its reports."""
+    return SimpleNamespace(
+        batchId=batch_id,
+        numInputRows=read,
+        durationMs={"triggerExecution": 500},
+        observedMetrics={f"{OBSERVATION}{UID}": {"shards": [asdict(each) for each in reports]}},
+    )
+
+
+@pytest.mark.parametrize("before", [0, 100])
+def test_expired_records_that_come_back_are_no_input(tmp_path: Path, before: int) -> None:
+    checkpoint = Folder(str(tmp_path))
+    PolicyJournal(checkpoint, UID).append(POLICY, 0)
+    (tmp_path / "offsets").mkdir()
+    times = {"batchTimestampMs": 0, "batchWatermarkMs": 0}
+    (tmp_path / "offsets" / "0").write_text(f"v1\n{json.dumps(times)}")
+    metrics = PipelineMetrics(CollectorRegistry(), [UID], version="0")
+    growth = GrowthLog(tmp_path / "growth.jsonl")
+    monitor = Monitor(UID, POLICY, checkpoint, metrics, growth)
+    if before:
+        monitor.begin_with_reports([replace(REPORT, input=before)], 0)
+    batches = [
+        progress(1, 30, replace(REPORT, input=before + 30, batch_id=1)),
+        progress(2, 25),
+        progress(3, 65, replace(REPORT, input=before + 70, batch_id=3)),
+    ]
+    assert [each.rows for each in monitor.take(batches)] == [30, 0, 40]

@@ -1,0 +1,92 @@
+"""Operators in event time: how far they close lives is told by the commit log of their query."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from idlestate.config.sidecar_models import Sidecar as Settings
+from idlestate.retention.policy import TimeDomain
+from idlestate.service.sidecar.background import Background
+from idlestate.service.sidecar.commit_logs import reached_ms
+from idlestate.timers.steady_clock import SteadyClock
+from tests.backends.law_runner import Found, last_rows, run_reference
+from tests.backends.test_law import IDLE, LONG, batch, named_case
+from tests.backends.test_sidecar_law import Sidecar
+from tests.compare import assert_rows, assert_states
+from tests.reference import Rule
+
+SHORT = Rule(idle_min_ms=5, idle_max_ms=10)
+
+
+@pytest.mark.parametrize("rule", [IDLE, LONG, SHORT])
+def test_what_a_query_has_reached_is_closed_though_no_batch_comes(
+    tmp_path: Path, rule: Rule
+) -> None:
+    """As the batch without data does that follows in Spark's own store: by the policy that held."""
+    case = named_case(
+        IDLE,
+        [batch("a100 b170 c200"), [], batch("a210 b205")],
+        [0, 199, 199],
+        is_sorted=True,
+        aggregates={"n": "count"},
+        change=(2, rule),
+    )
+    sidecar = Sidecar(case, "heap", tmp_path / "state")
+    assert sidecar.time is TimeDomain.EVENT
+
+    def sweep() -> list[Found]:
+        since = sidecar.operator.record.next_seq
+        clock = SteadyClock(sidecar.clock)
+        settings = Settings.model_validate({"directory": str(tmp_path)})
+        Background([sidecar.operator], clock, settings, threading.Event()).sweep()  # type: ignore[arg-type]
+        return sidecar.expired(since)
+
+    rows = sidecar.run(0, 0)
+    assert sweep() == []
+    sidecar.reached_ms = 199
+    sidecar.operator.batches.settle()
+    sidecar.close()
+    sidecar.start()
+    ended = sweep()
+    assert [row["key"] for row in ended] == [("a",)]
+    rows += ended + sidecar.run(2, 199)
+    since = sidecar.operator.record.next_seq
+    sidecar.operator.batches.settle()
+    rows += sidecar.expired(since)
+    reference = run_reference(case)
+    assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
+    assert_states(reference.states(), sidecar.lives(), case.aggregates)
+    sidecar.close()
+
+
+def test_another_query_begins_where_it_begins(tmp_path: Path) -> None:
+    """It may read what is older than all that the one before it had reached."""
+    case = named_case(IDLE, [batch("a1000")], [0], is_sorted=True, aggregates={"n": "count"})
+    sidecar = Sidecar(case, "heap", tmp_path / "state")
+    sidecar.reached_ms = 999
+    sidecar.run(0, 0)
+    sidecar.operator.batches.settle()
+    assert sidecar.operator.due_ms(10**12) == 999
+    sidecar.operator.batches.release()
+    assert sidecar.operator.due_ms(10**12) == 0
+    sidecar.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["v2", json.dumps({"nextBatchWatermarkMs": 1234, "stateUniqueIds": {}})], 1234),
+        (["v1", "{}"], 0),
+        (["v1"], None),
+        (None, None),
+    ],
+)
+def test_a_commit_log_says_how_far_event_time_got(
+    tmp_path: Path, lines: list[str] | None, found: int | None
+) -> None:
+    if lines is not None:
+        (tmp_path / "commits").mkdir()
+        (tmp_path / "commits" / "7").write_text("\n".join(lines))
+    assert reached_ms(str(tmp_path), 7) == found
