@@ -1,14 +1,18 @@
 """The sidecar as a Python program sees it that is no Spark job."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.aggregates import bind
+from idlestate.backends.hashing import hash_keys
+from idlestate.backends.keys import find_distinct
 from idlestate.backends.sidecar.connection import PATIENCE_S, Address
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import (
@@ -18,28 +22,49 @@ from idlestate.backends.sidecar.errors import (
     SidecarError,
 )
 from idlestate.backends.sidecar.expired_log import numbers_of
-from idlestate.backends.sidecar.given_rows import fit_rows, wanted_columns
+from idlestate.backends.sidecar.given_rows import Rows, fit_rows, table_of, wanted_columns
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.stage import in_chunks, stream_of
 from idlestate.backends.steps import TableSpec
 from idlestate.retention.policy import Policy
 
-Rows: TypeAlias = pa.Table | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
-"""Rows as an Arrow table, as columns by name, or as dicts."""
 DEFAULT_SHARDS = 4
 _EXPIRED_PER_CALL = 50_000
 _LARGE_BYTES = 1 << 17
-"""Writes of less go through the sidecar's own process, which costs fewer calls."""
+"""Less goes through the sidecar's own process, and as it was given, which costs fewer calls."""
 _TRIES = 5
+
+
+@dataclass(slots=True)
+class _Unsure:
+    """A write that was not answered yet."""
+
+    kind: str
+    rows: pa.Table
+    seq: int | None
+    is_copy: bool = False
+
+    def keep(self) -> None:
+        """Have rows of one's own: what is sent again are those that were given, whatever becomes
+        of them there.
+        """
+        if not self.is_copy:
+            self.rows = pa.ipc.open_stream(stream_of(self.rows)).read_all()
+            self.is_copy = True
 
 
 class SidecarClient:
     """Reads and writes an operator of a sidecar; use it in a `with` statement, or close it.
 
     Writes are numbered under the writer's name and count once however often they are sent. A
-    writer that keeps its name goes on with its numbers after a restart; a write that raised may
-    have been counted or not, and `retry` sends it again under its own number.
+    writer that keeps its name goes on with its numbers after a restart. A write that raised may
+    have been counted or not: unless it was refused (`DoesNotFitError`) it is sent again under its
+    own number, before the next one or by `retry`.
+
+    Who repeats its input after a crash, from a file or a topic, gives every write a number of its
+    own, such as the offset: `add_many(rows, seq=offset)`. One at or below the highest of this
+    writer that was taken counts no more.
 
     Args:
         place: `unix:PATH`, `HOST:PORT`, or an `Address` with token or certificates.
@@ -66,7 +91,7 @@ class SidecarClient:
         self._uid = uid
         self._writer = writer or uuid4().hex
         self._next_seq: int | None = None
-        self._unsure: list[tuple[int, str, pa.Table]] = []
+        self._unsure: list[_Unsure] = []
 
     def declare(
         self,
@@ -94,51 +119,61 @@ class SidecarClient:
             "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
         )
 
-    def add_many(self, rows: Rows) -> None:
+    def add_many(self, rows: Rows, *, seq: int | None = None) -> None:
         """Take rows into the aggregates of their keys, all at once or not at all."""
-        self._write("add", rows)
+        self._write("add", rows, seq)
 
-    def put_many(self, rows: Rows) -> None:
+    def put_many(self, rows: Rows, *, seq: int | None = None) -> None:
         """Let each key's aggregates be those of its last row here; its life goes on."""
-        self._write("put", rows)
+        self._write("put", rows, seq)
 
-    def touch(self, keys: Rows) -> None:
+    def touch(self, keys: Rows, *, seq: int | None = None) -> None:
         """Count as a write of these keys that changes no value; keys without a life get none."""
-        self._write("touch", keys)
+        self._write("touch", keys, seq)
 
-    def remove_many(self, keys: Rows) -> None:
+    def remove_many(self, keys: Rows, *, seq: int | None = None) -> None:
         """Remove keys at once, without an expired record."""
-        self._write("remove", keys)
+        self._write("remove", keys, seq)
 
     def retry(self) -> None:
-        """Send again what was not answered, each under its own number."""
+        """Send what was not answered, in order, each under its own number."""
         while self._unsure:
-            seq, kind, rows = self._unsure[0]
+            first = self._unsure[0]
             try:
-                self._send(seq, kind, rows)
-            except DoesNotFitError:
-                self._unsure.pop(0)  # it will never be counted
-                raise
+                if first.seq is None:
+                    first.seq = self._free_number()
+                self._send(first.seq, first.kind, first.rows)
+            except DoesNotFitError as error:
+                del self._unsure[0]  # it will never be counted
+                if not self._unsure:
+                    raise
+                raise DoesNotFitError(
+                    f"an earlier write ({first.kind} of {first.rows.num_rows} rows) is refused: "
+                    f"{error}; {len(self._unsure)} after it are still to be sent: retry()"
+                ) from error
             except SidecarError:
-                # What is sent again are the rows as they were, whatever becomes of the caller's.
-                self._unsure[0] = (seq, kind, pa.ipc.open_stream(stream_of(rows)).read_all())
+                for each in self._unsure:
+                    each.keep()
                 raise
-            self._unsure.pop(0)
+            del self._unsure[0]
 
     def get_many(self, keys: Rows) -> pa.Table:
         """The open lives of keys: keys, aggregates and times, as of `read_state`.
 
         A look is no access. The schema's metadata `batch_id` says which batch of the owner query
-        was the last to count.
+        was the last to count; of many keys, which are asked for some at a time, with the first.
         """
+        rows = table_of(self._uid, keys)
+        if rows.nbytes >= _LARGE_BYTES:
+            rows = self._distinct(rows)
         found = []
-        batch_id = -1
-        for part in in_chunks(_table(keys)):
+        batch_ids = []
+        for part in in_chunks(rows):
             answer = self._connection.call("get", {"uid": self._uid}, part)
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
-            batch_id = answer.header["batch_id"]
+            batch_ids.append(answer.header["batch_id"])
         lives = pa.concat_tables(found)
-        return lives.replace_schema_metadata({"batch_id": str(batch_id)})
+        return lives.replace_schema_metadata({"batch_id": str(batch_ids[0])})
 
     def expired(self, since: int = 0) -> Iterator[pa.Table]:
         """Expired records from a number on, in order, a table at a time.
@@ -191,17 +226,22 @@ class SidecarClient:
     ) -> None:
         self.close()
 
-    def _write(self, kind: str, rows: Rows) -> None:
+    def _write(self, kind: str, rows: Rows, seq: int | None) -> None:
+        if seq is not None and (type(seq) is not int or seq < 0):
+            raise DoesNotFitError(f"seq {seq!r}: numbers of writes are integers from 0 on")
+        self._unsure.append(_Unsure(kind, table_of(self._uid, rows), seq))
         self.retry()
+
+    def _free_number(self) -> int:
         if self._next_seq is None:
             header = {"uid": self._uid, "writer": self._writer}
             self._next_seq = self._connection.call("last", header).header["seq"] + 1
-        self._unsure.append((self._next_seq, kind, _table(rows)))
-        self._next_seq += 1
-        self.retry()
+        return self._next_seq
 
     def _send(self, seq: int, kind: str, rows: pa.Table) -> None:
         header = {"uid": self._uid, "writer": self._writer, "seq": seq, "kind": kind}
+        if self._next_seq is not None:
+            self._next_seq = max(self._next_seq, seq + 1)
         if rows.nbytes < _LARGE_BYTES:
             self._connection.call("write", header, stream_of(rows))
             return
@@ -221,15 +261,14 @@ class SidecarClient:
         """Hand each range its rows, past the one process that says what counts."""
         if self._declaration is None:
             self._routes.ask()
-            facts = self._connection.call("describe", {"uid": self._uid}).header
-            self._declaration = Declaration.from_json(facts["declaration"])
+            self._declaration = self._describe()
         routes, declaration = self._routes, self._declaration
-        if len(routes) == 1:
-            self._connection.call("write", header, stream_of(rows))
-            return
         spec = declaration.spec()
         wanted = wanted_columns(declaration, spec, header["kind"])
         fitting = fit_rows(self._uid, rows, wanted)
+        if len(routes) == 1:
+            self._connection.call("write", header, stream_of(fitting))
+            return
         parts = split_rows(fitting, spec.key_names, declaration.shards, len(routes))
         handle = uuid4().hex
         for at, mine in parts.items():
@@ -241,8 +280,15 @@ class SidecarClient:
             for at in parts:
                 routes.to_range(at).call("close", {"handle": handle})
 
+    def _distinct(self, keys: pa.Table) -> pa.Table:
+        """Each key once: those of one call may be asked for in several parts."""
+        declaration = self._describe()
+        names = declaration.keys
+        fitting = fit_rows(self._uid, keys, dict(declaration.spec().keys))
+        columns = [fitting.column(name).combine_chunks() for name in names]
+        first = np.sort(find_distinct(hash_keys(columns), columns).first)
+        return fitting.take(pa.array(first))
 
-def _table(rows: Rows) -> pa.Table:
-    if isinstance(rows, Mapping):
-        return pa.table(dict(rows))
-    return pa.Table.from_pylist(list(rows)) if isinstance(rows, Sequence) else rows
+    def _describe(self) -> Declaration:
+        facts = self._connection.call("describe", {"uid": self._uid}).header
+        return Declaration.from_json(facts["declaration"])

@@ -1,6 +1,7 @@
 """Rows as callers give them, in the types of the operator."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -10,6 +11,40 @@ from idlestate.backends.steps import TableSpec
 
 MAX_ROWS = 8 << 20
 """Of one call: columns of nulls take no bytes on their way, and many where they are worked on."""
+
+
+class ArrowStream(Protocol):
+    """Rows of another library that speaks Arrow, as a pandas or polars frame."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """As of Arrow's PyCapsule interface."""
+
+
+Rows: TypeAlias = pa.Table | ArrowStream | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
+"""Rows as an Arrow table, a record batch or a data frame, as columns by name, or as dicts, of which
+one that lacks a name has null there.
+"""
+
+
+def table_of(uid: str, rows: Rows) -> pa.Table:
+    """Rows as a table, in the types that they come in.
+
+    Raises:
+        DoesNotFitError: they are none.
+    """
+    given: Any = rows
+    try:
+        if isinstance(given, Mapping):
+            return pa.table(dict(given))
+        if isinstance(given, Sequence):
+            names = dict.fromkeys(name for row in given for name in row.keys())  # noqa: SIM118 - or a text is a row
+            return pa.table({name: [row.get(name) for row in given] for name in names})
+        return pa.table(given)
+    except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
+        raise DoesNotFitError(
+            f"operator {uid!r}: these are no rows: {error}; give an Arrow table, a data frame, "
+            "columns by name, or a list of dicts"
+        ) from error
 
 
 def wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict[str, pa.DataType]:
@@ -49,6 +84,8 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
     Raises:
         DoesNotFitError: a column is missing, stands twice, or has another type.
     """
+    if not rows.num_columns and not rows.num_rows:  # an empty list has no names
+        return pa.schema(wanted).empty_table()
     missing = [name for name in wanted if name not in rows.column_names]
     if missing:
         raise DoesNotFitError(

@@ -123,6 +123,8 @@ class Operator:
     def acknowledge(self, consumer: str, upto: int) -> None:
         """A consumer has all records below a number; it is registered with its first word.
 
+        Where there are too many, one that is so late that its next records are gone makes room.
+
         Raises:
             DoesNotFitError: there is no such number yet, or there are too many consumers.
         """
@@ -134,11 +136,18 @@ class Operator:
                     f"operator {self.state.uid!r}: consumer {consumer} has {upto} records, and "
                     f"there are {record.next_seq}; is this another sidecar's number?"
                 )
-            before = record.consumers.get(consumer, -1)
-            if consumer not in record.consumers and len(record.consumers) >= MAX_CONSUMERS:
-                raise DoesNotFitError(f"operator {self.state.uid!r} has {MAX_CONSUMERS} consumers")
-            if upto > before:
-                consumers = {**record.consumers, consumer: upto}
+            consumers = dict(record.consumers)
+            if consumer not in consumers and len(consumers) >= MAX_CONSUMERS:
+                latest = min(consumers, key=lambda each: consumers[each])
+                if consumers[latest] >= self.first_seq:
+                    raise DoesNotFitError(
+                        f"operator {self.state.uid!r} has {MAX_CONSUMERS} consumers, none of which "
+                        "is too late for what is kept; let them keep their names from one start "
+                        "to the next"
+                    )
+                del consumers[latest]
+            if upto > consumers.get(consumer, -1):
+                consumers[consumer] = upto
                 self.state.save(replace(record, consumers=consumers))
 
     def trim(self, older_than_ms: int) -> int:

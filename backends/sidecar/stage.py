@@ -127,7 +127,7 @@ def in_chunks(rows: pa.Table) -> Iterator[bytes]:
     per_row = max(1, rows.nbytes // max(1, len(rows)))
     step = max(1, CHUNK_BYTES // per_row)
     for begin in range(0, max(1, len(rows)), step):
-        yield stream_of(rows.slice(begin, step))
+        yield stream_of(rows.slice(begin, min(step, len(rows) - begin)))
 
 
 def stream_of(rows: pa.Table) -> bytes:

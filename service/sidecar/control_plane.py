@@ -7,13 +7,11 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import date, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
-import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
 from idlestate.backends.sidecar.errors import (
@@ -26,6 +24,7 @@ from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.metrics.exposition import render
 from idlestate.metrics.http_server import GET_ONLY, Reply, Request
+from idlestate.service.sidecar.keys_in_urls import key_of, shown
 from idlestate.timers.clock import Clock
 
 _OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
@@ -145,35 +144,17 @@ class ControlPlane:
 
     def _keys(self, operator: Operator, request: Request) -> Reply:
         """Look one key up; its columns are the query's fields. A look is no access."""
-        spec = operator.state.spec
-        asked = dict(parse_qsl(request.query, keep_blank_values=True))
-        if set(asked) != set(spec.key_names):
-            raise DoesNotFitError(
-                f"operator {operator.state.uid!r}: ask for one key as "
-                f"?{'&'.join(f'{name}=...' for name in spec.key_names)}"
-            )
         try:
-            columns = {
-                name: pa.array([asked[name]], pa.string()).cast(kind) for name, kind in spec.keys
-            }
-        except (pa.ArrowException, ValueError) as error:
+            key = key_of(request.query, operator.state.spec.keys)
+        except ValueError as error:
             raise DoesNotFitError(f"operator {operator.state.uid!r}: {error}") from error
-        rows = stream_of(pa.table(columns))
-        lives, batch_id = operator.look_up(rows, self._clock.now_ms())
-        return _json({"batch_id": batch_id, "lives": lives.to_pylist()})
+        lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
+        return _json({"batch_id": batch_id, "lives": shown(lives)})
 
 
 def _json(value: Any) -> Reply:
-    return Reply(json.dumps(value, default=_plain).encode() + b"\n", _JSON)
+    return Reply(json.dumps(value, allow_nan=False).encode() + b"\n", _JSON)
 
 
 def _error(status: HTTPStatus, text: str) -> Reply:
     return Reply(json.dumps({"error": text}).encode() + b"\n", _JSON, status)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    return str(value)

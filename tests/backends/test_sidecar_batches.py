@@ -2,11 +2,14 @@
 commits, time.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from idlestate.backends.sidecar import ownership
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
 from tests.backends.sidecar_world import KEYS, PARTITIONS, RULE, Planned, World, batch, rows_of
+from tests.reference import Rule
 
 
 def test_rule_1_a_task_reads_the_state_of_the_batch_before_and_its_own_writes(
@@ -45,7 +48,8 @@ def test_rule_2_a_later_attempt_replaces_the_same_partition_of_a_set(world: Worl
     world.task(planned, 0, "e")
     world.task(planned, 0, "e", attempt=1)
     world.task(planned, 0, "e", attempt=0)
-    assert not any(each.is_complete for each in world.operator.state.sets.sets.values())
+    (found,) = world.operator.state.sets.sets.values()
+    assert {at: piece.attempt for at, piece in found.pieces.items()} == {0: 1}
     world.task(planned, 1, "e")
     world.settle(planned)
     world.check()
@@ -182,6 +186,27 @@ def test_rule_4_every_set_uses_the_time_that_the_first_open_journaled(world: Wor
     world.run(later, "second")
     world.settle(planned)
     world.check()
+
+
+def test_rule_4_every_task_goes_by_the_policy_that_the_first_open_journaled(world: World) -> None:
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    before = len(world.lives())
+    world.clock.advance(50)
+    planned = batch(world, 1)
+    world.task(planned, 0, "e")
+    world.task(replace(planned, rule=Rule(idle_min_ms=10, idle_max_ms=20)), 1, "e")
+    world.commits.add(1)
+    world.operator.batches.settle()
+    assert world.operator.record.committed == 1
+    assert len(world.lives()) == before == len(KEYS)
+
+
+def test_rule_4_a_look_brings_back_no_life_when_the_clock_is_behind(world: World) -> None:
+    world.write("w", 0, "add", [("early", 1)])
+    early_ms = world.clock.now_ms()
+    world.clock.advance(RULE.idle_max_ms)
+    world.write("w", 1, "add", [("late", 1)])
+    assert world.operator.look_up(rows_of([("early", None)]), early_ms)[0].num_rows == 0
 
 
 def test_rule_4_a_batch_is_never_judged_before_the_last_sweep(world: World) -> None:

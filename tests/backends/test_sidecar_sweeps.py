@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.operator_record import NO_BATCH
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.sweeper import Pace, Sweeper
@@ -82,6 +82,38 @@ def test_expired_records_go_when_they_are_old_whoever_has_not_seen_them(world: W
     world.sweep()
     assert world.operator.trim(world.clock.now_ms() - 1) == 0
     assert world.operator.trim(world.clock.now_ms()) == 1
+
+
+def test_a_consumer_goes_forward_and_no_further_than_the_records(world: World) -> None:
+    world.write("w", 1, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    world.operator.acknowledge("a", len(KEYS))
+    world.operator.acknowledge("a", 3)  # a late word
+    assert world.operator.record.consumers == {"a": len(KEYS)}
+    for number in (-1, len(KEYS) + 1):
+        with pytest.raises(DoesNotFitError, match="another sidecar's number"):
+            world.operator.acknowledge("a", number)
+    world.crash()
+    assert world.operator.record.consumers == {"a": len(KEYS)}
+
+
+def test_of_too_many_consumers_one_that_is_too_late_makes_room(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("idlestate.backends.sidecar.operator.MAX_CONSUMERS", 2)
+    world.operator.acknowledge("gone", 0)
+    world.write("w", 1, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    world.operator.acknowledge("a", len(KEYS))
+    with pytest.raises(DoesNotFitError, match="let them keep their names"):
+        world.operator.acknowledge("b", len(KEYS))
+    world.operator.trim(world.clock.now_ms())
+    world.operator.acknowledge("b", len(KEYS))
+    assert world.operator.record.consumers == {"a": len(KEYS), "b": len(KEYS)}
+    with pytest.raises(DoesNotFitError, match="let them keep their names"):
+        world.operator.acknowledge("c", len(KEYS))
 
 
 def test_a_range_of_expired_records_is_the_same_however_often_it_is_read(world: World) -> None:

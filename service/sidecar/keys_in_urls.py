@@ -1,0 +1,73 @@
+"""Keys as the query of a URL, and lives as JSON.
+
+`?customer=ada&day=2026-01-31`: each column once, in any order, percent-encoded, in UTF-8; the bytes
+of a binary column are those of the URL. A name without `=` asks for null. JSON has no bytes, which
+are shown in hex, no times, which are shown as ISO 8601, and no NaN or infinity, which are texts.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import pyarrow as pa
+
+
+def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
+    """The one key that a query asks for, in the types of its columns.
+
+    Args:
+        query: as it came, each byte a character.
+        keys: names and types of the key columns.
+
+    Raises:
+        ValueError: it names other columns, one of them twice, or a value of another type.
+    """
+    asked: list[tuple[str, bytes | None]] = []
+    for part in filter(None, query.split("&")):
+        name, is_given, value = part.partition("=")
+        asked.append((_bytes_of(name).decode(), _bytes_of(value) if is_given else None))
+    if sorted(name for name, _ in asked) != sorted(name for name, _ in keys):
+        example = "&".join(f"{name}=..." for name, _ in keys)
+        raise ValueError(f"ask for one key as ?{example} (a name without = for null)")
+    values = dict(asked)
+    return pa.table({name: _cast(values[name], kind) for name, kind in keys})
+
+
+def shown(lives: pa.Table) -> list[dict[str, Any]]:
+    """Lives as `json` writes them."""
+    columns = [[_plain(_value(each)) for each in column] for column in lives.columns]
+    return [dict(zip(lives.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _bytes_of(text: str) -> bytes:
+    return unquote_to_bytes(text.replace("+", " ").encode("latin-1"))
+
+
+def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
+    """What is no text in UTF-8 goes as it is into binary columns alone."""
+    given = pa.array([value], pa.binary())
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return given.cast(kind) if is_binary else given.cast(pa.string()).cast(kind)
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):  # a time that Python's calendar does not reach
+        return f"{scalar.value} of {scalar.type}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)

@@ -1,0 +1,228 @@
+"""What a client takes as rows, what it gives back, and what becomes of writes with no answer."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.sidecar.call_table import CallTable, stage_calls
+from idlestate.backends.sidecar.calls import Calls
+from idlestate.backends.sidecar.client import SidecarClient
+from idlestate.backends.sidecar.connection import Connection
+from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, SidecarError
+from idlestate.backends.sidecar.message import Message
+from idlestate.timers.steady_clock import SteadyClock
+from tests.backends.sidecar_world import UID, World
+
+MANY = [f"key-{number:08}" + 80 * "-" for number in range(200_000)]
+TABLE = pa.table({"k": MANY[:20], "v": range(20)})
+
+
+class Lines:
+    """The ways to a world's sidecar and its ranges; they may break before a call or behind it."""
+
+    def __init__(self, world: World) -> None:
+        self._main = Calls(world.host, SteadyClock(world.clock)).table
+        self._ranges = {
+            f".{at}": CallTable(stage_calls(each.stage)) for at, each in enumerate(world.workers)
+        }
+        self.is_away = self.loses_answers = False
+
+    def call(self, connection: Connection, name: str, header: Any, *parts: bytes) -> Message:
+        if self.is_away:
+            raise AwayError("away")
+        table = self._ranges.get(connection.address.place.removeprefix("unix:nowhere"), self._main)
+        answer = Message.decode(table.answer(name, Message(dict(header or {}), parts).encode()))
+        if self.loses_answers:
+            raise AwayError("no answer")
+        return answer
+
+
+@pytest.fixture
+def lines(world: World, monkeypatch: pytest.MonkeyPatch) -> Lines:
+    made = Lines(world)
+
+    def call(connection: Connection, name: str, header: Any = None, *parts: bytes) -> Message:
+        return made.call(connection, name, header, *parts)
+
+    monkeypatch.setattr(Connection, "call", call)
+    return made
+
+
+@pytest.fixture
+def client(lines: Lines) -> Iterator[SidecarClient]:
+    with SidecarClient("unix:nowhere", UID, writer="till") as made:
+        yield made
+
+
+def totals(client: SidecarClient, keys: Any = TABLE) -> dict[str, int]:
+    found = client.get_many(keys)
+    return dict(zip(found["k"].to_pylist(), found["total"].to_pylist(), strict=True))
+
+
+def given_as(rows: pa.Table) -> dict[str, Any]:
+    keys, values = rows["k"], rows["v"]
+    return {
+        "record batch": rows.combine_chunks().to_batches()[0],
+        "data frame": rows.to_pandas(),
+        "series": {"k": pd.Series(keys.to_pylist()), "v": values.to_numpy()},
+        "dictionary": pa.table({"k": keys.dictionary_encode(), "v": values.cast(pa.int16())}),
+        "views": pa.table({"k": keys.cast(pa.string_view()), "v": values}),
+        "large": pa.table({"k": keys.cast(pa.large_string()), "v": values.cast(pa.float64())}),
+        "chunks": pa.concat_tables([rows.slice(0, 7), rows.slice(7, 0), rows.slice(7)]),
+        "a part": pa.concat_tables([rows, rows]).slice(len(rows)),
+        "dicts": rows.to_pylist(),
+    }
+
+
+@pytest.mark.parametrize("form", given_as(TABLE))
+def test_rows_are_the_same_in_whatever_form_they_come(client: SidecarClient, form: str) -> None:
+    given = given_as(TABLE)[form]
+    client.add_many(given)
+    wanted = {key: value for value, key in enumerate(MANY[:20])}
+    assert totals(client) == wanted
+    if form != "series":
+        assert totals(client, given) == wanted
+    client.touch(given)
+    client.remove_many(given)
+    assert totals(client) == {}
+
+
+@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@pytest.mark.parametrize("form", ["dictionary", "views"])
+def test_a_small_part_of_much_is_a_small_call(client: SidecarClient, form: str) -> None:
+    """The values behind codes and views travel only where they are meant."""
+    much = pa.table({"k": [key * 4 for key in MANY], "v": [1] * len(MANY)})
+    part = given_as(much)[form].slice(5, 10)
+    client.add_many(part)
+    assert totals(client, part) == {key * 4: 1 for key in MANY[5:15]}
+
+
+@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+def test_a_key_that_is_asked_for_twice_is_there_once(client: SidecarClient) -> None:
+    for rows in (pa.table({"k": MANY}).slice(0, 100_000), pa.table({"k": MANY}).slice(100_000)):
+        client.add_many(rows.append_column("v", pa.array([1] * 100_000)))
+    twice = client.get_many({"k": [*MANY, *MANY, None, None]})
+    assert len(twice) == len(MANY)
+    assert twice.schema.metadata == {b"batch_id": b"-1"}
+
+
+@pytest.mark.parametrize("nothing", [[], {}, {"k": [], "v": []}, TABLE.slice(0, 0)])
+def test_no_rows_are_no_error(client: SidecarClient, nothing: Any) -> None:
+    for write in (client.add_many, client.put_many, client.touch, client.remove_many):
+        write(nothing)
+    client.add_many(TABLE)
+    none = client.get_many(nothing)
+    assert len(none) == 0
+    assert none.schema == client.get_many(TABLE).schema
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_dict_that_lacks_a_name_has_null_there_whichever_it_is(
+    client: SidecarClient, at: int
+) -> None:
+    rows = [{"k": "whole", "v": 5}]
+    rows.insert(at, {"k": "half"})
+    client.add_many(rows)
+    assert totals(client, {"k": ["whole", "half"]}) == {"whole": 5, "half": None}
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        *(None, 5, "text", [("a", 1)], ["text"], ({"k": "a", "v": 1} for _ in range(2))),
+        *({"k": ["a"], "v": []}, {"k": ["a", 1], "v": [1, 2]}, {"k": ["a"], "v": [1 << 63]}),
+    ],
+)
+def test_what_are_no_rows_is_refused_and_holds_up_nothing(client: SidecarClient, junk: Any) -> None:
+    with pytest.raises(DoesNotFitError, match="give an Arrow table"):
+        client.add_many(junk)
+    with pytest.raises(DoesNotFitError, match="give an Arrow table"):
+        client.get_many(junk)
+    client.add_many(TABLE)
+    assert len(totals(client)) == 20
+
+
+def test_all_that_raised_while_the_sidecar_was_away_is_sent_again(
+    client: SidecarClient, lines: Lines
+) -> None:
+    lines.is_away = True
+    for rows in (TABLE, [{"k": "b", "v": 1}], [{"k": "b", "v": 2}]):
+        with pytest.raises(AwayError):
+            client.add_many(rows)
+    lines.is_away = False
+    client.retry()
+    client.retry()
+    assert totals(client, {"k": ["b"]}) == {"b": 3}
+    assert len(totals(client)) == 20
+
+
+def test_what_is_sent_again_are_the_rows_that_were_given(
+    client: SidecarClient, lines: Lines
+) -> None:
+    columns = [TABLE["v"].to_numpy().copy() for _ in range(2)]
+    lines.is_away = True
+    for column in columns:
+        with pytest.raises(AwayError):
+            client.add_many({"k": TABLE["k"], "v": column})
+    for column in columns:
+        column[:] = -1
+    lines.is_away = False
+    client.retry()
+    assert sum(totals(client).values()) == 2 * sum(range(20))
+
+
+@pytest.mark.parametrize("rows", [20, len(MANY) // 2])
+def test_a_write_whose_answer_is_lost_counts_once(
+    client: SidecarClient, lines: Lines, rows: int
+) -> None:
+    lines.loses_answers = True
+    with pytest.raises(AwayError):
+        client.add_many({"k": MANY[:rows], "v": [1] * rows})
+    with pytest.raises(AwayError):
+        client.add_many([{"k": "b", "v": 1}])
+    lines.loses_answers = False
+    client.add_many([{"k": "b", "v": 1}])
+    assert totals(client, {"k": ["b", MANY[rows - 1]]}) == {"b": 2, MANY[rows - 1]: 1}
+
+
+def test_a_write_that_is_refused_late_is_told_apart_from_the_one_behind_it(
+    client: SidecarClient, lines: Lines
+) -> None:
+    lines.is_away = True
+    with pytest.raises(AwayError):
+        client.add_many([{"k": "a", "v": "no number"}])
+    lines.is_away = False
+    with pytest.raises(DoesNotFitError, match=r"an earlier write \(add of 1 rows\) is refused"):
+        client.add_many([{"k": "b", "v": 1}])
+    client.retry()
+    assert totals(client, {"k": ["a", "b"]}) == {"b": 1}
+
+
+def test_who_repeats_its_input_after_a_crash_counts_it_once(
+    client: SidecarClient, lines: Lines
+) -> None:
+    """A producer dies at any moment and begins again where it last knew to have been."""
+    chunks = [(offset, [{"k": "a", "v": offset}]) for offset in (3, 7, 8, 20)]
+    for offset, rows in chunks[:2]:
+        client.add_many(rows, seq=offset)
+    lines.loses_answers = True
+    with pytest.raises(AwayError):
+        client.add_many(chunks[2][1], seq=8)
+    lines.loses_answers = False
+    with SidecarClient("unix:nowhere", UID, writer="till") as again:
+        for offset, rows in chunks:
+            again.add_many(rows, seq=offset)
+        assert totals(again, {"k": ["a"]}) == {"a": 3 + 7 + 8 + 20}
+        again.put_many([{"k": "a", "v": 1}])  # with the next free number
+        again.add_many([{"k": "a", "v": 1}], seq=21)
+        again.add_many([{"k": "a", "v": 1}], seq=22)
+        assert totals(again, {"k": ["a"]}) == {"a": 2}
+
+
+@pytest.mark.parametrize("seq", [-1, 1.5, True, "1"])
+def test_a_number_that_is_none_is_refused(client: SidecarClient, seq: Any) -> None:
+    with pytest.raises(SidecarError, match="integers from 0 on"):
+        client.touch(TABLE, seq=seq)
