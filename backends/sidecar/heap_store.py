@@ -12,6 +12,7 @@ from pathlib import Path
 
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.heap_log import HeapLog, record, replayed
+from idlestate.backends.sidecar.room import has_room
 from idlestate.backends.sidecar.store import Changes
 
 _FLOOR_BYTES = 1 << 20
@@ -60,6 +61,15 @@ class HeapStore:
 
     def _path_of(self, number: int) -> Path:
         return self._folder / f"log-{number:020}"
+
+    @property
+    def is_broken(self) -> bool:
+        """As of `Store`."""
+        return self._broken is not None
+
+    def is_mended(self) -> bool:
+        """As of `Store`."""
+        return has_room(self._folder, _FLOOR_BYTES)
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""

@@ -11,10 +11,12 @@ from pathlib import Path
 from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.room import has_room
 from idlestate.backends.sidecar.store import Changes
 
 _LARGE_BYTES = 1 << 15
 _BUFFER_BYTES = 128 << 20
+_SPARE_BYTES = 1 << 20
 
 
 class RocksDBStore:
@@ -55,6 +57,16 @@ class RocksDBStore:
         self._write_options.sync = sync
         self._raw.set_write_options(self._write_options)
         self._broken: str | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """As of `Store`."""
+        return self._broken is not None
+
+    def is_mended(self) -> bool:
+        """As of `Store`: what stands in its logs becomes tables."""
+        logs = sum(path.stat().st_size for path in self._folder.glob("*.log"))
+        return has_room(self._folder, logs + _SPARE_BYTES)
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""

@@ -13,6 +13,13 @@ Changes = Mapping[str, bytes | None]
 class Store(Protocol):
     """An ordered map that survives the death of its process."""
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it takes no more writes until it is opened again."""
+
+    def is_mended(self) -> bool:
+        """Whether the disk takes what opening it again would write."""
+
     def get(self, key: str) -> bytes | None:
         """The value of a key; None when there is none."""
 

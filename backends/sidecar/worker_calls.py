@@ -123,7 +123,7 @@ class WorkerCalls:
         return Message({"removed": len(gone)})
 
     def _size(self, _header: Header, _parts: Parts) -> Message:
-        return Message({"bytes": self._store.bytes_on_disk()})
+        return Message({"bytes": self._store.bytes_on_disk(), "is_broken": self._store.is_broken})
 
     def _handed(self, handle: str) -> bytes:
         """The rows of a write, which wait whole."""

@@ -12,9 +12,10 @@ from types import FrameType
 from prometheus_client import CollectorRegistry
 
 from idlestate.backends.sidecar.calls import Calls
-from idlestate.backends.sidecar.errors import DoesNotFitError, SidecarError
+from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError, SidecarError
 from idlestate.backends.sidecar.far_ranges import FarRanges
 from idlestate.backends.sidecar.host import Host
+from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.works import OneRange, Works
 from idlestate.config.loading import Config
 from idlestate.config.problems import ConfigError
@@ -67,6 +68,7 @@ class Process:
         self._workers: Workers | None = None
         self._reloading = threading.Lock()
         self._reload = threading.Thread()  # the last one that a signal or a saved file began
+        self._store: Store | None = None
         self._is_ready = False
 
     def run(self) -> None:
@@ -75,7 +77,8 @@ class Process:
         Raises:
             DirectoryTakenError: another sidecar has the directory.
             AccessError, ListenError: an address, token or certificate cannot be used.
-            DamagedError: the state cannot be read.
+            DamagedError: the state cannot be read; or a write had failed, and the disk takes them
+                again: only another process finds out what it has of that one.
             DoesNotFitError: an operator of the file is not the one that is stored.
         """
         settings = self._settings
@@ -88,6 +91,7 @@ class Process:
             stack.enter_context(DirectoryLock(directory))
             folder = StateFolder(directory, settings.backend, sync=settings.sync)
             stack.callback(folder.store.close)
+            self._store = folder.store
             place = settings.data or f"unix:{directory / 'data.sock'}"
             works = self._works(directory, folder, place, stack)
             host = Host(folder.store, self._clock, reached_ms, works)
@@ -114,7 +118,7 @@ class Process:
             self._is_ready = True
             self._tell(f"data at {data.place}, control at {self._url(directory, control)}")
             notify("READY=1")
-            self._follow(ticks)
+            is_mended = self._follow(ticks)
             self._is_ready = False
             notify("STOPPING=1")
             last = threading.Timer(_DRAIN_S + _END_S, self._cut_off)
@@ -125,6 +129,11 @@ class Process:
                 self._reload.join()
         self._tell("stopped; all that was acknowledged is kept")
         last.cancel()
+        if is_mended:
+            raise DamagedError(
+                f"the disk of {directory} takes writes again; to take some too, the sidecar has to "
+                "be started again"
+            )
 
     def stop_when_closed(self, pipe: int) -> None:
         """Stop as at SIGTERM when a pipe is closed, such as that of a parent process."""
@@ -140,9 +149,9 @@ class Process:
 
     def is_ready(self) -> bool:
         """Whether it takes calls."""
-        return self._is_ready and (
-            self._workers is None or self._workers.up == self._settings.workers
-        )
+        if not self._is_ready or (self._store is not None and self._store.is_broken):
+            return False
+        return self._workers is None or self._workers.up == self._settings.workers
 
     def reload(self) -> str:
         """Read the file again and take it whole, or refuse it whole.
@@ -180,14 +189,18 @@ class Process:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)
 
-    def _follow(self, ticks: Ticks) -> None:
-        """Wait for signals, saved files and clocks that were set."""
+    def _follow(self, ticks: Ticks) -> bool:
+        """Wait for signals, saved files and clocks that were set; whether it has to be started
+        again, since its store takes no writes and its disk does.
+        """
         offset_ms = self._clock.wall_offset_ms
         is_asked = False
         while True:
             number = self._next_signal()
             if number in (signal.SIGTERM, signal.SIGINT):
-                return
+                return False
+            if self._store is not None and self._store.is_broken and self._store.is_mended():
+                return True
             is_asked |= number == signal.SIGHUP or self._saved.was_saved()
             if is_asked and not self._reload.is_alive():
                 # It may wait long for a disk or a worker; a signal to stop is heard meanwhile.

@@ -28,6 +28,7 @@ from idlestate.service.sidecar.state_folder import RANGE_PATIENCE_S, open_store
 from idlestate.timers.clock import SystemClock
 
 _END_S = 10.0
+_POLL_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -58,7 +59,7 @@ class WorkerSettings:
 
 
 def serve(settings: WorkerSettings) -> None:
-    """Serve until standard input ends.
+    """Serve until standard input ends, or what could not be written could be by another process.
 
     Raises:
         SidecarError, AccessError, DirectoryTakenError, OSError: it cannot.
@@ -89,7 +90,8 @@ def serve(settings: WorkerSettings) -> None:
         keep_objects()
         is_up.set()
         _tell({"place": outer.place})
-        is_over.wait()
+        while not is_over.wait(_POLL_S) and not (store.is_broken and store.is_mended()):
+            pass
         last = threading.Timer(_END_S, os._exit, [1])  # nobody is left who would wait for a call
         last.daemon = True
         last.start()

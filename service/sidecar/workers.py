@@ -60,14 +60,15 @@ class Worker:
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._link: tuple[subprocess.Popen[bytes], Connection] | None = None
+        self._is_broken = False
         self._later: list[str] = []
         self._lock = threading.Lock()
         self.bytes_on_disk = 0
 
     @property
     def is_up(self) -> bool:
-        """Whether it answers."""
-        return self._link is not None
+        """Whether it answers, and took writes when it was last looked at."""
+        return self._link is not None and not self._is_broken
 
     def spawn(self) -> None:
         """Start the process, without waiting for it."""
@@ -150,9 +151,10 @@ class Worker:
                 self.remove(keys)
                 if not isinstance(error, BusyError):
                     _log.error("worker %d cannot give room back: %s", self.number, error)
-                return
+                break
         with suppress(SidecarError):
-            self.bytes_on_disk = self.call("size", {}).header["bytes"]
+            facts = self.call("size", {}).header
+            self.bytes_on_disk, self._is_broken = facts["bytes"], facts["is_broken"]
 
     def stop(self) -> None:
         """Let it end, and wait for that."""
@@ -258,7 +260,7 @@ class Workers:
 
     @property
     def up(self) -> int:
-        """How many answer."""
+        """How many answer and take writes."""
         return sum(each.is_up for each in self.every)
 
     @property
