@@ -37,7 +37,7 @@ def main(uid: str, log: str, checkpoints: list[str]) -> None:
             if link is None:
                 found = counts(read_shards(spark, checkpoint, uid, newest))
             else:
-                found = counts_of(reports_of(link, newest))
+                found = counts_of(reports_of(Folder(checkpoint), link, newest))
                 stop_private_sidecar(Path(checkpoint))
         print(json.dumps({"lives": lives, "counts": found}))
     spark.stop()
