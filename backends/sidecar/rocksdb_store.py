@@ -65,8 +65,7 @@ class RocksDBStore:
 
     def is_mended(self) -> bool:
         """As of `Store`: what stands in its logs becomes tables."""
-        logs = sum(path.stat().st_size for path in self._folder.glob("*.log"))
-        return has_room(self._folder, logs + _SPARE_BYTES)
+        return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""
@@ -110,11 +109,7 @@ class RocksDBStore:
 
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
-        total = 0
-        for path in self._folder.iterdir():
-            with suppress(FileNotFoundError):  # a compaction has just removed it
-                total += path.stat().st_size
-        return total
+        return self._size("")
 
     def close(self) -> None:
         """As of `Store`."""
@@ -124,6 +119,14 @@ class RocksDBStore:
             # Nothing more can be kept than was acknowledged, and that is on disk.
             if not self._broken:
                 raise
+
+    def _size(self, ending: str) -> int:
+        """Of the files whose names end so."""
+        total = 0
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # a compaction has just removed it
+                total += path.stat().st_size if path.name.endswith(ending) else 0
+        return total
 
     def _damaged(self, error: Exception) -> DamagedError:
         return DamagedError(f"RocksDB in {self._folder}: {error}; see to the disk")
