@@ -133,7 +133,6 @@ class PrivateSidecar:
         self._file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
 
     def _start(self) -> None:
-        self._write_file()
         command = [sys.executable, "-m", "idlestate.service.cli", "serve", str(self._file)]
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
@@ -141,6 +140,7 @@ class PrivateSidecar:
             with self._log.open("ab") as log, self._lock:
                 if self._stopping.is_set():
                     return
+                self._write_file()
                 begin = log.tell()
                 self._process = subprocess.Popen(  # noqa: S603 - our own program
                     [*command, "--while-input-is-open"],

@@ -87,9 +87,10 @@ def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[Sha
     """An operator's shards as they report after a batch of a checkpoint.
 
     Raises:
-        RefusedError: the sidecar does not answer.
+        RefusedError: the sidecar does not answer, or the operator has stopped.
     """
     with _asking(link) as connection:
+        connection.call("settle", {"uid": link.uid})  # the batch may just have been committed
         header = connection.call("figures", {"uid": link.uid}).header
     version = PolicyJournal(checkpoint, link.uid).for_batch(batch_id).version
     return [report_of(int(at), each, batch_id, version) for at, each in header["figures"].items()]

@@ -1,5 +1,6 @@
 """The sidecar as a Python program sees it that is no Spark job."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ class _Unsure:
 class SidecarClient:
     """Reads and writes an operator of a sidecar; use it in a `with` statement, or close it.
 
+    Threads may share it, and write one after the other.
+
     Writes are numbered under the writer's name and count once however often they are sent. A
     writer that keeps its name goes on with its numbers after a restart. A write that raised may
     have been counted or not: unless it was refused (`DoesNotFitError`) it is sent again under its
@@ -92,6 +95,8 @@ class SidecarClient:
         self._writer = writer or uuid4().hex
         self._next_seq: int | None = None
         self._unsure: list[_Unsure] = []
+        self._turn = threading.Lock()
+        """Held by whoever sends: numbers go up, and each write is answered to its own thread."""
 
     def declare(
         self,
@@ -137,25 +142,8 @@ class SidecarClient:
 
     def retry(self) -> None:
         """Send what was not answered, in order, each under its own number."""
-        while self._unsure:
-            first = self._unsure[0]
-            try:
-                if first.seq is None:
-                    first.seq = self._free_number()
-                self._send(first.seq, first.kind, first.rows)
-            except DoesNotFitError as error:
-                del self._unsure[0]  # it will never be counted
-                if not self._unsure:
-                    raise
-                raise DoesNotFitError(
-                    f"an earlier write ({first.kind} of {first.rows.num_rows} rows) is refused: "
-                    f"{error}; {len(self._unsure)} after it are still to be sent: retry()"
-                ) from error
-            except SidecarError:
-                for each in self._unsure:
-                    each.keep()
-                raise
-            del self._unsure[0]
+        with self._turn:
+            self._send_unsure()
 
     def get_many(self, keys: Rows) -> pa.Table:
         """The open lives of keys: keys, aggregates and times, as of `read_state`.
@@ -229,8 +217,32 @@ class SidecarClient:
     def _write(self, kind: str, rows: Rows, seq: int | None) -> None:
         if seq is not None and (type(seq) is not int or seq < 0):
             raise DoesNotFitError(f"seq {seq!r}: numbers of writes are integers from 0 on")
-        self._unsure.append(_Unsure(kind, table_of(self._uid, rows), seq))
-        self.retry()
+        table = table_of(self._uid, rows)
+        with self._turn:
+            if seq is None or all(each.seq != seq for each in self._unsure):
+                self._unsure.append(_Unsure(kind, table, seq))
+            self._send_unsure()
+
+    def _send_unsure(self) -> None:
+        while self._unsure:
+            first = self._unsure[0]
+            try:
+                if first.seq is None:
+                    first.seq = self._free_number()
+                self._send(first.seq, first.kind, first.rows)
+            except DoesNotFitError as error:
+                del self._unsure[0]  # it will never be counted
+                if not self._unsure:
+                    raise
+                raise DoesNotFitError(
+                    f"an earlier write ({first.kind} of {first.rows.num_rows} rows) is refused: "
+                    f"{error}; {len(self._unsure)} after it are still to be sent: retry()"
+                ) from error
+            except SidecarError:
+                for each in self._unsure:
+                    each.keep()
+                raise
+            del self._unsure[0]
 
     def _free_number(self) -> int:
         if self._next_seq is None:

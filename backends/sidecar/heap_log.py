@@ -4,15 +4,18 @@ Layout, version 2: 8 bytes `IDSLOG02`, then records. A record: big-endian uint64
 XXH3-64 of that, 8 bytes XXH3-64 of the payload, the payload: changes as a `Message` whose header
 names the keys. The first records are the snapshot.
 
-A process that dies while it writes leaves a record that ends before its length is reached: it was
-never acknowledged and is cut off. A length or a whole payload whose checksum is wrong is damage,
-and refused: by a wrong length alone everything behind it would be taken for such an end.
+A process that dies while it writes leaves a record that ends before its length is reached, and a
+loss of power one that is zeros up to the end of the file, from its head on or for the last page and
+more: it was never acknowledged and is cut off. Any other length or whole payload whose checksum is
+wrong is damage, and refused: by a wrong length alone everything behind it would be taken for such
+an end.
 """
 
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import xxhash
 
@@ -23,6 +26,8 @@ from idlestate.backends.sidecar.store import Changes
 _MAGIC = b"IDSLOG02"
 _LENGTH = struct.Struct(">Q")
 _HEAD = struct.Struct(">8s8s8s")
+_PAGE_BYTES = 1 << 12
+_PIECE_BYTES = 1 << 20
 _SNAPSHOT_CHUNK = 1 << 26
 _SNAPSHOT_VALUES = 1 << 16
 """So many at most stand in one record, however small they are."""
@@ -120,6 +125,8 @@ def replayed(path: Path) -> Iterator[Changes]:
                 break
             payload = file.read(length) if is_whole else b""
             if not is_whole or xxhash.xxh3_64_digest(payload) != of_payload:
+                if _is_unfinished(file, good, file.tell()):
+                    break
                 raise DamagedError(f"{path} is damaged at byte {good}: bring it back from a copy")
             # Our own: it names all keys of a write, and there is no end to those.
             message = Message.decode(payload, most_header_bytes=length)
@@ -127,6 +134,18 @@ def replayed(path: Path) -> Iterator[Changes]:
             yield dict.fromkeys(message.header["removes"])
             good = file.tell()
         file.truncate(good)
+
+
+def _is_unfinished(file: BinaryIO, begin: int, stop: int) -> bool:
+    """Whether a loss of power left a wrong record so: only zeros follow, from its head on or for a
+    page and more.
+    """
+    ends = at = file.seek(begin)
+    while piece := file.read(_PIECE_BYTES):
+        written = len(piece.rstrip(b"\0"))
+        ends = at + written if written else ends
+        at += len(piece)
+    return ends <= begin + _HEAD.size or (ends < stop and at - ends >= _PAGE_BYTES)
 
 
 def _in_chunks(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:

@@ -137,6 +137,8 @@ class Operator:
                     f"there are {record.next_seq}; is this another sidecar's number?"
                 )
             consumers = dict(record.consumers)
+            if consumer not in consumers:
+                upto = max(upto, self.first_seq)  # what went before was for others
             if consumer not in consumers and len(consumers) >= MAX_CONSUMERS:
                 latest = min(consumers, key=lambda each: consumers[each])
                 if consumers[latest] >= self.first_seq:

@@ -11,6 +11,7 @@ from pathlib import Path
 from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.rocksdb_logs import cut_log
 from idlestate.backends.sidecar.room import has_room
 from idlestate.backends.sidecar.store import Changes
 
@@ -47,6 +48,9 @@ class RocksDBStore:
         # By default what stands behind damage is dropped without a word.
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cut = cut_log(folder)
+        if cut is not None:
+            raise DamagedError(f"{cut} has lost its end: bring the folder back from a copy")
         try:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
@@ -65,8 +69,7 @@ class RocksDBStore:
 
     def is_mended(self) -> bool:
         """As of `Store`: what stands in its logs becomes tables."""
-        logs = sum(path.stat().st_size for path in self._folder.glob("*.log"))
-        return has_room(self._folder, logs + _SPARE_BYTES)
+        return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""
@@ -110,11 +113,7 @@ class RocksDBStore:
 
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
-        total = 0
-        for path in self._folder.iterdir():
-            with suppress(FileNotFoundError):  # a compaction has just removed it
-                total += path.stat().st_size
-        return total
+        return self._size("")
 
     def close(self) -> None:
         """As of `Store`."""
@@ -124,6 +123,14 @@ class RocksDBStore:
             # Nothing more can be kept than was acknowledged, and that is on disk.
             if not self._broken:
                 raise
+
+    def _size(self, ending: str) -> int:
+        """Of the files whose names end so."""
+        total = 0
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # a compaction has just removed it
+                total += path.stat().st_size if path.name.endswith(ending) else 0
+        return total
 
     def _damaged(self, error: Exception) -> DamagedError:
         return DamagedError(f"RocksDB in {self._folder}: {error}; see to the disk")

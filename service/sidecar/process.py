@@ -46,6 +46,8 @@ _DRAIN_S, _END_S = 20.0, 5.0
 _POLL_S = 1.0
 _STEP_NOTICED_MS = 1000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MENDED = 0
+"""No signal has this number: the disk takes writes again."""
 
 
 class Process:
@@ -69,6 +71,7 @@ class Process:
         self._reloading = threading.Lock()
         self._reload = threading.Thread()  # the last one that a signal or a saved file began
         self._store: Store | None = None
+        self._look = threading.Thread()  # the last one at a disk that took no writes
         self._is_ready = False
 
     def run(self) -> None:
@@ -199,8 +202,12 @@ class Process:
             number = self._next_signal()
             if number in (signal.SIGTERM, signal.SIGINT):
                 return False
-            if self._store is not None and self._store.is_broken and self._store.is_mended():
+            if number == _MENDED:
                 return True
+            if self._store is not None and self._store.is_broken and not self._look.is_alive():
+                # It may hang as the disk does; a signal to stop is heard meanwhile.
+                self._look = threading.Thread(target=self._look_at, args=[self._store], daemon=True)
+                self._look.start()
             is_asked |= number == signal.SIGHUP or self._saved.was_saved()
             if is_asked and not self._reload.is_alive():
                 # It may wait long for a disk or a worker; a signal to stop is heard meanwhile.
@@ -211,6 +218,10 @@ class Process:
             before, offset_ms = offset_ms, self._clock.wall_offset_ms
             if abs(offset_ms - before) > _STEP_NOTICED_MS:
                 ticks.realign()
+
+    def _look_at(self, store: Store) -> None:
+        if store.is_mended():
+            self._signals.put(_MENDED)
 
     def _next_signal(self) -> int | None:
         try:

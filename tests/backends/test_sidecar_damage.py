@@ -1,5 +1,10 @@
-"""Damage in the middle of what a killed process left: refused, never taken for its end."""
+"""Damage in the middle of what a killed process left: refused, never taken for its end.
 
+And what is its end, however it looks: cut off, and nothing before it.
+"""
+
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,3 +52,93 @@ def test_nothing_behind_damage_is_dropped_without_a_word(
     store = STORES[kind](tmp_path)
     assert len(dict(store.scan(""))) == 30
     store.close()
+
+
+def written(folder: Path) -> tuple[bytes, list[int]]:
+    """A log on heap of three writes, and where each of them ends."""
+    store, ends = HeapStore(folder), []
+    for number, size in enumerate((10, 6_000, 9_000)):
+        store.write({f"k{number}": os.urandom(size - 1) + b"."})
+        ends.append(store.bytes_on_disk())
+    store.close()
+    (log,) = folder.iterdir()
+    return log.read_bytes(), ends
+
+
+def kept(folder: Path, data: bytes) -> int:
+    """How many writes such a log is opened with; the next one is there behind them again."""
+    log = folder / f"log-{0:020}"
+    log.write_bytes(data)
+    for _ in range(2):
+        store = HeapStore(folder)
+        count = len([key for key, _ in store.scan("k")])
+        store.write({"next": b"1"})
+        store.close()
+    return count
+
+
+def test_a_log_that_is_cut_anywhere_has_what_was_written_whole(tmp_path: Path) -> None:
+    data, ends = written(tmp_path)
+    cuts = {
+        *range(8, ends[0] + 100),
+        *range(ends[1] - 50, ends[1] + 100),
+        *range(99, len(data), 997),
+    }
+    for cut in cuts:
+        assert kept(tmp_path, data[:cut]) == sum(end <= cut for end in ends), cut
+
+
+@pytest.mark.parametrize("zeros", [1, 23, 24, 30, 5_000, 70_000])
+def test_zeros_behind_what_was_written_are_its_end(tmp_path: Path, zeros: int) -> None:
+    """File systems leave them after a loss of power: the length came to the disk, not the bytes."""
+    data, ends = written(tmp_path)
+    for end in ends:
+        assert kept(tmp_path, data[:end] + bytes(zeros)) == ends.index(end) + 1
+    for begin in (1, 8, 12, 23, 24):  # of a head
+        assert kept(tmp_path, data[: ends[0] + begin] + bytes(zeros)) == 1
+    assert kept(tmp_path, data[: -len(data) % 4096 - 4096] + bytes(max(zeros, 4096))) == 2
+
+
+def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
+    data, ends = written(tmp_path)
+    for begin, size in ((ends[0], 24), (ends[0], 5_000), (ends[0] + 3, 4), (ends[1] + 50, 8_000)):
+        holed = data[:begin] + bytes(size) + data[begin + size :]
+        with pytest.raises(DamagedError, match="from a copy"):
+            kept(tmp_path, holed)
+
+
+TWO_LOGS = """
+import os, sys
+from pathlib import Path
+from idlestate.backends.sidecar import rocksdb_store as module
+make = module.Options
+def few_flushes(**how):
+    options = make(**how)
+    options.set_min_write_buffer_number_to_merge(2)
+    return options
+module.Options, module._BUFFER_BYTES = few_flushes, 64 << 10
+store = module.RocksDBStore(Path(sys.argv[1]))
+for number in range(300):
+    store.write({f"k{number:03}": os.urandom(250)})
+os._exit(9)
+"""
+
+
+def test_of_several_logs_of_rocksdb_the_last_alone_may_lack_its_end(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "killed", tmp_path / "copy"
+    subprocess.run([sys.executable, "-c", TWO_LOGS, str(folder)], check=False)
+    first, last = sorted(folder.glob("*.log"))
+    for log, back in ((None, 0), (last, 1), (last, 3), (last, 200), (first, 1), (first, 20_000)):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(folder, copy)
+        if log is not None:
+            os.truncate(copy / log.name, log.stat().st_size - back)
+        if log is first:
+            with pytest.raises(DamagedError, match=f"{first.name} has lost its end"):
+                RocksDBStore(copy)
+            continue
+        for _ in range(2):  # the second time behind what the first has made of it
+            store = RocksDBStore(copy)
+            keys = [key for key, _ in store.scan("k")]
+            store.close()
+            assert keys == [f"k{number:03}" for number in range(300 if log is None else 299)]

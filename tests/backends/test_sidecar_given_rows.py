@@ -1,6 +1,7 @@
 """What a client takes as rows, what it gives back, and what becomes of writes with no answer."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pandas as pd
@@ -226,3 +227,36 @@ def test_who_repeats_its_input_after_a_crash_counts_it_once(
 def test_a_number_that_is_none_is_refused(client: SidecarClient, seq: Any) -> None:
     with pytest.raises(SidecarError, match="integers from 0 on"):
         client.touch(TABLE, seq=seq)
+
+
+def test_threads_may_share_a_client(client: SidecarClient) -> None:
+    def write(thread: int) -> None:
+        for _ in range(40):
+            client.add_many([{"k": f"{thread}", "v": 1}])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(4)))
+    assert totals(client, {"k": ["0", "1", "2", "3"]}) == dict.fromkeys("0123", 40)
+
+
+def test_who_tries_a_number_again_and_again_has_it_waiting_once(
+    client: SidecarClient, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop around one write must not fill the memory while the sidecar is away."""
+    lines.is_away = True
+    for _ in range(3):
+        with pytest.raises(AwayError):
+            client.add_many([{"k": "a", "v": 1}], seq=8)
+    lines.is_away = False
+    sent: list[int] = []
+    call = Connection.call
+
+    def counted(connection: Connection, name: str, header: Any = None, *parts: bytes) -> Message:
+        sent.extend([header["seq"]] if name == "write" else [])
+        return call(connection, name, header, *parts)
+
+    monkeypatch.setattr(Connection, "call", counted)
+    client.add_many([{"k": "a", "v": 1}], seq=8)
+    assert sent == [8]
+    client.add_many([{"k": "a", "v": 1}], seq=9)
+    assert totals(client, {"k": ["a"]}) == {"a": 2}

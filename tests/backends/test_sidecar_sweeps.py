@@ -116,6 +116,21 @@ def test_of_too_many_consumers_one_that_is_too_late_makes_room(
         world.operator.acknowledge("c", len(KEYS))
 
 
+def test_a_consumer_that_has_just_come_is_not_late_for_what_went_before_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for the oldest record that is kept, and nobody who comes next takes its place."""
+    monkeypatch.setattr("idlestate.backends.sidecar.operator.MAX_CONSUMERS", 1)
+    world.write("w", 1, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    world.operator.trim(world.clock.now_ms())
+    world.operator.acknowledge("new", 0)
+    with pytest.raises(DoesNotFitError, match="let them keep their names"):
+        world.operator.acknowledge("next", 0)
+    assert list(world.operator.record.consumers) == ["new"]
+
+
 def test_a_range_of_expired_records_is_the_same_however_often_it_is_read(world: World) -> None:
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     world.clock.advance(RULE.idle_max_ms)

@@ -55,13 +55,14 @@ def test_one_that_is_stopped_while_it_is_started_again_stays_stopped(
         begun.set()
         start(sidecar)
 
-    private_sidecar(checkpoint, "heap")
+    found = private_sidecar(checkpoint, "heap")
     (watch,) = (each for each in threading.enumerate() if each.name == "idlestate-sidecar")
     monkeypatch.setattr(PrivateSidecar, "_start", late)
     kill(checkpoint)
     assert begun.wait(PATIENCE_S)
     watch.join(PATIENCE_S)
     assert not watch.is_alive()
+    assert not found._sockets.exists()
     with DirectoryLock(checkpoint / FOLDER / "state", PATIENCE_S):
         pass  # nobody holds it
 

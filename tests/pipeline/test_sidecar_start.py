@@ -26,6 +26,7 @@ from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.sidecar_start import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.retention.policy import Policy
+from idlestate.service.sidecar.commit_logs import reached_ms
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.steady_clock import SteadyClock
 
@@ -46,6 +47,19 @@ SPEC = OperatorSpec(
     backend="heap",
     partitions=2,
 )
+ATTEMPT = {
+    "query_id": "query",
+    "run_id": "run-1",
+    "execution_id": "0",
+    "batch_id": 7,
+    "attempt": 0,
+    "partition": 0,
+    "partitions": 1,
+    "shards": [0, 1, 2, 3],
+    "time_ms": 0,
+    "watermark_ms": 0,
+    "policy": SPEC.policy.to_json(),
+}
 PRIVATE = "unix:private"
 CONF = {"spark.sql.shuffle.partitions": "2"}
 
@@ -64,7 +78,7 @@ class Played:
             self.stores.append(HeapStore(self._folder / self._place.partition(":")[2]))
             clock = FakeClock(0)
             works = OneRange(self.stores[-1], clock)
-            host = Host(self.stores[-1], clock, lambda *_: None, works)
+            host = Host(self.stores[-1], clock, reached_ms, works)
             self._calls[self._place] = Calls(host, SteadyClock(clock))
         return self
 
@@ -176,19 +190,16 @@ def test_a_second_query_on_one_result_is_refused_and_leaves_the_first_alone(
 def test_a_sidecar_that_cannot_see_the_last_commit_is_told_of(checkpoint: Folder) -> None:
     """As one on another machine: what the last batch closed would be missing without a word."""
     link = start(checkpoint, "run-1", "unix:a")
-    attempt = {
-        "query_id": "query",
-        "run_id": "run-1",
-        "execution_id": "0",
-        "batch_id": 7,
-        "attempt": 0,
-        "partition": 0,
-        "partitions": 1,
-        "shards": [0, 1, 2, 3],
-        "time_ms": 0,
-        "watermark_ms": 0,
-        "policy": SPEC.policy.to_json(),
-    }
-    link.connect().call("open", {"uid": "counts", "attempt": attempt})
+    link.connect().call("open", {"uid": "counts", "attempt": ATTEMPT})
     with pytest.raises(RefusedError, match=r"does not find commits/7 of .*checkpoint"):
         finish_input(checkpoint, link, sweep=True)
+
+
+def test_figures_are_those_behind_the_newest_commit(checkpoint: Folder, tmp_path: Path) -> None:
+    """Of this one the sidecar has no part, which it finds when it looks."""
+    link = start(checkpoint, "run-1", "unix:a")
+    link.connect().call("open", {"uid": "counts", "attempt": ATTEMPT})
+    (tmp_path / "checkpoint" / "commits").mkdir()
+    (tmp_path / "checkpoint" / "commits" / "7").write_text("v2\n{}")
+    with pytest.raises(RefusedError, match="has committed batch 7"):
+        reports_of(checkpoint, link, 7)

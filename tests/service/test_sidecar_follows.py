@@ -152,3 +152,21 @@ def test_of_two_reloads_at_once_the_one_that_read_the_file_last_counts(
     process.reload()
     threads[0].join()
     assert held == [(False, True), (True, True)]
+
+
+def test_a_disk_that_hangs_while_it_is_looked_at_keeps_nobody_from_stopping_it(
+    process: Any,
+) -> None:
+    is_over = threading.Event()
+
+    def is_mended() -> bool:
+        process._signals.put(signal.SIGTERM)
+        return is_over.wait(PATIENCE_S)
+
+    process._store = SimpleNamespace(is_broken=True, is_mended=is_mended)
+    threading.Timer(3, is_over.set).start()  # of a process that would wait for the disk
+    assert not process._follow(Ticks())
+    assert not is_over.is_set()
+    is_over.set()
+    process._look.join()
+    assert process._follow(Ticks())  # it takes writes again
