@@ -11,7 +11,6 @@ from pathlib import Path
 from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.backends.sidecar.errors import DamagedError
-from idlestate.backends.sidecar.rocksdb_logs import cut_log
 from idlestate.backends.sidecar.room import has_room
 from idlestate.backends.sidecar.store import Changes
 
@@ -48,9 +47,6 @@ class RocksDBStore:
         # By default what stands behind damage is dropped without a word.
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cut = cut_log(folder)
-        if cut is not None:
-            raise DamagedError(f"{cut} has lost its end: bring the folder back from a copy")
         try:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions

@@ -4,7 +4,6 @@ And what is its end, however it looks: cut off, and nothing before it.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,40 +104,3 @@ def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
         holed = data[:begin] + bytes(size) + data[begin + size :]
         with pytest.raises(DamagedError, match="from a copy"):
             kept(tmp_path, holed)
-
-
-TWO_LOGS = """
-import os, sys
-from pathlib import Path
-from idlestate.backends.sidecar import rocksdb_store as module
-make = module.Options
-def few_flushes(**how):
-    options = make(**how)
-    options.set_min_write_buffer_number_to_merge(2)
-    return options
-module.Options, module._BUFFER_BYTES = few_flushes, 64 << 10
-store = module.RocksDBStore(Path(sys.argv[1]))
-for number in range(300):
-    store.write({f"k{number:03}": os.urandom(250)})
-os._exit(9)
-"""
-
-
-def test_of_several_logs_of_rocksdb_the_last_alone_may_lack_its_end(tmp_path: Path) -> None:
-    folder, copy = tmp_path / "killed", tmp_path / "copy"
-    subprocess.run([sys.executable, "-c", TWO_LOGS, str(folder)], check=False)
-    first, last = sorted(folder.glob("*.log"))
-    for log, back in ((None, 0), (last, 1), (last, 3), (last, 200), (first, 1), (first, 20_000)):
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(folder, copy)
-        if log is not None:
-            os.truncate(copy / log.name, log.stat().st_size - back)
-        if log is first:
-            with pytest.raises(DamagedError, match=f"{first.name} has lost its end"):
-                RocksDBStore(copy)
-            continue
-        for _ in range(2):  # the second time behind what the first has made of it
-            store = RocksDBStore(copy)
-            keys = [key for key, _ in store.scan("k")]
-            store.close()
-            assert keys == [f"k{number:03}" for number in range(300 if log is None else 299)]
