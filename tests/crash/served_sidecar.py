@@ -1,7 +1,7 @@
 """A sidecar that outlives drivers, as systemd would start it.
 
-What it says goes to `sidecar.log`: a pipe that nobody reads would hold it up when it is full. It ends
-with the thread that started it, however that ends.
+What it says goes to `sidecar.log`: a pipe that nobody reads would hold it up when it is full. It
+ends with the thread that started it, however that ends.
 """
 
 import threading
