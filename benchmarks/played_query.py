@@ -64,7 +64,7 @@ def play(place: str, keys: int) -> None:
             running = [tasks.submit(_task, routes, batch, at, packets) for at in range(TASKS)]
             for each in running:
                 each.result()
-            (commits / f"{batch_id}").touch()
+            (commits / f"{batch_id}").write_text("v1\n{}")
             if not batch_id:
                 print("ready", flush=True)
             if done.is_set():

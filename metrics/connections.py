@@ -1,12 +1,18 @@
 """The open connections of a server: at most so many, and who dawdles makes room for the next.
 
 Otherwise a few clients that send their requests drop by drop keep everybody else out. One whose
-request has arrived is left alone: its answer takes as long as it takes.
+request has arrived is left alone: its answer takes as long as it takes. So is one that has just
+come: where many come at once, each next one waits for a moment instead.
 """
 
 import socket
 import threading
 from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+GRACE_S: Final = 0.1
+"""Who takes longer to ask dawdles: time for handshakes, and little where the next ones wait."""
 
 
 class Connections:
@@ -18,8 +24,8 @@ class Connections:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._asking: dict[socket.socket, None] = {}
-        """Those whose requests have not arrived, the oldest first."""
+        self._asking: dict[socket.socket, float] = {}
+        """Those whose requests have not arrived, the oldest first, and when they came."""
         self._asked: set[socket.socket] = set()
         self._changed = threading.Condition()
 
@@ -28,13 +34,17 @@ class Connections:
         False: there is none of those.
         """
         with self._changed:
-            if len(self._asking) + len(self._asked) >= self._most:
-                slowest = next(iter(self._asking), None)
-                if slowest is None:
+            while len(self._asking) + len(self._asked) >= self._most:
+                if not self._asking:
                     return False
-                del self._asking[slowest]
-                _cut(slowest)
-            self._asking[connection] = None
+                slowest, came_s = next(iter(self._asking.items()))
+                left_s = came_s + GRACE_S - monotonic()
+                if left_s > 0:
+                    self._changed.wait(left_s)
+                else:
+                    del self._asking[slowest]
+                    _cut(slowest)
+            self._asking[connection] = monotonic()
             return True
 
     def has_asked(self, connection: socket.socket) -> None:
@@ -45,14 +55,14 @@ class Connections:
                 self._asked.add(connection)
 
     def forget(self, connection: socket.socket) -> None:
-        """It is closed."""
+        """It is about to be closed: once it is, another socket may have its number."""
         with self._changed:
             self._asking.pop(connection, None)
             self._asked.discard(connection)
             self._changed.notify_all()
 
     def cut_all(self, timeout_s: float) -> None:
-        """Cut every one, and wait until they are closed, though not for ever."""
+        """Cut every one, and wait until they are forgotten, though not for ever."""
         with self._changed:
             for each in (*self._asking, *self._asked):
                 _cut(each)
@@ -60,5 +70,6 @@ class Connections:
 
 
 def _cut(connection: socket.socket) -> None:
+    # Not by what encrypts it, whose own `shutdown` lets its thread go on in the clear.
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

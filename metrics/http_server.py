@@ -215,18 +215,12 @@ class _Server(ThreadingMixIn, TCPServer):
                 request.send(_BUSY)
             self.shutdown_request(request)
             return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # no thread to be had
-            self.connections.forget(request)
-            raise
+        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.connections.forget(request)
-            self._spare.keep()
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.forget(request)
+        super().shutdown_request(request)
+        self._spare.keep()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as its parent
         """Log what went wrong; the base class would write it to the terminal."""

@@ -141,8 +141,8 @@ class LocalCache:
 
     def _folder(self, place: str) -> Path:
         folder = self._root / hashlib.sha256(place.encode()).hexdigest()[:16]
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in (self._root, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
             if each.lstat().st_uid not in (0, os.geteuid()):
                 # Among temporary files anybody may have made it, and could read what comes in.
                 raise PermissionError(errno.EPERM, f"{each} belongs to another user")

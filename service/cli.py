@@ -92,6 +92,9 @@ def run(
     chosen = _choose(config, uid, file)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         _fail(f"--picture {picture}: write a path that ends in .svg or .png", USAGE)
+    given = [f"--{name.replace('_', '-')}" for name, value in secrets.items() if value]
+    if given and sidecar is None:
+        _fail(f"{given[0]}: goes with --sidecar ADDRESS", USAGE)
     # Only now: Spark takes a second to import, and a wrong file should be told at once.
     from idlestate.pipeline.errors import IdlestateError
     from idlestate.service.job import Job

@@ -158,7 +158,10 @@ class Connection:
                 secrets: dict[str, Any] = {}
                 if address.ca_file:
                     secrets["tls_root_certs"] = Path(address.ca_file).read_bytes()
-                if address.cert_file and address.key_file:
+                if address.cert_file or address.key_file:
+                    if not (address.ca_file and address.cert_file and address.key_file):
+                        # Without an authority nothing would be encrypted, nor the others used.
+                        raise ValueError("cert_file and key_file go with each other and a ca_file")
                     secrets["cert_chain"] = Path(address.cert_file).read_bytes()
                     secrets["private_key"] = Path(address.key_file).read_bytes()
                 self._client = flight.FlightClient(address.location, **secrets)

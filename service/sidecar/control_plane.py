@@ -113,7 +113,7 @@ class ControlPlane:
     def _ready(self) -> Reply:
         if self._controls.is_ready():
             return Reply(b"ready\n")
-        text = b"not ready: it starts or stops, or a worker is being started again\n"
+        text = b"not ready: it starts, stops, takes no writes, or starts a worker again\n"
         return Reply(text, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _accept_clock(self) -> Reply:

@@ -55,7 +55,7 @@ def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
 def _value(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
-    except (OverflowError, ValueError):  # a time that Python's calendar does not reach
+    except (OverflowError, ValueError, LookupError):  # beyond Python's calendar, or its time zones
         return f"{scalar.value} of {scalar.type}"
 
 
@@ -66,8 +66,4 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, (datetime, date)):
         return value.isoformat()
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
     return value if isinstance(value, (str, int, float, type(None))) else str(value)

@@ -13,6 +13,7 @@ is started by the history, as by systemd: it outlives the driver.
 import random
 import signal
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -31,7 +32,7 @@ from tests.crash.processes import (
     wait_until,
 )
 from tests.crash.query_runs import QueryRuns
-from tests.service.sidecar_process import Sidecar
+from tests.crash.served_sidecar import ServedSidecar
 
 NOTE_S = 0.2
 SERVE = "idlestate.service.cli serve"
@@ -72,15 +73,16 @@ class SidecarHistory(QueryRuns):
 
     def __post_init__(self) -> None:
         self._prepare(write_config(self.place, self.given.folder, "event", self.backend))
-        self._served = served_sidecar(self.place, self.backend) if self.is_served else None
+        self._served = ServedSidecar(self.place, self.backend) if self.is_served else None
         if self._served is not None:
             self._options = ("--sidecar", f"unix:{self._served.data_socket}")
 
     def suffer(self, victims: Sequence[Victim]) -> None:
         """Start, kill and start again, then let the query end by itself."""
-        if self._served is not None:
-            self._served.start()
-        try:
+        with ExitStack() as stack:
+            if self._served is not None:
+                stack.callback(self._served.start().stop)
+            stack.callback(self._leave_nothing)
             for victim in victims:
                 if self.view.planned + 1 < self.given.last_batch:
                     self._strike(victim)
@@ -89,11 +91,10 @@ class SidecarHistory(QueryRuns):
                 if self._starts > len(victims) + 2:
                     raise StuckError(f"the run failed with {code}:\n{self._running().said()}")
                 self._run = None
-        finally:
-            if self._run is not None:
-                self._run.end()
-            if self._served is not None:
-                self._served.stop()
+
+    def _leave_nothing(self) -> None:
+        if self._run is not None:
+            self._run.end()
 
     def _end(self) -> int:
         """The exit code of the run, which is left alone; Spark removes the older of its logs."""
@@ -155,8 +156,3 @@ class SidecarHistory(QueryRuns):
     def _workers(self, sidecars: Sequence[Process]) -> list[Process]:
         pids = {each.pid for each in sidecars}
         return [each for each in processes().values() if each.parent in pids]
-
-
-def served_sidecar(place: Path, backend: str) -> Sidecar:
-    """The sidecar of a history that has one of its own."""
-    return Sidecar(place, backend=backend, workers=2, operators={})

@@ -23,7 +23,7 @@ from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.sidecar_start import link_of, reports_of
 from idlestate.service.spark import start_spark
-from tests.crash.sidecar_history import served_sidecar
+from tests.crash.served_sidecar import ServedSidecar
 
 
 def main(uid: str, log: str, checkpoints: list[str]) -> None:
@@ -50,7 +50,7 @@ def serving(place: Path) -> Iterator[None]:
     if not file.exists():
         yield
         return
-    sidecar = served_sidecar(place, json.loads(file.read_text())["sidecar"]["backend"]).start()
+    sidecar = ServedSidecar(place, json.loads(file.read_text())["sidecar"]["backend"]).start()
     try:
         yield
     finally:

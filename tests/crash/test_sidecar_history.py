@@ -1,7 +1,10 @@
 """Which kills count: those that ended something, and as in flight those that found a batch open."""
 
+import os
 import random
+import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +13,10 @@ import pytest
 
 from tests.crash import sidecar_history
 from tests.crash.crash_input import CrashInput
+from tests.crash.processes import StuckError
+from tests.crash.served_sidecar import ServedSidecar
 from tests.crash.sidecar_history import SidecarHistory, Victim
+from tests.service.sidecar_process import PATIENCE_S, wait_for
 
 DRIVER, SIDECAR, WORKER, TASK = 1, 2, 3, 4
 
@@ -68,3 +74,32 @@ def test_a_batch_that_was_committed_before_the_kill_was_not_in_flight(
     struck: Any, victim: Victim
 ) -> None:
     assert struck(victim, commits_first=True) == [False]
+
+
+def test_a_history_that_fails_leaves_no_sidecar_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history: Any = SidecarHistory(
+        tmp_path / "a", CrashInput(tmp_path, [[]] * 6), "heap", random.Random(1), is_served=True
+    )
+
+    def fail(*_: Any) -> None:
+        raise StuckError
+
+    monkeypatch.setattr(history, "_running", fail)
+    history._run = SimpleNamespace(end=fail)
+    with pytest.raises(StuckError):
+        history.suffer([])
+    assert history._served.process.poll() == 0
+
+
+def test_a_served_sidecar_is_listened_to_and_ends_with_who_started_it(tmp_path: Path) -> None:
+    sidecar = ServedSidecar(tmp_path, "heap")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(sidecar.start).result()
+        sidecar.file.write_text("no configuration")
+        os.kill(sidecar.pid, signal.SIGHUP)
+        assert wait_for(lambda: sidecar.log.exists() and sidecar.log.read_text())
+    assert sidecar.process is not None
+    assert sidecar.process.wait(PATIENCE_S) == -signal.SIGKILL
+    sidecar.stop()

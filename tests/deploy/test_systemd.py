@@ -39,6 +39,11 @@ def test_the_unit_is_verified(unit: Path) -> None:
     assert verified(unit) == (0, [])
 
 
+def test_it_is_started_again_however_often_that_fails() -> None:
+    lines = UNIT.read_text().splitlines()
+    assert {"Restart=on-failure", "StartLimitIntervalSec=0"} <= set(lines)
+
+
 @pytest.mark.parametrize(
     ("good", "bad"),
     [("ProtectSystem=", "ProtectSystm="), ("Type=notify", "Type=ready"), ("[Service]", "[Servce]")],

@@ -2,13 +2,20 @@
 
 import os
 import resource
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from idlestate.metrics import connections
+from idlestate.metrics.connections import Connections
 from idlestate.metrics.http_server import HttpServer, Reply, Request, Service
 
 PATIENCE_S = 10.0
@@ -68,6 +75,70 @@ def test_who_is_being_answered_makes_no_room(server: Server) -> None:
     for each in held:
         assert answer(each).endswith(b"answered")
     assert answer(connect(server, WHOLE)).endswith(b"answered")
+
+
+def test_who_has_just_come_is_not_cut_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "GRACE_S", PATIENCE_S)
+    few, (first, second) = Connections(1), socket.socketpair()
+    with ThreadPoolExecutor() as pool, first, second:
+        assert few.admit(first)
+        admitted = pool.submit(few.admit, second)
+        with pytest.raises(TimeoutError):
+            admitted.result(0.05)
+        few.forget(first)
+        assert admitted.result(PATIENCE_S)
+        first.send(b"not cut")
+
+
+def test_what_is_closed_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be another's by then."""
+    forgotten: list[int] = []
+    forget = Connections.forget
+
+    def noted(self: Connections, connection: socket.socket) -> None:
+        forgotten.append(connection.fileno())
+        forget(self, connection)
+
+    monkeypatch.setattr(Connections, "forget", noted)
+    with Server() as server:
+        assert answer(connect(server, WHOLE)).endswith(b"answered")
+    assert [number > 0 for number in forgotten] == [True]
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_who_dawdles_behind_encryption_is_cut_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    subprocess.run(
+        ["openssl", *words, "-keyout", key, "-out", cert], check=True, capture_output=True
+    )
+    in_server, in_client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    in_server.load_cert_chain(cert, key)
+    in_client.load_verify_locations(cert)
+    service = Service("tests", lambda _: Reply(b"answered"))
+
+    def encrypted(server: HttpServer, sent: bytes) -> socket.socket:
+        client = in_client.wrap_socket(connect(server, b""), server_hostname="localhost")
+        client.sendall(sent)
+        return client
+
+    with HttpServer(service, 0, max_connections=1, tls=in_server) as server:
+        dawdler = encrypted(server, b"GET / HT")
+        assert answer(encrypted(server, WHOLE)).endswith(b"answered")
+        assert answer(dawdler) == b""
+    assert caplog.text == ""
 
 
 def test_a_process_without_descriptors_answers_one_after_the_other(server: Server) -> None:

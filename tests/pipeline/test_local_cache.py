@@ -127,6 +127,16 @@ def test_a_cache_that_another_user_has_made_is_not_used(cache, tmp_path, which):
     assert names(theirs if which == "link" else root) == ["a"]
 
 
+def test_only_its_user_may_enter(cache, tmp_path):
+    before = os.umask(0)
+    try:
+        cache.open("here", "a", 1)
+    finally:
+        os.umask(before)
+    root = tmp_path / "cache"
+    assert [each.stat().st_mode & 0o777 for each in (root, *root.iterdir())] == [0o700] * 2
+
+
 def test_the_place_comes_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv(PLACE_VARIABLE, str(tmp_path / "named"))
     local_cache.cache_clear()

@@ -61,7 +61,7 @@ def test_what_json_has_no_word_for_is_told_in_text() -> None:
             "time": pa.array([0, 1, 2**62, -(2**62), None], TIME),
             "day": pa.array([0, 2**31 - 1, -(2**31), 1, None], pa.date32()),
             "amount": [Decimal("1.50"), None, None, None, None],
-            "list": [[float("nan"), 1.0], [], None, None, None],
+            "far": pa.array([1, None, None, None, None], pa.timestamp("us", "Nowhere/Far")),
         }
     )
     told = json.loads(json.dumps(shown(lives), allow_nan=False))
@@ -71,7 +71,7 @@ def test_what_json_has_no_word_for_is_told_in_text() -> None:
     assert told[2]["time"] == f"{2**62} of timestamp[us, tz=UTC]"
     assert [row["day"] for row in told][:2] == ["1970-01-01", f"{2**31 - 1} of date32[day]"]
     assert told[0]["amount"] == "1.50"
-    assert told[0]["list"] == ["nan", 1.0]
+    assert told[0]["far"] == "1 of timestamp[us, tz=Nowhere/Far]"
 
 
 def test_lives_are_found_by_the_keys_that_they_have(made: Any) -> None:

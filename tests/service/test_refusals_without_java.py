@@ -131,3 +131,11 @@ def test_a_pipeline_that_the_file_has_not_is_named_with_those_it_has(line):
 def test_a_picture_of_an_unknown_kind_is_refused_before_anything_runs(line):
     line.write()
     assert_refused(line.run("--picture", "state.gif"), "state.gif", ".svg or .png", code=2)
+
+
+@pytest.mark.parametrize("secret", ["--token-file", "--ca-file", "--cert-file", "--key-file"])
+def test_a_secret_for_no_sidecar_is_not_left_unused(line, secret):
+    line.add("0.json", [event("2025-03-03T10:00:00Z", "a")])
+    line.write()
+    said = line.run(secret, "given.pem")
+    assert_refused(said, secret, "goes with --sidecar ADDRESS", code=2)
