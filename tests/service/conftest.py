@@ -23,6 +23,12 @@ def line(tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One whose path is short enough for sockets."""
+    return tmp_path_factory.mktemp("f")
+
+
+@pytest.fixture
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Sidecar]]:
     """Makes sidecars, and ends those that a test leaves running."""
     sidecars: list[Sidecar] = []

@@ -13,6 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import pyarrow as pa
+
 from idlestate.backends.sidecar.client import SidecarClient
 from idlestate.backends.sidecar.connection import Address
 
@@ -38,6 +40,12 @@ def wait_for(what: Callable[[], Any]) -> Any:
         assert monotonic() < ends_s
         threading.Event().wait(0.02)
     return found
+
+
+def users(table: pa.Table) -> dict[str, tuple[int, int]]:
+    """Counts and totals by user."""
+    rows = table.to_pylist()
+    return {row["user"]: (row["n"], row["total"]) for row in rows}
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -21,12 +21,6 @@ FUZZING = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short path: sockets allow no long ones."""
-    return tmp_path_factory.mktemp("a")
-
-
 def test_every_request_is_answered_as_described(folder: Path) -> None:
     token = folder / "token"
     token.write_text(TOKEN)

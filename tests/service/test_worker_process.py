@@ -20,11 +20,6 @@ from tests.service.sidecar_process import COMMAND, PATIENCE_S, Sidecar, wait_for
 Popen = subprocess.Popen[bytes]
 
 
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("w")
-
-
 def spawned() -> Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "idlestate.service.sidecar.worker"],
