@@ -17,9 +17,11 @@ import pyarrow as pa
 
 from idlestate.backends.sidecar.client import SidecarClient
 from idlestate.backends.sidecar.connection import Address
+from idlestate.backends.sidecar.errors import SidecarError
 
 COMMAND = [sys.executable, "-m", "idlestate.service.cli"]
 PATIENCE_S = 30
+MOST_WRITES = 10_000
 UID = "carts"
 POLICIES: dict[str, Any] = {
     "carts": {"time": "processing", "idle": {"min": "30m", "max": "45m"}},
@@ -46,6 +48,26 @@ def users(table: pa.Table) -> dict[str, tuple[int, int]]:
     """Counts and totals by user."""
     rows = table.to_pylist()
     return {row["user"]: (row["n"], row["total"]) for row in rows}
+
+
+def add(client: Any, number: int) -> None:
+    """A write of 200 keys of its own and one that all writes share."""
+    users = [f"{number}-{at}" for at in range(200)]
+    client.add_many({"user": [*users, "same"], "amount": [1] * 201})
+
+
+def fill(client: Any) -> int:
+    """Write until that is refused plainly; how many writes were acknowledged."""
+    for number in range(MOST_WRITES):
+        try:
+            add(client, number)
+        except SidecarError as error:
+            text = str(error)
+            break
+    else:
+        raise AssertionError("nothing went wrong")
+    assert "see to the disk" in text, text
+    return number
 
 
 class UnixConnection(http.client.HTTPConnection):

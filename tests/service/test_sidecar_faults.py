@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.service.sidecar.background import Background
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.timers.steady_clock import SteadyClock
@@ -24,7 +22,7 @@ from tests.backends.sidecar_world import (
     RULE,
     World,
 )
-from tests.service.sidecar_process import COMMAND, OPERATOR, Sidecar
+from tests.service.sidecar_process import COMMAND, OPERATOR, Sidecar, add, fill
 from tests.service.sidecar_process import UID as UID_OF_CLIENTS
 from tests.small_disk import enlarge, mounted
 from tests.timers.test_steady_clock import DAY_MS, HOUR_MS, SetClock
@@ -35,25 +33,6 @@ def small_disk(folder: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     with mounted(folder / "disk", 1024) as place:
         yield place
-
-
-def add(client: Any, number: int) -> None:
-    users = [f"{number}-{at}" for at in range(200)]
-    client.add_many({"user": [*users, "same"], "amount": [1] * 201})
-
-
-def fill(client: Any) -> int:
-    """Write until that is refused plainly; how many writes were acknowledged."""
-    for number in range(1000):
-        try:
-            add(client, number)
-        except SidecarError as error:
-            text = str(error)
-            break
-    else:
-        raise AssertionError("nothing went wrong")
-    assert "see to the disk" in text, text
-    return number
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])

@@ -7,33 +7,16 @@ from typing import Any
 import pytest
 
 from idlestate.backends.sidecar.client import SidecarClient
-from idlestate.backends.sidecar.errors import SidecarError
-from tests.service.sidecar_process import PATIENCE_S, Sidecar, wait_for
+from tests.service.sidecar_process import PATIENCE_S, Sidecar, fill, wait_for
 from tests.small_disk import enlarge, mounted
 
 SMALL_KB, LARGE_KB = 4 * 1024, 40 * 1024
-MOST_WRITES = 10_000
 
 
 @pytest.fixture
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with mounted(tmp_path_factory.mktemp("f") / "disk", SMALL_KB) as place:
         yield place
-
-
-def fill(client: SidecarClient) -> int:
-    """Write until that is refused; how many writes were acknowledged."""
-    for acknowledged in range(MOST_WRITES):
-        users = [f"{acknowledged}-{at}" for at in range(200)]
-        try:
-            client.add_many({"user": [*users, "same"], "amount": [1] * 201})
-        except SidecarError as error:
-            text = str(error)
-            break
-    else:
-        raise AssertionError("the disk is not full")
-    assert "see to the disk" in text, text
-    return acknowledged
 
 
 def assert_goes_on(sidecar: Sidecar, client: SidecarClient, acknowledged: int) -> None:
