@@ -40,6 +40,7 @@ bench: bench-state ## measure keyed state, the pipeline against Spark's own oper
 	@$(WITH_JAVA) $(BIN)/python benchmarks/main.py $(ARGS)
 
 bench-state: setup ## measure keyed state alone beside dict, rocksdict and Redis (STATE="--quick")
+	@scripts/redis.sh
 	@$(BIN)/python benchmarks/state.py $(STATE)
 
 oracle: setup ## whole real data sets through the stack against the oracle (IDLESTATE_DATA_DIR)
@@ -58,6 +59,7 @@ crash-sidecar: setup ## kill a sidecar N times in exchanges and writes, no JVM (
 	@$(BIN)/python tests/crash/exchange_suite.py --kills $(or $(N),100) --backend $(or $(BACKEND),rocksdb) $(ARGS)
 
 bench-sidecar: setup ## measure a sidecar alone beside Redis: writes, look-ups, sweeps, starts
+	@scripts/redis.sh
 	@$(BIN)/python benchmarks/sidecar.py $(ARGS)
 
 soak: setup ## an hour of a real query on a compressed clock: nothing may grow (MINUTES=60)

@@ -8,6 +8,8 @@
 # another folder), the Mac's own register.
 set -u
 
+. "$(dirname "$0")/packages.sh"
+
 WANTED=17
 
 # Major version of the Java under a home: from its `release` file, else by asking it.
@@ -72,38 +74,12 @@ find_java() {
     return 1
 }
 
-# Runs a command as root: directly, or by a sudo that asks for no password.
-as_root() {
-    if [ "$(id -u)" -eq 0 ]; then
-        "$@"
-    else
-        sudo -n "$@"
-    fi
-}
-
-may_install() {
-    command -v apt-get >/dev/null || return 1
-    [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null
-}
-
-install_java() {
-    local package
-    may_install || return 1
-    as_root apt-get update -qq >&2 || true # the lists that are there may do
-    for package in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do
-        apt-cache show "$package" >/dev/null 2>&1 || continue
-        echo "java: none found; installing $package from the system's packages" >&2
-        as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-upgrade --no-install-recommends "$package" >&2 && return 0
-    done
-    return 1
-}
-
 if find_java; then
     exit 0
 fi
 if [ "${1:-}" = "--install" ]; then
-    if install_java && find_java; then
+    if install_system_package openjdk-17-jre-headless openjdk-21-jre-headless \
+        default-jre-headless && find_java; then
         exit 0
     fi
     echo "java: no Java $WANTED or newer found: install one (Debian, Ubuntu: sudo apt-get install" \

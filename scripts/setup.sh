@@ -5,6 +5,8 @@
 set -eu
 
 cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
 VENV=.venv
 STAMP=$VENV/.idlestate-setup
 
@@ -36,21 +38,12 @@ find_python() {
     [ -n "$fallback" ] && echo "$fallback"
 }
 
-as_root() {
-    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
-}
-
 # Debian and Ubuntu keep venv in a package of its own.
 install_venv_module() {
     local version package
     version=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     package=python$version-venv
-    if command -v apt-get >/dev/null && as_root true 2>/dev/null; then
-        say "installing $package from the system's packages"
-        as_root apt-get update -qq || true # the lists that are there may do
-        as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-upgrade "$package" || true
-    fi
+    install_system_package "$package" || true
     can_make_venvs "$1" ||
         fail "Python $version has no venv module: install it (Debian, Ubuntu: sudo apt-get" \
             "install $package), then call this again"

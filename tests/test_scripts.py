@@ -1,4 +1,4 @@
-"""The shell around the project: finding Java, the CI entry, the verbs of the Makefile."""
+"""The shell around the project: finding Java, packages of the system, the CI entry, the verbs of the Makefile."""
 
 import os
 import re
@@ -34,19 +34,31 @@ class Machine:
             (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
         return home
 
-    def find(self, *arguments: str, java_home: Path | None = None) -> tuple[int, str, str]:
+    def add_tool(self, name: str, does: str) -> None:
+        tool = self.bin / name
+        tool.write_text(f"#!{shutil.which('bash')}\n{does}\n")
+        tool.chmod(0o755)
+
+    def add_packages(self, *there: str) -> None:
+        """An apt-get that says what it is asked for, and where installing makes the program."""
+        self.add_tool("id", "echo 0")
+        self.add_tool("env", '[ "$1" != DEBIAN_FRONTEND=noninteractive ] || shift; "$@"')
+        self.add_tool("apt-cache", f'case " {" ".join(there)} " in *" $2 "*) ;; *) exit 1 ;; esac')
+        self.add_tool("apt-get", f'echo "apt-get $*"; : >{self.bin}/"${{!#}}"')
+
+    def run(self, script: str, *arguments: str, **settings: str) -> tuple[int, str, str]:
         done = subprocess.run(
-            [str(ROOT / "scripts" / "java.sh"), *arguments],
-            env={
-                "PATH": str(self.bin),
-                "IDLESTATE_JVM_DIR": str(self.jvms),
-                **({"JAVA_HOME": str(java_home)} if java_home else {}),
-            },
+            [str(ROOT / "scripts" / script), *arguments],
+            env={"PATH": str(self.bin), "IDLESTATE_JVM_DIR": str(self.jvms), **settings},
             capture_output=True,
             text=True,
             check=False,
         )
         return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+    def find(self, *arguments: str, java_home: Path | None = None) -> tuple[int, str, str]:
+        settings = {"JAVA_HOME": str(java_home)} if java_home else {}
+        return self.run("java.sh", *arguments, **settings)
 
 
 @pytest.fixture
@@ -88,6 +100,32 @@ def test_java_on_the_path_is_followed_through_links(machine: Machine) -> None:
     (machine.jvms.parent / "alternatives").symlink_to(home / "bin" / "java")
     (machine.bin / "java").symlink_to("../alternatives")
     assert machine.find() == (0, str(home.resolve()), "")
+
+
+def test_redis_that_is_missing_is_one_plain_line(machine: Machine) -> None:
+    code, out, err = machine.run("redis.sh")  # no apt-get on this machine: nothing is installed
+    assert (code, out) == (0, "")
+    assert len(err.splitlines()) == 1
+    assert "apt-get install redis-server" in err
+
+
+def test_redis_is_installed_once(machine: Machine) -> None:
+    machine.add_packages("redis-server")
+    code, out, err = machine.run("redis.sh")
+    assert (code, out) == (0, "")
+    assert "installing redis-server" in err
+    assert (machine.bin / "redis-server").exists()
+    (machine.bin / "redis-server").chmod(0o755)
+    assert machine.run("redis.sh") == (0, "", "")
+
+
+def test_the_first_package_that_there_is_is_installed(machine: Machine) -> None:
+    machine.add_packages("openjdk-21-jre-headless", "default-jre-headless")
+    code, out, err = machine.find("--install")
+    assert (code, out) == (1, "")  # the played package brings no Java
+    asked = [line for line in err.splitlines() if line.startswith("apt-get install")]
+    assert [line.split()[-1] for line in asked] == ["openjdk-21-jre-headless"]
+    assert "no Java 17 or newer found" in err
 
 
 # ------------------------------------------------------------------ .ci/run
