@@ -33,6 +33,7 @@ from sidecar_room import (
 from state_contestants import redis_server
 
 SMALL_ROWS = 1_000
+LARGE_ROWS = 200_000
 LOOKS = 1_000
 WRITERS = 2
 CORES = len(os.sched_getaffinity(0))
@@ -73,31 +74,40 @@ def filled(backend: str, keys: int, workers: int = 1) -> Iterator[tuple[Served, 
 
 def writes(backend: str, keys: int, calls: int, rounds: int, redis: float | None) -> None:
     """Direct writes to known keys, with one worker and with two by turns."""
-    found: dict[int, list[Writing]] = {1: [], 2: []}
+    sizes = {BATCH_ROWS: calls, LARGE_ROWS: -(-calls * BATCH_ROWS // LARGE_ROWS)}
+    found: dict[tuple[int, int], list[Writing]] = {}
     small: dict[int, list[float]] = {1: [], 2: []}
     draw = np.random.default_rng(SEED)
     for _ in range(rounds):
-        for workers, wrote in found.items():
+        for workers in small:
             with filled(backend, keys, workers) as (sidecar, client):
-                wrote.append(written_at_once("sidecar", sidecar.place, keys, calls, WRITERS))
-                rows = [keys_of(draw.integers(0, keys, SMALL_ROWS)) for _ in range(SMALL_CALLS)]
-                small[workers] += [timed(lambda each=each: client.add_many(each)) for each in rows]
-    rates, costs = {}, {}
-    for workers, every in found.items():
-        rates[workers] = rate = float(np.median([each.rate for each in every]))
-        costs[workers] = cost = float(np.median([each.processor_us for each in every]))
-        beside_redis = f", {rate / redis:.2f} times Redis" if redis else ""
+                for rows, count in sizes.items():
+                    wrote = written_at_once("sidecar", sidecar.place, keys, count, WRITERS, rows)
+                    found.setdefault((rows, workers), []).append(wrote)
+                drawn = [keys_of(draw.integers(0, keys, SMALL_ROWS)) for _ in range(SMALL_CALLS)]
+                small[workers] += [timed(lambda rows=rows: client.add_many(rows)) for rows in drawn]
+    for workers, seconds in small.items():
+        print(f"  writes, workers {workers}, calls of {SMALL_ROWS:,}: {shown(seconds)}")
+    for rows in sizes:
+        one, two = (_median(found[rows, workers], redis, rows, workers) for workers in small)
+        # What two processors that never rest could do: who writes has to be served by them too.
+        bound = CORES * 1e9 / two.processor_us / one.rate
         print(
-            f"  writes, workers {workers}: {rate:,.0f} rows/s of {WRITERS} writers in calls of "
-            f"{BATCH_ROWS:,}{beside_redis}; {cost:,.0f} us of processor time per 1,000 rows; "
-            f"calls of {SMALL_ROWS:,}: {shown(small[workers])}"
+            f"  workers 2 to 1, calls of {rows:,}: {two.rate / one.rate:.2f} times (aim "
+            f"{SCALING_AIM}); {CORES} cores that never rest could make it {bound:.2f}"
         )
-    # What two processors that never rest could do: who writes has to be served by them too.
-    bound = CORES * 1e9 / costs[2] / rates[1]
+
+
+def _median(every: list[Writing], redis: float | None, rows: int, workers: int) -> Writing:
+    """What the middle one of some turns came to, and a line that says it."""
+    middle = Writing(*(float(np.median(each)) for each in zip(*every, strict=True)))
+    beside_redis = f", {middle.rate / redis:.2f} times Redis" if redis else ""
     print(
-        f"  workers 2 to 1: {rates[2] / rates[1]:.2f} times (aim {SCALING_AIM}); {CORES} cores "
-        f"that never rest could make it {bound:.2f}"
+        f"  writes, workers {workers}, {WRITERS} writers in calls of {rows:,}: "
+        f"{middle.rate:,.0f} rows/s{beside_redis}; {middle.processor_us:,.0f} us of processor "
+        "time per 1,000 rows"
     )
+    return middle
 
 
 def look_ups(backend: str, keys: int) -> None:

@@ -187,17 +187,20 @@ class Writing(NamedTuple):
     """Processor time of them and of who serves them, microseconds per 1,000 rows."""
 
 
-def written_at_once(kind: str, place: str, keys: int, calls: int, writers: int) -> Writing:
+def written_at_once(
+    kind: str, place: str, keys: int, calls: int, writers: int, call_rows: int = BATCH_ROWS
+) -> Writing:
     """Writers that write known keys at once, each in a process of its own.
 
     Args:
         kind: `sidecar` or `redis`.
         place: where that is.
         keys: how many there are.
-        calls: how many calls of `BATCH_ROWS` each makes.
+        calls: how many calls each makes.
         writers: how many.
+        call_rows: how many rows a call has.
     """
-    command = [sys.executable, __file__, kind, place, str(keys), str(calls)]
+    command = [sys.executable, __file__, kind, place, str(keys), str(calls), str(call_rows)]
     processes = [
         subprocess.Popen(  # noqa: S603 - our own program
             [*command, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -207,7 +210,7 @@ def written_at_once(kind: str, place: str, keys: int, calls: int, writers: int) 
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-    rows = writers * calls * BATCH_ROWS
+    rows = writers * calls * call_rows
     touch_memory(rows * WRITTEN_ROW_BYTES)
     usage = Usage()
     usage.sample(os.getpid())
@@ -252,9 +255,9 @@ def _write_to_redis(place: str, batches: list[pa.Table]) -> Callable[[], None]:
     return run
 
 
-def _writer(kind: str, place: str, keys: int, calls: int, number: int) -> None:
+def _writer(kind: str, place: str, keys: int, calls: int, call_rows: int, number: int) -> None:
     draw = np.random.default_rng(number)
-    batches = [keys_of(draw.integers(0, keys, BATCH_ROWS)) for _ in range(calls)]
+    batches = [keys_of(draw.integers(0, keys, call_rows)) for _ in range(calls)]
     run = (_write_to_sidecar if kind == "sidecar" else _write_to_redis)(place, batches)
     print("ready", flush=True)
     sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""The shell around the project: finding Java, packages of the system, the CI entry, the verbs of the Makefile."""
+"""The shell around the project: Java and other packages, the CI entry, the Makefile's verbs."""
 
 import os
 import re
