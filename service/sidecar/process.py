@@ -37,6 +37,7 @@ from idlestate.service.sidecar.hosted import declare_all
 from idlestate.service.sidecar.notify import notify
 from idlestate.service.sidecar.state_folder import StateFolder
 from idlestate.service.sidecar.ticks import Ticks
+from idlestate.service.sidecar.turns import take_short_turns
 from idlestate.service.sidecar.workers import Workers
 from idlestate.service.version import VERSION
 from idlestate.timers.clock import SystemClock
@@ -88,8 +89,7 @@ class Process:
         directory = Path(settings.directory).absolute()
         for each in _SIGNALS:
             signal.signal(each, self._note)
-        keep_memory()
-        take_descriptors()
+        _settle_in()
         with ExitStack() as stack:
             stack.enter_context(DirectoryLock(directory))
             folder = StateFolder(directory, settings.backend, sync=settings.sync)
@@ -310,3 +310,10 @@ class Process:
 
 def _port_of(place: str) -> int | None:
     return None if place.startswith("unix:") else int(place.rpartition(":")[2])
+
+
+def _settle_in() -> None:
+    """What holds for the whole process, before its threads are started."""
+    keep_memory()
+    take_descriptors()
+    take_short_turns()

@@ -25,6 +25,7 @@ from idlestate.service.sidecar.allocator import keep_memory, keep_objects
 from idlestate.service.sidecar.data_plane import DataPlane
 from idlestate.service.sidecar.directory_lock import DirectoryLock, DirectoryTakenError
 from idlestate.service.sidecar.state_folder import RANGE_PATIENCE_S, open_store
+from idlestate.service.sidecar.turns import take_short_turns
 from idlestate.timers.clock import SystemClock
 
 _END_S = 10.0
@@ -103,6 +104,7 @@ def main() -> int:
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     keep_memory()
+    take_short_turns()
     line = sys.stdin.buffer.readline()
     if not line:
         return 1  # who started it has died at once
