@@ -8,9 +8,9 @@ from pathlib import Path
 
 from idlestate.backends.sidecar.token import read_token
 from idlestate.config.sidecar_models import Tls
+from idlestate.config.sidecar_rules import is_loopback
 from idlestate.metrics.http_server import Reply
 
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 MIN_TOKEN_CHARACTERS = 16
 
 
@@ -57,7 +57,7 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
         return Reply(b"unauthorized\n", status=HTTPStatus.UNAUTHORIZED, headers=challenge)
     host = headers.get("Host", "localhost")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if is_local and name not in _LOCAL_HOSTS:
+    if is_local and not is_loopback(name):
         # A page whose own name was made to point here.
         return Reply(b"ask for localhost or 127.0.0.1\n", status=HTTPStatus.FORBIDDEN)
     if headers.get("Origin") is not None:
