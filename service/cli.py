@@ -37,6 +37,8 @@ def main() -> None:
       idlestate run config/clicks.yaml
       idlestate run config/clicks.yaml --source my-events/ --afresh
     """
+    # What gRPC has to say of itself, for every client that speaks garbage, tells a person nothing.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @main.command()
