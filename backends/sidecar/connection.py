@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from idlestate.backends.sidecar.certificates import take_authority, take_pair
 from idlestate.backends.sidecar.errors import BY_CODE, AwayError, BusyError, SidecarError
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.token import read_token
@@ -160,30 +161,14 @@ class Connection:
             if self._client is None:
                 address = self.address
                 secrets: dict[str, Any] = {}
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 if address.cert_file or address.key_file:
                     if not (address.ca_file and address.cert_file and address.key_file):
                         # Without an authority nothing would be encrypted, nor the others used.
                         raise ValueError("cert_file and key_file go with each other and a ca_file")
-                    secrets["cert_chain"] = Path(address.cert_file).read_bytes()
-                    secrets["private_key"] = Path(address.key_file).read_bytes()
+                    pair = take_pair(context, address.cert_file, address.key_file)
+                    secrets["cert_chain"], secrets["private_key"] = pair
                 if address.ca_file:
-                    secrets["tls_root_certs"] = _authority(Path(address.ca_file))
+                    secrets["tls_root_certs"] = take_authority(context, address.ca_file)
                 self._client = flight.FlightClient(address.location, **secrets)
             return self._client
-
-
-def _authority(file: Path) -> bytes:
-    """A file with certificates; gRPC would say of another one that the sidecar is away.
-
-    Raises:
-        OSError: it cannot be read.
-        ValueError: there are none in it.
-    """
-    text = file.read_bytes()
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(file)
-    except ssl.SSLError as error:
-        raise ValueError(
-            f"ca_file {file} holds no certificate: name the PEM file of the sidecar's authority"
-        ) from error
-    return text

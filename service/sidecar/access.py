@@ -6,6 +6,7 @@ from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 
+from idlestate.backends.sidecar.certificates import take_authority, take_pair
 from idlestate.backends.sidecar.token import read_token
 from idlestate.config.sidecar_models import Tls
 from idlestate.config.sidecar_rules import is_loopback
@@ -76,10 +77,12 @@ def http_tls(tls: Tls | None) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(tls.cert_file, tls.key_file)
+        take_pair(context, tls.cert_file, tls.key_file)
         if tls.client_ca_file:
-            context.load_verify_locations(tls.client_ca_file)
+            take_authority(context, tls.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise AccessError(f"tls ({tls.cert_file}, {tls.key_file}): {error}") from error
+    except OSError as error:
+        raise AccessError(f"tls: {error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise AccessError(f"tls: {error}") from error
     return context

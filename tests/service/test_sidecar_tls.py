@@ -177,3 +177,46 @@ def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
     assert sidecar.process is not None
     sidecar.process.send_signal(signal.SIGHUP)
     assert sidecar.next_line() == f"{sidecar.file} was read again\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "told"),
+    [
+        ("cert_file", "missing", "No such file or directory"),
+        ("key_file", "missing", "No such file or directory"),
+        ("client_ca_file", "missing", "No such file or directory"),
+        ("cert_file", "token", "go together"),
+        ("key_file", "client.key", "go together"),
+        ("client_ca_file", "token", "holds no certificate"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_named(
+    certs: Path, tmp_path: Path, wrong: str, name: str, told: str
+) -> None:
+    files = {
+        "cert_file": certs / "server.pem",
+        "key_file": certs / "server.key",
+        "client_ca_file": certs / "authority.pem",
+        wrong: certs / name,
+    }
+    tls = {each: str(file) for each, file in files.items()}
+    made = Sidecar(tmp_path, control="127.0.0.1:0", tls=tls)
+    made.write_file()
+    done = subprocess.run(
+        [*COMMAND, "serve", str(made.file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert str(certs / name) in done.stderr
+    assert told in done.stderr
+
+
+def test_a_certificate_that_health_cannot_use_is_named(certs: Path) -> None:
+    own = ["--cert-file", str(certs / "token")]
+    done = subprocess.run(
+        [*COMMAND, "health", "https://127.0.0.1:1", *own],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert str(certs / "token") in done.stderr
