@@ -43,9 +43,13 @@ def is_local(listen: str) -> bool:
     """Whether only this machine reaches an address."""
     if listen.startswith("unix:"):
         return True
-    host = listen.rpartition(":")[0].strip("[]")
+    return is_loopback(listen.rpartition(":")[0])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by a name or address that no other has."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 

@@ -9,7 +9,8 @@ _NOBODY = (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def make_way(path: Path) -> None:
-    """Remove a socket that nobody listens at any more, so that it can be made anew.
+    """Remove a socket that nobody listens at any more, so that it can be made anew, and make the
+    folder for it, its owner's alone, where there is none.
 
     Raises:
         OSError: somebody listens there, it is a file of another kind (both `EADDRINUSE`), or it
@@ -22,4 +23,5 @@ def make_way(path: Path) -> None:
         code = errno.EADDRINUSE
     if code not in _NOBODY:
         raise OSError(code, os.strerror(code))
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.unlink(missing_ok=True)

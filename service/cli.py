@@ -1,5 +1,6 @@
 """The command line: `idlestate run`, `serve`, `check`, `generate`, `schema`, `state`."""
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -36,6 +37,8 @@ def main() -> None:
       idlestate run config/clicks.yaml
       idlestate run config/clicks.yaml --source my-events/ --afresh
     """
+    # What gRPC has to say of itself, for every client that speaks garbage, tells a person nothing.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @main.command()
@@ -48,7 +51,19 @@ def check(file: Path) -> None:
       idlestate check config/clicks.yaml
     """
     config = _load(file)
-    click.echo(f"{file}: good ({len(config.policies)} policies, {len(config.pipelines)} pipelines)")
+    count = f"{len(config.policies)} policies, {len(config.pipelines)} pipelines"
+    if config.sidecar is not None and config.sidecar.operators:
+        # Only for files that have some: Arrow takes a while to import.
+        from idlestate.backends.sidecar.errors import DoesNotFitError
+        from idlestate.service.sidecar.hosted import check_operators
+
+        try:
+            check_operators(config)
+        except DoesNotFitError as error:
+            _fail(f"{file}: {error}")
+        operators = len(config.sidecar.operators)
+        count += f", {operators} operator{'s' * (operators > 1)} of a sidecar"
+    click.echo(f"{file}: good ({count})")
 
 
 @main.command()
@@ -165,10 +180,17 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     try:
         process = Process(config, saved, partial(click.echo, err=True))
         if while_input_is_open:
-            process.stop_when_closed(sys.stdin.fileno())
+            # Where nobody has given one its number may be another file's by now.
+            has_ended = sys.stdin is None
+            process.stop_when_closed(
+                os.open(os.devnull, os.O_RDONLY) if has_ended else sys.stdin.fileno()
+            )
         process.run()
-    except (SidecarError, ListenError, AccessError, DirectoryTakenError, OSError) as error:
+    except (SidecarError, ListenError, AccessError, DirectoryTakenError) as error:
         _fail(str(error))
+    except OSError as error:
+        place = error.filename or config.sidecar.directory
+        _fail(f"{place}: {error.strerror or error}; see to that, or name another directory")
 
 
 @main.group()
@@ -206,7 +228,10 @@ def schema(out: Path | None) -> None:
     if out is None:
         click.echo(render_schema(), nl=False)
     else:
-        out.write_text(render_schema())
+        try:
+            out.write_text(render_schema())
+        except OSError as error:
+            _fail(f"{out}: {error.strerror}; name a file in a folder that is there")
         click.echo(f"written: {out}")
 
 

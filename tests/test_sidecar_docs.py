@@ -1,12 +1,19 @@
-"""The examples of docs/sidecar.md: files that are good, and a program against a served one."""
+"""The examples of docs/sidecar.md: files that are good, and programs against a served one."""
 
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow.dataset as ds
+import pytest
+
+from idlestate.backends.sidecar.client import SidecarClient
 from idlestate.config.loading import parse
+from tests.service.sidecar_process import wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "sidecar.md").read_text()
@@ -17,38 +24,67 @@ def blocks(language: str) -> list[str]:
     return [text for found, text in BLOCKS if found == language]
 
 
+PROGRAM, SPARK_JOB = blocks("python")
+
+
+@contextmanager
+def served(folder: Path, text: str) -> Iterator[None]:
+    """A sidecar of a file, in a folder."""
+    (folder / "sidecar.yaml").write_text(text)
+    sidecar = subprocess.Popen(
+        [sys.executable, "-m", "idlestate.service.cli", "serve", "sidecar.yaml"],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert sidecar.stderr is not None
+    try:
+        assert sidecar.stderr.readline().startswith("data at ")
+        yield
+    finally:
+        sidecar.send_signal(signal.SIGTERM)
+        assert sidecar.wait(60) == 0
+        sidecar.stderr.close()
+
+
+def run(folder: Path, text: str, *options: str) -> None:
+    (folder / "example.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, *options, "example.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_files_are_good() -> None:
-    assert {language for language, _ in BLOCKS} == {"yaml", "python", "sh", "text"}
+    assert {language for language, _ in BLOCKS} == {"yaml", "python", "sh"}
     for text in blocks("yaml"):
         assert parse(text.encode()).warnings == ()
 
 
 def test_the_program_runs_against_what_is_served(tmp_path: Path) -> None:
-    (tmp_path / "sidecar.yaml").write_text(blocks("yaml")[0])
-    (tmp_path / "example.py").write_text("\n\n".join(blocks("python")))
-    served = subprocess.Popen(
-        [sys.executable, "-m", "idlestate.service.cli", "serve", "sidecar.yaml"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert served.stderr is not None
-    try:
-        assert served.stderr.readline().startswith("data at ")
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "example.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    with served(tmp_path, blocks("yaml")[0]):
+        run(tmp_path, PROGRAM, "-W", "error")
         for command in blocks("sh")[0].splitlines():
             asked = subprocess.run(
                 ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
             )
             assert '"carts"' in asked.stdout or '"ada"' in asked.stdout, asked
-    finally:
-        served.send_signal(signal.SIGTERM)
-        assert served.wait(60) == 0
-        served.stderr.close()
+
+
+@pytest.mark.spark
+def test_the_spark_job_takes_what_expired(tmp_path: Path) -> None:
+    slow, soon = "idle: {min: 30m, max: 45m}", "min_gap: 1ms, idle: {min: 10ms, max: 20ms}"
+    text = blocks("yaml")[0]
+    assert slow in text
+    with served(tmp_path, text.replace(slow, soon)):
+        with SidecarClient(f"unix:{tmp_path}/state/data.sock", "carts") as carts:
+            carts.add_many({"customer": ["ada", "ada"], "amount": [5, 1]})
+            wait_for(lambda: list(carts.expired()))
+        run(tmp_path, SPARK_JOB)
+        run(tmp_path, SPARK_JOB)  # goes on where it was, and there is nothing new
+    (row,) = ds.dataset(tmp_path / "mailer" / "ended").to_table().to_pylist()
+    assert (row["customer"], row["total"], row["reason"]) == ("ada", 6, "idle")

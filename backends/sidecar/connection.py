@@ -1,5 +1,6 @@
 """A connection to a sidecar's data plane: calls over Arrow Flight, made again while it is away."""
 
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from idlestate.backends.sidecar.certificates import take_authority, take_pair
 from idlestate.backends.sidecar.errors import BY_CODE, AwayError, BusyError, SidecarError
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.token import read_token
@@ -126,9 +128,12 @@ class Connection:
             (result,) = client.do_action(flight.Action(name, pa.py_buffer(body)), options)
         except _AWAY as error:
             self._forget(client)
+            hint = ""
+            if not (address.ca_file or address.place.startswith("unix:")):
+                hint = "; name its authority if it is encrypted (--ca-file)"
             raise AwayError(
                 f"the sidecar at {address.place} does not answer: start it (idlestate serve FILE), "
-                "or correct its address (--sidecar ADDRESS)"
+                f"or correct its address (--sidecar ADDRESS){hint}"
             ) from error
         except flight.FlightUnauthenticatedError as error:
             raise SidecarError(
@@ -156,13 +161,14 @@ class Connection:
             if self._client is None:
                 address = self.address
                 secrets: dict[str, Any] = {}
-                if address.ca_file:
-                    secrets["tls_root_certs"] = Path(address.ca_file).read_bytes()
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 if address.cert_file or address.key_file:
                     if not (address.ca_file and address.cert_file and address.key_file):
                         # Without an authority nothing would be encrypted, nor the others used.
                         raise ValueError("cert_file and key_file go with each other and a ca_file")
-                    secrets["cert_chain"] = Path(address.cert_file).read_bytes()
-                    secrets["private_key"] = Path(address.key_file).read_bytes()
+                    pair = take_pair(context, address.cert_file, address.key_file)
+                    secrets["cert_chain"], secrets["private_key"] = pair
+                if address.ca_file:
+                    secrets["tls_root_certs"] = take_authority(context, address.ca_file)
                 self._client = flight.FlightClient(address.location, **secrets)
             return self._client

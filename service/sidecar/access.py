@@ -6,11 +6,12 @@ from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 
+from idlestate.backends.sidecar.certificates import take_authority, take_pair
 from idlestate.backends.sidecar.token import read_token
 from idlestate.config.sidecar_models import Tls
+from idlestate.config.sidecar_rules import is_loopback
 from idlestate.metrics.http_server import Reply
 
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 MIN_TOKEN_CHARACTERS = 16
 
 
@@ -57,7 +58,7 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
         return Reply(b"unauthorized\n", status=HTTPStatus.UNAUTHORIZED, headers=challenge)
     host = headers.get("Host", "localhost")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if is_local and name not in _LOCAL_HOSTS:
+    if is_local and not is_loopback(name):
         # A page whose own name was made to point here.
         return Reply(b"ask for localhost or 127.0.0.1\n", status=HTTPStatus.FORBIDDEN)
     if headers.get("Origin") is not None:
@@ -76,10 +77,12 @@ def http_tls(tls: Tls | None) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(tls.cert_file, tls.key_file)
+        take_pair(context, tls.cert_file, tls.key_file)
         if tls.client_ca_file:
-            context.load_verify_locations(tls.client_ca_file)
+            take_authority(context, tls.client_ca_file)
             context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise AccessError(f"tls ({tls.cert_file}, {tls.key_file}): {error}") from error
+    except OSError as error:
+        raise AccessError(f"tls: {error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise AccessError(f"tls: {error}") from error
     return context

@@ -12,6 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 import click
 
+from idlestate.backends.sidecar.certificates import take_pair
+
 _HEALTH_S = 3.0
 Command = Callable[..., Any]
 
@@ -111,7 +113,7 @@ def health(control: str, live: bool, cert_file: str | None, key_file: str | None
             connection.request("GET", "/healthz" if live else "/readyz")
             response = connection.getresponse()
             told = response.read().decode(errors="replace").strip()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         click.secho(f"{control}: {error}", fg="red", err=True)
         sys.exit(1)
     click.echo(told)
@@ -136,7 +138,7 @@ def _connection_to(
     """A connection that is opened by the first request.
 
     Raises:
-        OSError: the certificate cannot be used.
+        OSError, ValueError: the certificate cannot be used.
     """
     if place.scheme == "unix":
         return _UnixConnection(place.path)
@@ -146,7 +148,7 @@ def _connection_to(
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if cert_file is not None:
-        context.load_cert_chain(cert_file, key_file)
+        take_pair(context, cert_file, key_file)
     return http.client.HTTPSConnection(host, place.port, timeout=_HEALTH_S, context=context)
 
 

@@ -147,7 +147,8 @@ class ControlPlane:
         try:
             key = key_of(request.query, operator.state.spec.keys)
         except ValueError as error:
-            raise DoesNotFitError(f"operator {operator.state.uid!r}: {error}") from error
+            # Which columns there are the description leaves open: by others there is nothing.
+            return _error(HTTPStatus.NOT_FOUND, f"operator {operator.state.uid!r}: {error}")
         lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
         return _json({"batch_id": batch_id, "lives": shown(lives)})
 

@@ -96,7 +96,6 @@ def _location(listen: str, tls: Tls | None) -> str:
                 f"cannot serve data on {path}: sockets have paths of at most {MAX_SOCKET_PATH} "
                 "bytes; write data: unix:PATH or directory: PATH with a shorter one"
             )
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_way(path)
         return f"grpc+unix://{path}"
     return f"grpc{'+tls' if tls else ''}://{listen}"

@@ -34,10 +34,22 @@ def declare_all(host: Host, config: Config) -> None:
     Raises:
         DoesNotFitError: an operator of the file is not the one that the sidecar holds.
     """
+    host.declare_all([(each, config.policy_for(each.uid)) for each in _declarations(config)])
+
+
+def check_operators(config: Config) -> None:
+    """Find what keeps the file's operators from being made, without a sidecar.
+
+    Raises:
+        DoesNotFitError: a column's type, an aggregate or a name cannot be.
+    """
+    for each in _declarations(config):
+        each.check_columns()
+
+
+def _declarations(config: Config) -> list[Declaration]:
     hosted = config.sidecar.operators if config.sidecar else {}
-    host.declare_all(
-        [(_declaration(uid, each), config.policy_for(uid)) for uid, each in hosted.items()]
-    )
+    return [_declaration(uid, each) for uid, each in hosted.items()]
 
 
 def _declaration(uid: str, section: HostedOperator) -> Declaration:

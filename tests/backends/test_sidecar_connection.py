@@ -25,6 +25,16 @@ def test_a_secret_that_cannot_be_read_is_named(tmp_path: Path, secret: str) -> N
     connection.close()
 
 
+def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "authority").write_text("a token, say\n")
+    address = Address("127.0.0.1:1", ca_file=str(tmp_path / "authority"))
+    with (
+        closing(Connection(address, patience_s=0)) as connection,
+        pytest.raises(SidecarError, match=r"authority holds no certificate"),
+    ):
+        connection.call("hello")
+
+
 class Stopping(flight.FlightServerBase):  # type: ignore[misc]
     """Cancels the first call, as a server does that is just stopping."""
 

@@ -43,6 +43,22 @@ def test_the_sidecar_is_a_native_one_without_privileges() -> None:
     assert mounts <= {each["name"] for each in spec["volumes"]}
 
 
+def test_the_sidecar_sees_the_checkpoint_on_a_disk_that_outlives_the_pod() -> None:
+    spec = KINDS["StatefulSet"]["spec"]["template"]["spec"]
+    lasting = {each["name"] for each in spec["volumes"] if "persistentVolumeClaim" in each}
+    sidecar, driver = (
+        {(each["name"], each["mountPath"]) for each in container["volumeMounts"]}
+        for container in (*spec["initContainers"], *spec["containers"])
+    )
+    assert any(name in lasting for name, _ in sidecar & driver)
+
+
+def test_the_service_that_names_its_pods_is_there() -> None:
+    named = KINDS["StatefulSet"]["spec"]["serviceName"]
+    assert KINDS["Service"]["metadata"]["name"] == named
+    assert KINDS["Service"]["spec"]["clusterIP"] == "None"
+
+
 def test_its_configuration_is_good() -> None:
     text = KINDS["ConfigMap"]["data"]["sidecar.yaml"]
     config = parse(text.encode())

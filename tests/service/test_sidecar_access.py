@@ -64,6 +64,12 @@ def test_a_page_of_a_browser_is_not_heard(made: Any) -> None:
     sidecar = made().start()
     assert sidecar.ask("/-/reload", "POST", Origin="http://evil.example")[0] == 403
     assert sidecar.ask("/metrics", Host="evil.example:80")[0] == 403
+    assert sidecar.ask("/metrics", Host="127.0.0.1.evil.example:80")[0] == 403
+
+
+@pytest.mark.parametrize("host", ["LocalHost", "127.0.0.1:9465", "127.0.1.1:9465", "[::1]:9465"])
+def test_this_machine_is_heard_by_whatever_address_it_has_itself(made: Any, host: str) -> None:
+    assert made().start().ask("/metrics", Host=host)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -74,8 +80,8 @@ def test_a_page_of_a_browser_is_not_heard(made: Any) -> None:
         ("GET", "/readyz", 200),
         ("GET", f"/operators/{UID}", 200),
         ("GET", f"/operators/{UID}/keys?user=a", 200),
-        ("GET", f"/operators/{UID}/keys", 400),
-        ("GET", f"/operators/{UID}/keys?user=a&more=b", 400),
+        ("GET", f"/operators/{UID}/keys", 404),
+        ("GET", f"/operators/{UID}/keys?user=a&more=b", 404),
         ("GET", "/operators/nobody", 404),
         ("GET", "/operators/..%2f..%2fetc/keys?user=a", 404),
         ("GET", "/nowhere", 404),

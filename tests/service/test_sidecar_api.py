@@ -12,10 +12,8 @@ from tests.service.sidecar_process import PATIENCE_S, UID, Sidecar
 
 TOKEN = "0123456789abcdef0123"
 FUZZING = [
-    *("--phases", "examples,coverage,fuzzing"),
+    *("--phases", "examples,coverage,fuzzing,stateful"),
     *("--checks", "all"),
-    # Which columns a key has depends on the operator.
-    *("--exclude-checks", "positive_data_acceptance"),
     *("--max-examples", "25", "--seed", "1", "--generation-database", "none"),
     *("--request-timeout", "10", "--no-color"),
 ]

@@ -1,11 +1,18 @@
 """What the command line tells a running sidecar, and asks of it."""
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.service.sidecar_process import COMMAND, UID
+from idlestate.service.cli import main
+from tests.service.sidecar_process import COMMAND, OPERATOR, UID, Sidecar
+
+
+def said(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in words])
 
 
 def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
@@ -41,3 +48,66 @@ def test_health_of_what_is_no_place_is_refused_with_the_way_out(place: str) -> N
     done = subprocess.run([*COMMAND, "health", place], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == f"{place}: write unix:PATH or http[s]://ADDRESS:PORT\n"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"aggregates": {"n": "sum(user)"}}, "adds up a column of type string"),
+        ({"aggregates": {"change": "count"}}, "the name change stands twice"),
+        ({"columns": {"user": "double", "amount": "bigint"}}, "user is of type double"),
+    ],
+)
+def test_a_file_that_is_not_served_is_not_called_good(
+    folder: Path, changed: dict[str, Any], told: str
+) -> None:
+    made = Sidecar(folder, operators={UID: {**OPERATOR, **changed}})
+    made.write_file()
+    checked = said("check", made.file)
+    assert checked.exit_code == 1
+    assert f"{made.file}: " in checked.stderr
+    assert UID in checked.stderr
+    assert told in checked.stderr
+
+
+def test_a_good_file_is_told_with_its_operators(folder: Path) -> None:
+    made = Sidecar(folder)
+    made.write_file()
+    assert (
+        "good (2 policies, 0 pipelines, 1 operator of a sidecar)" in said("check", made.file).stdout
+    )
+
+
+@pytest.mark.parametrize("place", ["taken", "taken/below"])
+def test_a_directory_that_cannot_be_made_is_told_with_the_way_out(folder: Path, place: str) -> None:
+    (folder / "taken").touch()
+    made = Sidecar(folder, directory=str(folder / place))
+    made.write_file()
+    refused = said("serve", made.file)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"{folder / place}: ")
+    assert "name another directory" in refused.stderr
+
+
+def test_input_that_was_never_open_is_input_that_has_ended(folder: Path) -> None:
+    made = Sidecar(folder)
+    made.write_file()
+    command = " ".join([*COMMAND, "serve", str(made.file), "--while-input-is-open"])
+    done = subprocess.run(
+        ["bash", "-c", f"{command} <&-"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "stopped" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["nowhere/schema.json", "."])
+def test_a_schema_that_cannot_be_written_is_told(tmp_path: Path, place: str) -> None:
+    refused = said("schema", "--out", tmp_path / place)
+    assert refused.exit_code == 1
+    assert isinstance(refused.exception, SystemExit)
+    assert refused.stderr.startswith(f"{tmp_path / place}: ")
+
+
+def test_a_control_plane_below_a_folder_that_is_not_there_makes_it(folder: Path, made: Any) -> None:
+    place = f"unix:{folder / 'deep' / 'c.sock'}"
+    assert made(control=place).start_told().strip().endswith(place)

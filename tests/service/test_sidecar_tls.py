@@ -2,6 +2,8 @@
 
 import http.client
 import shutil
+import signal
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -156,10 +158,65 @@ def test_a_certificate_alone_is_not_enough_where_a_token_is_asked_for(
 
 
 def test_plain_text_is_not_understood(sidecar: Sidecar) -> None:
-    with pytest.raises(SidecarError):
+    with pytest.raises(SidecarError, match="name its authority if it is encrypted"):
         Connection(Address(sidecar.data_place), patience_s=0).call("hello")
     connection = http.client.HTTPConnection(sidecar.control_url, timeout=20)
     connection.request("GET", "/healthz")
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         connection.getresponse()
     connection.close()
+
+
+def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
+    host, _, port = sidecar.data_place.rpartition(":")
+    for _ in range(3):
+        with socket.create_connection((host, int(port)), timeout=20) as link:
+            link.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+            while link.recv(4096):
+                pass
+    assert sidecar.process is not None
+    sidecar.process.send_signal(signal.SIGHUP)
+    assert sidecar.next_line() == f"{sidecar.file} was read again\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "told"),
+    [
+        ("cert_file", "missing", "No such file or directory"),
+        ("key_file", "missing", "No such file or directory"),
+        ("client_ca_file", "missing", "No such file or directory"),
+        ("cert_file", "token", "go together"),
+        ("key_file", "client.key", "go together"),
+        ("client_ca_file", "token", "holds no certificate"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_named(
+    certs: Path, tmp_path: Path, wrong: str, name: str, told: str
+) -> None:
+    files = {
+        "cert_file": certs / "server.pem",
+        "key_file": certs / "server.key",
+        "client_ca_file": certs / "authority.pem",
+        wrong: certs / name,
+    }
+    tls = {each: str(file) for each, file in files.items()}
+    made = Sidecar(tmp_path, control="127.0.0.1:0", tls=tls)
+    made.write_file()
+    done = subprocess.run(
+        [*COMMAND, "serve", str(made.file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert str(certs / name) in done.stderr
+    assert told in done.stderr
+
+
+def test_a_certificate_that_health_cannot_use_is_named(certs: Path) -> None:
+    own = ["--cert-file", str(certs / "token")]
+    done = subprocess.run(
+        [*COMMAND, "health", "https://127.0.0.1:1", *own],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert str(certs / "token") in done.stderr
