@@ -27,6 +27,7 @@ from idlestate.config.problems import (
 )
 from idlestate.config.selection import AGGREGATES, Choice, choose, unbounded_advice
 from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.sidecar_rules import clear_text_warnings
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.policy import Policy
 
@@ -128,3 +129,5 @@ def _warnings(config: Config) -> Iterator[Finding]:
     for uid, path in paths.items():
         if config.policy_for(uid).is_unbounded:
             yield Finding(path, *unbounded_advice(uid, config.choice_for(uid)))
+    if config.sidecar:
+        yield from clear_text_warnings(config.sidecar)

@@ -89,9 +89,10 @@ class Sidecar(Section):
     control: Listen | None = None
     """The control plane (HTTP); default a socket control.sock in the directory."""
     token_file: text.Place | None = None
-    """A file with a bearer token that clients have to show."""
+    """A file with a bearer token that clients have to show; needed beyond this machine, or
+    tls.client_ca_file."""
     tls: Tls | None = None
-    """Encrypts both planes; needed beyond this machine, with a token or client_ca_file."""
+    """Encrypts both planes; a token that goes to other machines without it is warned about."""
     sync: Flag = False
     """Whether what was acknowledged outlives a loss of power too, not only of the process."""
     cache_mb: Annotated[int, whole(1, 1_000_000)] = 4096

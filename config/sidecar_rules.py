@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from idlestate.config.pipeline_rules import CheckAggregate, Raw, check_policy_name
 from idlestate.config.problems import Finding, listed, show
+from idlestate.config.sidecar_models import Sidecar
 from idlestate.retention.policy import TimeDomain
 
 _MOST_PORT = 65_535
@@ -81,16 +82,27 @@ def _tcp(plane: Raw) -> tuple[str, int]:
 
 
 def _check_access(sidecar: Raw) -> Iterator[Finding]:
-    """Beyond this machine: encrypted, and only for clients that are known."""
-    tls = sidecar["tls"]
-    is_known = bool(sidecar["token_file"].text or tls["client_ca_file"].text)
+    """Beyond this machine: only for clients that are known."""
+    if sidecar["token_file"].text or sidecar["tls"]["client_ca_file"].text:
+        return
     for plane in (sidecar["data"], sidecar["control"]):
-        if plane.text is None or is_local(plane.text) or (tls.fields and is_known):
-            continue
-        yield Finding(
-            plane.path,
-            f"{show(plane.text)} is reached from other machines, and anybody there could read and "
-            "change the state",
-            "write tls: {cert_file: ..., key_file: ...} and token_file or tls.client_ca_file, or "
-            "listen on 127.0.0.1 or a unix: socket",
-        )
+        if plane.text is not None and not is_local(plane.text):
+            yield Finding(
+                plane.path,
+                f"{show(plane.text)} is reached from other machines, and anybody there could read "
+                "and change the state",
+                "write token_file, and tls: {cert_file: ..., key_file: ...} or with that "
+                "tls.client_ca_file, or listen on 127.0.0.1 or a unix: socket",
+            )
+
+
+def clear_text_warnings(sidecar: Sidecar) -> Iterator[Finding]:
+    """What a token alone leaves open."""
+    for name, place in (("data", sidecar.data), ("control", sidecar.control)):
+        if sidecar.tls is None and place is not None and not is_local(place):
+            yield Finding(
+                ("sidecar", name),
+                f"{show(place)} is reached from other machines, and whoever listens on the way "
+                "reads the token and all rows",
+                "write tls: {cert_file: ..., key_file: ...}, unless the network encrypts",
+            )

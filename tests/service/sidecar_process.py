@@ -125,7 +125,7 @@ class Sidecar:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         line = self.next_line()
-        if line.startswith("the tables were moved"):
+        while line.startswith(("WARNING", "the tables were moved")):
             line = self.next_line()
         assert line.startswith("data at "), line
         return line

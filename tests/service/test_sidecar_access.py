@@ -25,14 +25,33 @@ def test_sockets_are_their_owners_alone(made: Any) -> None:
     assert stat.S_IMODE((sidecar.folder / "state").stat().st_mode) == 0o700
 
 
-def test_beyond_this_machine_it_does_not_start_without_a_token_and_tls(made: Any) -> None:
-    sidecar = made(data="0.0.0.0:0", token_file="token")
+def test_beyond_this_machine_it_does_not_start_without_a_token_or_certificates(made: Any) -> None:
+    sidecar = made(data="0.0.0.0:0", tls={"cert_file": "cert.pem", "key_file": "key.pem"})
     sidecar.write_file()
     refused = subprocess.run(
         [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
     )
     assert refused.returncode == 1
     assert "is reached from other machines" in refused.stderr
+
+
+def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made: Any) -> None:
+    sidecar = made(data="0.0.0.0:0")
+    token = sidecar.folder / "token"
+    token.write_text("0123456789abcdef0123\n")
+    sidecar.settings["token_file"] = str(token)
+    sidecar.write_file()
+    told = subprocess.run(
+        [*COMMAND, "check", str(sidecar.file)], capture_output=True, text=True, check=True
+    )
+    assert "WARNING" in told.stderr
+    assert "whoever listens on the way reads the token" in told.stderr
+    place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
+    place = place.replace("0.0.0.0", "127.0.0.1")
+    with pytest.raises(SidecarError, match="does not know this client"):
+        Connection(Address(place), patience_s=0).call("hello")
+    known = Connection(Address(place, str(token)), patience_s=0)
+    assert known.call("hello").header["operators"] == [UID]
 
 
 def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
