@@ -82,11 +82,11 @@ def serve(settings: WorkerSettings) -> None:
         stage = Stage(SystemClock())
         calls = WorkerCalls(store, stage, settings.cache_bytes)
         inner = DataPlane(f"unix:{settings.inner}", calls.table, None, None)
-        stack.callback(inner.shutdown)
+        stack.callback(inner.stop)
         token = TokenFile(Path(settings.token_file)) if settings.token_file else None
         tls = Tls.model_validate(settings.tls) if settings.tls else None
         outer = DataPlane(settings.listen, CallTable(stage_calls(stage)), token, tls)
-        stack.callback(outer.shutdown)
+        stack.callback(outer.stop)
         keep_objects()
         is_up.set()
         _tell({"place": outer.place})
