@@ -18,6 +18,7 @@ from typing import Any
 from idlestate.backends.sidecar.call_table import CallTable, stage_calls
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.stage import Stage
+from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.worker_calls import WorkerCalls
 from idlestate.config.sidecar_models import Tls
 from idlestate.service.sidecar.access import AccessError, TokenFile
@@ -74,6 +75,11 @@ def serve(settings: WorkerSettings) -> None:
             os._exit(1)  # whoever comes next is to have the folder, however long a start takes
         is_over.set()
 
+    def follow_disk(store: Store) -> None:
+        while not is_over.wait(_POLL_S):
+            if store.is_broken and store.is_mended():
+                is_over.set()
+
     threading.Thread(target=follow_input, name="idlestate-parent", daemon=True).start()
     with ExitStack() as stack:
         stack.enter_context(DirectoryLock(folder, RANGE_PATIENCE_S))
@@ -90,8 +96,9 @@ def serve(settings: WorkerSettings) -> None:
         keep_objects()
         is_up.set()
         _tell({"place": outer.place})
-        while not is_over.wait(_POLL_S) and not (store.is_broken and store.is_mended()):
-            pass
+        # It may hang as the disk does; the end of the input is noticed meanwhile.
+        threading.Thread(target=follow_disk, args=[store], daemon=True).start()
+        is_over.wait()
         last = threading.Timer(_END_S, os._exit, [1])  # nobody is left who would wait for a call
         last.daemon = True
         last.start()
