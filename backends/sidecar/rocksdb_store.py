@@ -65,7 +65,10 @@ class RocksDBStore:
 
     def is_mended(self) -> bool:
         """As of `Store`: what stands in its logs becomes tables."""
-        return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
+        try:
+            return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
+        except OSError:  # the disk is gone
+            return False
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""
