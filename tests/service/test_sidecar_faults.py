@@ -75,6 +75,22 @@ def test_sigterm_on_a_full_disk_ends_with_0(folder: Path, workers: int) -> None:
         assert sidecar.stop() == 0
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_start_on_what_is_there_writes_nothing(folder: Path, workers: int) -> None:
+    """The disk may be full."""
+
+    def sizes() -> dict[Path, int]:
+        return {log: log.stat().st_size for log in folder.rglob("log-*")}
+
+    sidecar = Sidecar(folder, backend="heap", workers=workers).start()
+    with sidecar.client() as client:
+        add(client, 0)
+    sidecar.stop()
+    before = sizes()
+    assert sidecar.start().stop() == 0
+    assert sizes() == before
+
+
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_an_fsync_that_fails_is_told_and_what_was_acknowledged_stays(
