@@ -158,7 +158,7 @@ class _Server(ThreadingMixIn, TCPServer):
 
     allow_reuse_address = True  # a restart need not wait for old connections to time out
     daemon_threads = True
-    request_queue_size = 32
+    request_queue_size = socket.SOMAXCONN  # who comes by a Unix socket does not wait to enter it
 
     def __init__(
         self,

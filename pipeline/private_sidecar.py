@@ -149,8 +149,12 @@ class PrivateSidecar:
                     stderr=log,
                     start_new_session=True,
                 )
-            if self._answers() or self._stopping.is_set():
-                return
+            try:
+                if self._answers() or self._stopping.is_set():
+                    return
+            except BaseException:  # Ctrl-C
+                self._end()
+                raise
             code = self._process.poll()
             self._end()
             text = self._log.read_bytes()[begin:].decode(errors="replace").strip()

@@ -66,7 +66,7 @@ class CallTable:
                 self._busy -= 1
                 self._idle.notify_all()
 
-    def drain(self, timeout_s: float) -> bool:
+    def drain(self, timeout_s: float | None = None) -> bool:
         """Take no more calls, and wait for those under way; whether all have ended."""
         with self._idle:
             self._is_draining = True

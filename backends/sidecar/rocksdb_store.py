@@ -51,7 +51,8 @@ class RocksDBStore:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
             raise DamagedError(
-                f"RocksDB in {folder} does not open: {error}; bring the folder back from a copy"
+                f"RocksDB in {folder} does not open: {error}; see to the disk, or bring the folder "
+                "back from a copy"
             ) from error
         self._write_options = WriteOptions()
         self._write_options.sync = sync
@@ -65,7 +66,10 @@ class RocksDBStore:
 
     def is_mended(self) -> bool:
         """As of `Store`: what stands in its logs becomes tables."""
-        return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
+        try:
+            return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
+        except OSError:  # the disk is gone
+            return False
 
     def get(self, key: str) -> bytes | None:
         """As of `Store`."""
@@ -113,12 +117,9 @@ class RocksDBStore:
 
     def close(self) -> None:
         """As of `Store`."""
-        try:
+        # What it makes tables of at the end stands in its logs, also where the disk is full now.
+        with suppress(Exception):
             self._raw.close()
-        except Exception:
-            # Nothing more can be kept than was acknowledged, and that is on disk.
-            if not self._broken:
-                raise
 
     def _size(self, ending: str) -> int:
         """Of the files whose names end so."""

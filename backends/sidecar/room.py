@@ -16,7 +16,8 @@ def has_room(folder: Path, n_bytes: int) -> bool:
         if shutil.disk_usage(folder).free < n_bytes:
             return False
         with tempfile.TemporaryFile(dir=folder) as file:
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
+            if hasattr(os, "posix_fallocate"):  # macOS has none
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
             os.fsync(file.fileno())
     except OSError:
         return False

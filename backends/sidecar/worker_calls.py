@@ -119,7 +119,8 @@ class WorkerCalls:
         """Remove all that is not named."""
         named = set(parts[0].decode().split("\n"))
         gone = [key for kind in OF_SHARDS for key, _ in self._store.scan(kind) if key not in named]
-        self._store.write(dict.fromkeys(gone))
+        if gone:  # a start on a full disk writes nothing
+            self._store.write(dict.fromkeys(gone))
         return Message({"removed": len(gone)})
 
     def _size(self, _header: Header, _parts: Parts) -> Message:

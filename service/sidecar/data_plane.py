@@ -6,7 +6,11 @@ Flight's server has no limits for that. A call has arrived whole before it gets 
 
 import logging
 import os
+import socket
+import stat
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,13 @@ from idlestate.metrics.listen_error import MAX_SOCKET_PATH
 from idlestate.metrics.unix_socket import make_way
 from idlestate.service.sidecar.access import AccessError, TokenFile
 
+_HALF_S = 2.0
+"""So long, when all else has ended, is waited for calls and answers that are under way half."""
 log = logging.getLogger(__name__)
 
 
 class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carries no types
-    """Serves calls from construction until `shutdown`.
+    """Serves calls from construction until `stop`.
 
     Args:
         listen: `unix:PATH` or `ADDRESS:PORT`; port 0 takes a free one.
@@ -65,6 +71,19 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
             os.umask(before)
         self.place = listen if listen.startswith("unix:") else _with_port(listen, self.port)
 
+    def stop(self) -> None:
+        """Take no more calls, and finish those under way. One that has not come whole, or whose
+        answer nobody takes, is cut off: Flight would wait for its client for ever.
+        """
+        self._calls.drain()
+        ending = threading.Thread(target=self.shutdown, name="idlestate-data-end", daemon=True)
+        ending.start()
+        ending.join(_HALF_S)
+        if ending.is_alive():
+            with suppress(OSError):  # where nobody tells what is open: the process is cut off
+                _cut(_bound(self.place))
+            ending.join()
+
     def do_action(self, _context: Any, action: Any) -> Iterator[Any]:
         """Answer one call; what goes wrong is told in the answer."""
         try:
@@ -90,7 +109,7 @@ class _Doorkeeper(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 def _location(listen: str, tls: Tls | None) -> str:
     if listen.startswith("unix:"):
-        path = Path(listen.removeprefix("unix:")).absolute()
+        path = Path(_bound(listen))
         if len(os.fsencode(path)) > MAX_SOCKET_PATH:
             raise AccessError(
                 f"cannot serve data on {path}: sockets have paths of at most {MAX_SOCKET_PATH} "
@@ -103,3 +122,21 @@ def _location(listen: str, tls: Tls | None) -> str:
 
 def _with_port(listen: str, port: int) -> str:
     return f"{listen.rpartition(':')[0]}:{port}"
+
+
+def _bound(place: str) -> str:
+    """The path of a socket, or the port, as the system tells where a connection has come to."""
+    if place.startswith("unix:"):
+        return str(Path(place.removeprefix("unix:")).absolute())
+    return place.rpartition(":")[2]
+
+
+def _cut(bound: str) -> None:
+    """Cut all connections that have come there; Flight has no way to."""
+    for number in [int(each.name) for each in Path("/dev/fd").iterdir()]:
+        with suppress(OSError):  # it is no socket, or closed by now
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                with socket.socket(fileno=os.dup(number)) as link:
+                    name = link.getsockname()
+                    if str(name[1] if isinstance(name, tuple) else name) == bound:
+                        link.shutdown(socket.SHUT_RDWR)

@@ -113,7 +113,7 @@ class Process:
             control = self._open_control(directory, host, registry, token)
             stack.callback(control.stop)
             data = DataPlane(place, calls.table, token, settings.tls)
-            stack.callback(data.shutdown)
+            stack.callback(data.stop)
             background.plan(ticks)
             keep_objects()
             ticks.start()

@@ -84,8 +84,9 @@ class StateFolder:
             if folder.name != str(ranges):
                 shutil.rmtree(folder)
         if ranges > 1:
-            for prefix in OF_SHARDS:
-                self.store.write({key: None for key, _ in self.store.scan(prefix)})
+            gone = [key for prefix in OF_SHARDS for key, _ in self.store.scan(prefix)]
+            if gone:  # a start on a full disk writes nothing
+                self.store.write(dict.fromkeys(gone))
 
     def _copy(self, before: int, after: int) -> bool:
         """Copy the tables; whether there were operators that may have some."""

@@ -18,6 +18,8 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from idlestate.backends.sidecar.errors import SidecarError
+
 log = logging.getLogger(__name__)
 _TROUBLES = {
     EVENT_JOB_ERROR: "error",
@@ -38,6 +40,8 @@ class Ticks:
         self.stopping = threading.Event()
         self.troubles: Counter[str] = Counter(dict.fromkeys(_TROUBLES.values(), 0))
         self._every_ms: dict[str, int] = {}
+        self._told: dict[str, str] = {}
+        """By job what stands in its way, as long as that is the same: it may for days."""
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(2), "sweep": ThreadPoolExecutor(1)},
@@ -49,7 +53,7 @@ class Ticks:
         """A job, before or after the start."""
         self._every_ms[name] = every_ms
         self._scheduler.add_job(
-            self._guarded, _interval(every_ms), args=[job], id=name, executor=pool
+            self._guarded, _interval(every_ms), args=[name, job], id=name, executor=pool
         )
 
     def start(self) -> None:
@@ -69,13 +73,21 @@ class Ticks:
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
 
-    def _guarded(self, job: Callable[[], None]) -> None:
-        if not self.stopping.is_set():
+    def _guarded(self, name: str, job: Callable[[], None]) -> None:
+        if self.stopping.is_set():
+            return
+        try:
             job()
+        except SidecarError as error:  # its text says what to do
+            if self._told.get(name) != str(error):
+                log.error("job %s failed: %s", name, error)
+            self._told[name] = str(error)
+            raise
+        self._told.pop(name, None)
 
     def _note(self, event: Any) -> None:
         self.troubles[_TROUBLES[event.code]] += 1
-        if event.code == EVENT_JOB_ERROR:
+        if event.code == EVENT_JOB_ERROR and not isinstance(event.exception, SidecarError):
             log.error("job %s failed: %s", event.job_id, event.exception, exc_info=event.exception)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from idlestate.backends.sidecar.call_table import CallTable, stage_calls
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.stage import Stage
+from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.worker_calls import WorkerCalls
 from idlestate.config.sidecar_models import Tls
 from idlestate.service.sidecar.access import AccessError, TokenFile
@@ -75,6 +76,11 @@ def serve(settings: WorkerSettings) -> None:
             os._exit(1)  # whoever comes next is to have the folder, however long a start takes
         is_over.set()
 
+    def follow_disk(store: Store) -> None:
+        while not is_over.wait(_POLL_S):
+            if store.is_broken and store.is_mended():
+                is_over.set()
+
     threading.Thread(target=follow_input, name="idlestate-parent", daemon=True).start()
     with ExitStack() as stack:
         stack.enter_context(DirectoryLock(folder, RANGE_PATIENCE_S))
@@ -83,16 +89,17 @@ def serve(settings: WorkerSettings) -> None:
         stage = Stage(SystemClock())
         calls = WorkerCalls(store, stage, settings.cache_bytes)
         inner = DataPlane(f"unix:{settings.inner}", calls.table, None, None)
-        stack.callback(inner.shutdown)
+        stack.callback(inner.stop)
         token = TokenFile(Path(settings.token_file)) if settings.token_file else None
         tls = Tls.model_validate(settings.tls) if settings.tls else None
         outer = DataPlane(settings.listen, CallTable(stage_calls(stage)), token, tls)
-        stack.callback(outer.shutdown)
+        stack.callback(outer.stop)
         keep_objects()
         is_up.set()
         _tell({"place": outer.place})
-        while not is_over.wait(_POLL_S) and not (store.is_broken and store.is_mended()):
-            pass
+        # It may hang as the disk does; the end of the input is noticed meanwhile.
+        threading.Thread(target=follow_disk, args=[store], daemon=True).start()
+        is_over.wait()
         last = threading.Timer(_END_S, os._exit, [1])  # nobody is left who would wait for a call
         last.daemon = True
         last.start()

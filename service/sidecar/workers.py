@@ -72,8 +72,8 @@ class Worker:
 
     def spawn(self) -> None:
         """Start the process, without waiting for it."""
-        self._starts += 1
-        # Nobody waits at the socket of before.
+        # Nobody waits at the socket of before; its path may be about as long as one can be.
+        self._starts = (self._starts + 1) % 10
         self._inner = f"{self._settings.inner}.{self._starts}"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "idlestate.service.sidecar.worker"],

@@ -13,6 +13,7 @@ import pytest
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.heap_store import HeapStore
 from idlestate.backends.sidecar.rocksdb_store import RocksDBStore
+from tests.small_disk import disk, leave_room  # noqa: F401 - the fixture
 
 STORES = {"heap": HeapStore, "rocksdb": RocksDBStore}
 WRITER = """
@@ -104,3 +105,12 @@ def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
         holed = data[:begin] + bytes(size) + data[begin + size :]
         with pytest.raises(DamagedError, match="from a copy"):
             kept(tmp_path, holed)
+
+
+def test_a_full_disk_is_not_taken_for_damage(disk: Path) -> None:  # noqa: F811 - the fixture
+    store = RocksDBStore(disk / "store")
+    store.write({f"key {number}": bytes(1000) for number in range(100)})
+    store.close()
+    leave_room(disk, 0)
+    with pytest.raises(DamagedError, match=r"No space left.*; see to the disk"):
+        RocksDBStore(disk / "store")

@@ -31,10 +31,26 @@ def test_where_there_is_too_little_no_file_takes_the_rest_of_it(
     assert not has_room(tmp_path / "not there", KB)
 
 
+def test_room_is_found_where_the_system_cannot_allocate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS."""
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    assert has_room(tmp_path, KB)
+
+
 def test_a_log_that_rocksdb_removes_meanwhile_ends_no_look(
     tmp_path: Path,
 ) -> None:
     store = RocksDBStore(tmp_path)
     (tmp_path / "000009.log").symlink_to("gone")
     assert store.is_mended()
+    store.close()
+
+
+def test_a_disk_that_is_gone_has_no_room(tmp_path: Path) -> None:
+    store = RocksDBStore(tmp_path / "store")
+    (tmp_path / "store").rename(tmp_path / "gone")
+    assert not store.is_mended()
+    (tmp_path / "gone").rename(tmp_path / "store")
     store.close()

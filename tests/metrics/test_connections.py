@@ -90,6 +90,31 @@ def test_who_has_just_come_is_not_cut_for_the_next(monkeypatch: pytest.MonkeyPat
         first.send(b"not cut")
 
 
+def test_who_comes_by_a_unix_socket_while_many_come_at_once_waits_for_a_turn(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its queue is full, who comes with a timeout is turned away at once."""
+    go_on, admit = threading.Event(), Connections.admit
+
+    def late(self: Connections, connection: socket.socket) -> bool:
+        assert go_on.wait(PATIENCE_S)
+        return admit(self, connection)
+
+    monkeypatch.setattr(Connections, "admit", late)
+    path = tmp_path_factory.mktemp("u") / "socket"
+    with HttpServer(Service("tests", lambda _: Reply(b"answered")), None, str(path)):
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+        try:
+            for each in clients:
+                each.settimeout(PATIENCE_S)
+                each.connect(str(path))
+                each.sendall(WHOLE)
+        finally:
+            go_on.set()
+            answers = [answer(each) for each in clients]
+        assert all(each.endswith(b"answered") for each in answers)
+
+
 def test_what_is_closed_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its number may be another's by then."""
     forgotten: list[int] = []

@@ -231,6 +231,22 @@ def test_one_that_says_nothing_is_told_by_how_it_ended(
         private_sidecar(checkpoint, "heap")
 
 
+def test_one_whose_start_is_interrupted_ends(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody may keep what was raised, as notebooks do, and with it the process's input."""
+    started: list[PrivateSidecar] = []
+
+    def interrupted(sidecar: PrivateSidecar) -> bool:
+        started.append(sidecar)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateSidecar, "_answers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        private_sidecar(checkpoint, "heap")
+    assert started[0]._process.poll() is not None
+
+
 def test_one_that_does_not_start_leaves_no_folder_behind(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

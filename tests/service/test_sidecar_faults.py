@@ -22,9 +22,9 @@ from tests.backends.sidecar_world import (
     RULE,
     World,
 )
-from tests.service.sidecar_process import COMMAND, OPERATOR, Sidecar, add, fill
+from tests.service.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, Sidecar, add, fill
 from tests.service.sidecar_process import UID as UID_OF_CLIENTS
-from tests.small_disk import enlarge, mounted
+from tests.small_disk import enlarge, leave_room, mounted
 from tests.timers.test_steady_clock import DAY_MS, HOUR_MS, SetClock
 
 
@@ -56,6 +56,39 @@ def test_a_full_disk_is_told_plainly_and_loses_nothing(small_disk: Path, backend
         assert found.column("n").to_pylist() == [acknowledged]
         add(client, acknowledged)
     assert sidecar.stop() == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sigterm_on_a_full_disk_ends_with_0(folder: Path, workers: int) -> None:
+    with mounted(folder / "disk", 8 * 1024) as disk:
+        sidecar = Sidecar(disk, workers=workers).start()
+        with sidecar.client() as client:
+            add(client, 0)
+            leave_room(disk, 0)
+            os.kill(sidecar.pid, signal.SIGTERM)
+            _, said = sidecar.process.communicate(timeout=PATIENCE_S)
+            assert "Traceback" not in said
+            assert sidecar.process.returncode == 0
+            enlarge(disk, 40 * 1024)
+            sidecar.start()
+            assert client.get_many({"user": ["same"]}).column("n").to_pylist() == [1]
+        assert sidecar.stop() == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_start_on_what_is_there_writes_nothing(folder: Path, workers: int) -> None:
+    """The disk may be full."""
+
+    def sizes() -> dict[Path, int]:
+        return {log: log.stat().st_size for log in folder.rglob("log-*")}
+
+    sidecar = Sidecar(folder, backend="heap", workers=workers).start()
+    with sidecar.client() as client:
+        add(client, 0)
+    sidecar.stop()
+    before = sizes()
+    assert sidecar.start().stop() == 0
+    assert sizes() == before
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")

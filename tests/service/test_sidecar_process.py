@@ -1,8 +1,11 @@
 """The sidecar's process: starts, stops, reloads, dies."""
 
 import signal
+import socket
+import struct
 import subprocess
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +102,44 @@ def test_sigterm_in_the_middle_of_writes_finishes_or_hands_them_back(
     assert len(counted) == 4
     with sidecar.client() as client:
         assert users(client.get_many({"user": ["a"]})) == {"a": (sum(counted),) * 2}
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """As HTTP/2 has it."""
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def half_a_call(link: socket.socket) -> None:
+    """Begin one, and never end it."""
+    headers = {
+        b":method": b"POST",
+        b":scheme": b"http",
+        b":path": b"/arrow.flight.protocol.FlightService/DoAction",
+        b":authority": b"localhost",
+        b"content-type": b"application/grpc",
+    }
+    words = [bytes([len(word)]) + word for pair in headers.items() for word in pair]
+    packed = b"".join(b"\0" + name + value for name, value in zip(*[iter(words)] * 2, strict=True))
+    settings, begin = frame(4, 0, 0, b""), frame(1, 4, 1, packed)
+    half = frame(0, 0, 1, struct.pack(">BI", 0, 1000) + b"half")
+    link.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + begin + half)
+    assert link.recv(1)
+
+
+@pytest.mark.parametrize("settings", [{"workers": 2}, {"data": "127.0.0.1:0"}])
+def test_half_of_a_call_keeps_nobody_from_stopping(made: Any, settings: dict[str, Any]) -> None:
+    sidecar = made(**settings)
+    place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
+    with ExitStack() as held:
+        if place.startswith("unix:"):
+            for ending in ("", ".0", ".1"):
+                link = held.enter_context(socket.socket(socket.AF_UNIX))
+                link.connect(place.removeprefix("unix:") + ending)
+                half_a_call(link)
+        else:
+            host, _, port = place.rpartition(":")
+            half_a_call(held.enter_context(socket.create_connection((host, int(port)))))
+        assert sidecar.stop() == 0
 
 
 def test_a_sidecar_that_is_not_there_is_told_with_the_way_out(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.service.sidecar.ticks import Ticks
 
 PATIENCE_S = 30
@@ -90,3 +91,27 @@ def test_intervals_begin_anew_when_the_clock_was_set(ticks: Ticks) -> None:
     assert job.wait(1)
     ticks.realign()
     assert job.wait(job.count + 2)
+
+
+def test_what_stands_in_a_jobs_way_is_told_once_in_a_line_until_the_job_gets_on(
+    ticks: Ticks, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk may stay full for days."""
+    ways: Iterator[str] = iter(["full"] * 3 + [""] + ["full"] * 2 + ["gone"] * 2)
+    over = threading.Event()
+
+    def work() -> None:
+        way = next(ways, None)
+        if way is None:
+            over.set()
+        elif way:
+            raise SidecarError(f"the disk is {way}")
+
+    ticks.add("job", 5, work)
+    ticks.start()
+    assert over.wait(PATIENCE_S)
+    ticks.stop()
+    told = [f"job job failed: the disk is {way}" for way in ("full", "full", "gone")]
+    assert [each.getMessage() for each in caplog.records] == told
+    assert "Traceback" not in caplog.text
+    assert ticks.troubles["error"] == 7

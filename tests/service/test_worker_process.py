@@ -1,11 +1,14 @@
 """A worker's process that dies, or loses the one that started it, at whatever moment."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +23,9 @@ from tests.service.sidecar_process import COMMAND, PATIENCE_S, Sidecar, wait_for
 Popen = subprocess.Popen[bytes]
 
 
-def spawned() -> Popen:
+def spawned(*words: str) -> Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "idlestate.service.sidecar.worker"],
+        [sys.executable, *(words or ("-m", "idlestate.service.sidecar.worker"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -59,6 +62,55 @@ def test_one_that_nobody_listens_to_ends_without_a_word(
     assert worker.stderr is not None
     assert worker.stderr.read() == b""
     worker.stderr.close()
+
+
+HANGS = """
+import sys
+import threading
+from idlestate.backends.sidecar.heap_store import HeapStore
+from idlestate.service.sidecar.worker import main
+
+def is_mended(_):
+    print("looks", flush=True)
+    threading.Event().wait()
+
+HeapStore.is_broken = property(lambda _: True)
+HeapStore.is_mended = is_mended
+sys.exit(main())
+"""
+
+
+def test_one_whose_disk_hangs_while_it_is_looked_at_ends_with_the_process_that_started_it(
+    folder: Path,
+) -> None:
+    worker = spawned("-c", HANGS)
+    tell_settings(worker, folder)
+    assert worker.stdout is not None
+    assert b"place" in worker.stdout.readline()
+    assert worker.stdout.readline() == b"looks\n"
+    try:
+        worker.communicate(timeout=PATIENCE_S)
+    finally:
+        worker.kill()
+    assert worker.returncode == 0
+
+
+def test_one_that_is_started_again_and_again_has_paths_that_are_as_short(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's has an end, which may be near."""
+    listens: list[str] = []
+
+    def popen(*_: object, **__: object) -> Any:
+        return SimpleNamespace(stdin=io.BytesIO())
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    worker: Any = workers_of(folder).every[0]
+    for _ in range(12):
+        worker.spawn()
+        listens.append(worker._inner)
+    assert len(set(map(len, listens))) == 1
+    assert all(before != after for before, after in pairwise(listens))
 
 
 def test_ctrl_c_while_workers_start_is_heard_by_the_sidecar_alone(made: Any) -> None:
