@@ -48,8 +48,6 @@ class DirectWrites:
         for key, value in state.store.scan(f"w/{state.uid}/"):
             seq, _, at_ms = value.partition(b" ")
             self._last[key.rpartition("/")[2]] = (int(seq), int(at_ms or 0))
-        self.waiting = {key: len(value) for key, value in state.store.scan(f"i/{state.uid}/")}
-        """Bytes by key of the writes that wait for a batch border."""
         self.set_aside = SetAside(state.store, state.uid)
 
     def last(self, writer: str) -> int:
@@ -93,7 +91,7 @@ class DirectWrites:
 
     def drain(self) -> None:
         """Apply what waits, in order; under the lock, at a batch border."""
-        for key in sorted(self.waiting):
+        for key in sorted(self._state.waiting):
             value = self._state.store.get(key)
             assert value is not None
             message = Message.decode(value)
@@ -103,7 +101,7 @@ class DirectWrites:
                 self._apply(edit, header["t_ms"], {}, {key: None})
             except DoesNotFitError as error:
                 self.set_aside.add(self._state, key, message, str(error))
-            del self.waiting[key]
+            del self._state.waiting[key]
 
     def _room_for(self, writer: str, now_ms: int) -> list[str]:
         """Who is to be forgotten so that there is room for a writer."""
@@ -127,7 +125,7 @@ class DirectWrites:
     ) -> None:
         record = self._state.record
         assert record.open is not None
-        if sum(self.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
+        if sum(self._state.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
             raise BusyError(
                 f"operator {self._state.uid!r}: {MAX_WAITING_BYTES >> 20} MB of writes wait for "
                 f"batch {record.open.batch_id} of its query to be committed; is the query running?"
@@ -137,7 +135,7 @@ class DirectWrites:
         key = f"i/{self._state.uid}/{record.next_entry:020}"
         after = replace(record, next_entry=record.next_entry + 1)
         self._state.save(after, values={key: value, **marks}, removed=gone)
-        self.waiting[key] = len(value)
+        self._state.waiting[key] = len(value)
 
     def _apply(
         self, edit: Edit, now_ms: int, values: Mapping[str, bytes], removed: Mapping[str, None]

@@ -184,7 +184,7 @@ class Operator:
             state_bytes=sum(shard.current.bytes for shard in shards),
             expired_kept=sum(entry.rows for entry in entries),
             next_seq=record.next_seq,
-            waiting=len(self.writes.waiting),
+            waiting=len(self.state.waiting),
             set_aside=self.writes.set_aside.rows,
         )
 
