@@ -45,14 +45,25 @@ class DirectWrites:
         """Read what was written."""
         self._state = state
         self._last: dict[str, tuple[int, int]] = {}
+        self._under_way: list[str] = []
+        """The writers of calls that are being answered."""
         for key, value in state.store.scan(f"w/{state.uid}/"):
             seq, _, at_ms = value.partition(b" ")
             self._last[key.rpartition("/")[2]] = (int(seq), int(at_ms or 0))
         self.set_aside = SetAside(state.store, state.uid)
 
     def last(self, writer: str) -> int:
-        """The highest number taken from a writer; -1 for one that is not known."""
-        return self._last.get(writer, (-1, 0))[0]
+        """The highest number taken from a writer; -1 for one that is not known.
+
+        Raises:
+            BusyError: a write of it is under way, as of a process that was killed: it may take the
+                next number, and another write under that would not count.
+        """
+        if writer in self._under_way:
+            raise BusyError(
+                f"operator {self._state.uid!r}: a write of writer {writer[:80]} is still being taken"
+            )
+        return self._highest(writer)
 
     def take(self, write: Write, now_ms: int) -> bool:
         """Take a write; False when it had been taken before.
@@ -63,6 +74,16 @@ class DirectWrites:
             BusyError: too much waits for the batch that is open.
         """
         check_name("writer", write.writer)
+        self._under_way.append(write.writer)
+        try:
+            return self._take(write, now_ms)
+        finally:
+            self._under_way.remove(write.writer)
+
+    def _highest(self, writer: str) -> int:
+        return self._last.get(writer, (-1, 0))[0]
+
+    def _take(self, write: Write, now_ms: int) -> bool:
         if write.kind not in KINDS:
             raise DoesNotFitError(f"there is no write {write.kind!r}; there are {', '.join(KINDS)}")
         if self._state.is_event_time:
@@ -70,11 +91,11 @@ class DirectWrites:
                 f"operator {self._state.uid!r} goes by event time, and only its query knows how "
                 "far that is; write to one with time: processing"
             )
-        if write.seq <= self.last(write.writer):
+        if write.seq <= self._highest(write.writer):
             return False
         edit = self._state.work.edit(write.kind, write.given)
         with self._state.lock:
-            if write.seq <= self.last(write.writer):
+            if write.seq <= self._highest(write.writer):
                 return False
             forgotten = self._room_for(write.writer, now_ms)
             marks = {self._key(write.writer): f"{write.seq} {now_ms}".encode()}

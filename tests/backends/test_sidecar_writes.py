@@ -1,6 +1,7 @@
 """The owner of a sidecar's operator, and everybody else who writes to it."""
 
 from threading import Thread
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -76,6 +77,22 @@ def test_rule_5_what_waited_counts_before_the_next_sweep_though_a_worker_was_awa
     assert world.operator.sizes().waiting == 0
     assert [row["key"] for row in world.lives()] == [("a",)]
     assert [row["key"] for row in world.expired()] == [("b",)]
+
+
+def test_rule_5_a_writer_that_starts_again_waits_for_what_it_had_under_way(world: World) -> None:
+    """Else it gives its next write the number of that one, which counts, and its own does not."""
+    table = Calls(world.host, SteadyClock(world.clock)).table
+    work, asked = world.operator.state.work, Message({"uid": UID, "writer": "till"}).encode()
+    edit = work.edit
+
+    def slow(*args: Any) -> Any:
+        with pytest.raises(BusyError, match="still being taken"):
+            table.answer("last", asked)
+        return edit(*args)
+
+    work.edit = slow  # type: ignore[method-assign]
+    world.write("till", 0, "add", [("a", 1)])
+    assert Message.decode(table.answer("last", asked)).header == {"seq": 0}
 
 
 def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: World) -> None:
