@@ -61,7 +61,8 @@ class DirectWrites:
         """
         if writer in self._under_way:
             raise BusyError(
-                f"operator {self._state.uid!r}: a write of writer {writer[:80]} is still being taken"
+                f"operator {self._state.uid!r}: a write of {writer[:80]} is still being taken; if "
+                "that lasts, another program writes under this name too: give this one its own"
             )
         return self._highest(writer)
 
