@@ -49,7 +49,10 @@ def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: Worl
     assert {*change_schema(SPEC).names, *shown} - own == set(ADDED_COLUMNS)
 
 
-@pytest.mark.parametrize("kind", [pa.uint32(), pa.uint64(), pa.decimal256(10, 2)])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.uint32(), pa.uint64(), pa.decimal256(10, 2), pa.decimal64(10, 2), pa.decimal32(9, 2)],
+)
 @pytest.mark.parametrize("function", ["sum", "avg", "max"])
 def test_a_type_that_would_be_added_up_wrongly_is_refused(
     world: World, function: str, kind: pa.DataType
