@@ -54,6 +54,19 @@ def wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict
     return dict(spec.keys)
 
 
+def check_count(uid: str, count: int) -> None:
+    """Refuse more rows than one call may have.
+
+    Raises:
+        DoesNotFitError: there are.
+    """
+    if count > MAX_ROWS:
+        raise DoesNotFitError(
+            f"operator {uid!r}: more than {MAX_ROWS >> 20} million rows in one call; send "
+            "fewer at a time"
+        )
+
+
 def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Table:
     """Rows of an Arrow stream with these columns and types.
 
@@ -66,11 +79,7 @@ def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Ta
         for batch in stream:
             batches.append(batch)
             count += len(batch)
-            if count > MAX_ROWS:
-                raise DoesNotFitError(
-                    f"operator {uid!r}: more than {MAX_ROWS >> 20} million rows in one call; send "
-                    "fewer at a time"
-                )
+            check_count(uid, count)
         rows = pa.Table.from_batches(batches, stream.schema)
         rows.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
