@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
@@ -91,7 +92,8 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
     """These columns and types of rows.
 
     Raises:
-        DoesNotFitError: a column is missing, stands twice, or has another type.
+        DoesNotFitError: a column is missing, stands twice, or has another type or values that its
+            type cannot say.
     """
     if not rows.num_columns and not rows.num_rows:  # an empty list has no names
         return pa.schema(wanted).empty_table()
@@ -102,9 +104,23 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
             f"{', '.join(f'{name} {kind}' for name, kind in wanted.items())}"
         )
     try:
-        return rows.select(list(wanted)).cast(pa.schema(wanted))
+        given = rows.select(list(wanted))
+        fitting = given.cast(pa.schema(wanted))
+        for name in wanted:
+            _refuse_loss(name, given.column(name), fitting.column(name))
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise _unusable(uid, error) from error
+    return fitting
+
+
+def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) -> None:
+    """Arrow itself makes true of every number but 0, and a day of every time in it."""
+    is_day = pa.types.is_date(fitting.type) and pa.types.is_timestamp(given.type)
+    is_number = pa.types.is_integer(given.type) or pa.types.is_floating(given.type)
+    if not is_day and not (is_number and pa.types.is_boolean(fitting.type)):
+        return
+    if not pc.all(pc.equal(fitting.cast(given.type), given)).as_py():
+        raise ValueError(f"column {name} has values that are no {fitting.type}: cast it first")
 
 
 def _unusable(uid: str, error: Exception) -> DoesNotFitError:
