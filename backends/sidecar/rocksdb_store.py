@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import DbClosedError, DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.room import has_room
@@ -115,6 +115,8 @@ class RocksDBStore:
         """As of `Store`."""
         try:
             self._raw.close()
+        except DbClosedError:
+            pass  # by an earlier call
         except Exception:
             # Nothing more can be kept than was acknowledged, and that is on disk.
             if not self._broken:
