@@ -73,8 +73,17 @@ class ExactSum:
         return [high.view(np.int64), low, counted.astype(np.int64)]
 
     def reduce(self, fields: list[Field], starts: Ints) -> list[Field]:
-        """Sums per segment, with carries between 32-bit limbs (exact below 2**31 rows)."""
+        """Sums per segment, with carries between 32-bit limbs (exact below 2**31 rows).
+
+        Raises:
+            SumOverflowError: a sum of decimals leaves 128 bits.
+        """
         high, low, counted = (np.asarray(field) for field in fields)
+        if self.scale is not None:
+            # What wraps is far from what floats tell apart, or is refused as a result.
+            about = np.add.reduceat(high.astype(np.float64), starts)
+            if (np.abs(about) >= 2.0**63).any():
+                raise self._too_wide()
         limb_0 = np.add.reduceat(low & _LOW_32, starts)
         limb_1 = np.add.reduceat(low >> _SHIFT_32, starts) + (limb_0 >> _SHIFT_32)
         carry = (limb_1 >> _SHIFT_32).astype(np.int64)
@@ -122,15 +131,18 @@ class ExactSum:
         too_big = (high > top) | ((high == top) & (low >= rest))
         too_small = (high < bottom) | ((high == bottom) & (low <= below))
         if (too_big | too_small).any():
-            word = "avg" if self.average else "sum"
-            raise SumOverflowError(
-                f"{word}({self.column}) does not fit {self.result_type}; "
-                f"cast {self.column} to fewer digits before it reaches retain"
-            )
+            raise self._too_wide()
         halves = np.empty(2 * len(low), dtype=np.uint64)
         halves[0::2], halves[1::2] = low, high.view(np.uint64)
         valid = pa.array(~empty).buffers()[1]
         return pa.Array.from_buffers(self.result_type, len(low), [valid, pa.py_buffer(halves)])
+
+    def _too_wide(self) -> SumOverflowError:
+        word = "avg" if self.average else "sum"
+        return SumOverflowError(
+            f"{word}({self.column}) does not fit {self.result_type}; "
+            f"cast {self.column} to fewer digits before it reaches retain"
+        )
 
 
 @dataclass(frozen=True, slots=True)

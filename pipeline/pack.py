@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from idlestate.backends.packet import encode_packet
 from idlestate.backends.ranges import shard_bounds
 from idlestate.backends.steps import Steps
+from idlestate.backends.sums import SumOverflowError
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, original_name
 from idlestate.pipeline.shard_state import RowCounts
@@ -105,7 +106,7 @@ def packer(
         settle()
         try:
             yield from pack(batches, spec, open_batch())
-        except IdlestateError as error:
+        except (IdlestateError, SumOverflowError) as error:
             raise marked(error) from error
 
     run.__name__ = f"{PACKER_NAME}{spec.token}"

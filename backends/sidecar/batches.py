@@ -170,8 +170,13 @@ class Batches:
         """Commit the open batch if the query's commit log has it.
 
         If no set of it is complete, the operator stops: part of what Spark wrote down was lost.
+        What could not be taken in at the last border, since a worker or the disk was away, is now.
         """
         record = self._state.record
+        if record.open is None and self._state.waiting:
+            with self._state.lock:
+                if self._state.record.open is None:
+                    self._at_border()
         if record.open is None or record.owner is None or record.stopped:
             return
         # A checkpoint may be far away: nobody waits for it with the lock in hand.

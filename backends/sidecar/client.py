@@ -23,7 +23,13 @@ from idlestate.backends.sidecar.errors import (
     SidecarError,
 )
 from idlestate.backends.sidecar.expired_log import numbers_of
-from idlestate.backends.sidecar.given_rows import Rows, fit_rows, table_of, wanted_columns
+from idlestate.backends.sidecar.given_rows import (
+    Rows,
+    check_count,
+    fit_rows,
+    table_of,
+    wanted_columns,
+)
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.stage import in_chunks, stream_of
@@ -258,9 +264,13 @@ class SidecarClient:
             self._connection.call("write", header, stream_of(rows))
             return
         for left in reversed(range(_TRIES)):
+            is_known = self._declaration is not None
             try:
                 self._send_large(header, rows)
                 return
+            except DoesNotFitError:  # the operator may have been made anew with other columns
+                if not is_known:
+                    raise
             except GoneError:  # a worker was started again
                 if not left:
                     raise
@@ -281,6 +291,7 @@ class SidecarClient:
         if len(routes) == 1:
             self._connection.call("write", header, stream_of(fitting))
             return
+        check_count(self._uid, len(fitting))  # each range sees a part of them alone
         parts = split_rows(fitting, spec.key_names, declaration.shards, len(routes))
         handle = uuid4().hex
         for at, mine in parts.items():

@@ -80,7 +80,8 @@ class Declaration:
         spec = self.spec()
         for aggregate in spec.aggregates:
             for _, kind in aggregate.inputs:
-                if pa.types.is_unsigned_integer(kind) or pa.types.is_decimal256(kind):
+                is_odd = pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind)
+                if is_odd or pa.types.is_unsigned_integer(kind):
                     raise DoesNotFitError(
                         f"operator {self.uid!r}: aggregate {aggregate.name}: {aggregate.text} "
                         f"reads a column of type {kind}; cast it to a signed integer or to a "

@@ -45,16 +45,26 @@ class DirectWrites:
         """Read what was written."""
         self._state = state
         self._last: dict[str, tuple[int, int]] = {}
+        self._under_way: list[str] = []
+        """The writers of calls that are being answered."""
         for key, value in state.store.scan(f"w/{state.uid}/"):
             seq, _, at_ms = value.partition(b" ")
             self._last[key.rpartition("/")[2]] = (int(seq), int(at_ms or 0))
-        self.waiting = {key: len(value) for key, value in state.store.scan(f"i/{state.uid}/")}
-        """Bytes by key of the writes that wait for a batch border."""
         self.set_aside = SetAside(state.store, state.uid)
 
     def last(self, writer: str) -> int:
-        """The highest number taken from a writer; -1 for one that is not known."""
-        return self._last.get(writer, (-1, 0))[0]
+        """The highest number taken from a writer; -1 for one that is not known.
+
+        Raises:
+            BusyError: a write of it is under way, as of a process that was killed: it may take the
+                next number, and another write under that would not count.
+        """
+        if writer in self._under_way:
+            raise BusyError(
+                f"operator {self._state.uid!r}: a write of {writer[:80]} is still being taken; if "
+                "that lasts, another program writes under this name too: give this one its own"
+            )
+        return self._highest(writer)
 
     def take(self, write: Write, now_ms: int) -> bool:
         """Take a write; False when it had been taken before.
@@ -65,6 +75,16 @@ class DirectWrites:
             BusyError: too much waits for the batch that is open.
         """
         check_name("writer", write.writer)
+        self._under_way.append(write.writer)
+        try:
+            return self._take(write, now_ms)
+        finally:
+            self._under_way.remove(write.writer)
+
+    def _highest(self, writer: str) -> int:
+        return self._last.get(writer, (-1, 0))[0]
+
+    def _take(self, write: Write, now_ms: int) -> bool:
         if write.kind not in KINDS:
             raise DoesNotFitError(f"there is no write {write.kind!r}; there are {', '.join(KINDS)}")
         if self._state.is_event_time:
@@ -72,11 +92,11 @@ class DirectWrites:
                 f"operator {self._state.uid!r} goes by event time, and only its query knows how "
                 "far that is; write to one with time: processing"
             )
-        if write.seq <= self.last(write.writer):
+        if write.seq <= self._highest(write.writer):
             return False
         edit = self._state.work.edit(write.kind, write.given)
         with self._state.lock:
-            if write.seq <= self.last(write.writer):
+            if write.seq <= self._highest(write.writer):
                 return False
             forgotten = self._room_for(write.writer, now_ms)
             marks = {self._key(write.writer): f"{write.seq} {now_ms}".encode()}
@@ -93,7 +113,7 @@ class DirectWrites:
 
     def drain(self) -> None:
         """Apply what waits, in order; under the lock, at a batch border."""
-        for key in sorted(self.waiting):
+        for key in sorted(self._state.waiting):
             value = self._state.store.get(key)
             assert value is not None
             message = Message.decode(value)
@@ -103,7 +123,7 @@ class DirectWrites:
                 self._apply(edit, header["t_ms"], {}, {key: None})
             except DoesNotFitError as error:
                 self.set_aside.add(self._state, key, message, str(error))
-            del self.waiting[key]
+            del self._state.waiting[key]
 
     def _room_for(self, writer: str, now_ms: int) -> list[str]:
         """Who is to be forgotten so that there is room for a writer."""
@@ -127,7 +147,7 @@ class DirectWrites:
     ) -> None:
         record = self._state.record
         assert record.open is not None
-        if sum(self.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
+        if sum(self._state.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
             raise BusyError(
                 f"operator {self._state.uid!r}: {MAX_WAITING_BYTES >> 20} MB of writes wait for "
                 f"batch {record.open.batch_id} of its query to be committed; is the query running?"
@@ -137,7 +157,7 @@ class DirectWrites:
         key = f"i/{self._state.uid}/{record.next_entry:020}"
         after = replace(record, next_entry=record.next_entry + 1)
         self._state.save(after, values={key: value, **marks}, removed=gone)
-        self.waiting[key] = len(value)
+        self._state.waiting[key] = len(value)
 
     def _apply(
         self, edit: Edit, now_ms: int, values: Mapping[str, bytes], removed: Mapping[str, None]

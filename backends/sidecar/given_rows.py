@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
@@ -54,6 +55,19 @@ def wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict
     return dict(spec.keys)
 
 
+def check_count(uid: str, count: int) -> None:
+    """Refuse more rows than one call may have.
+
+    Raises:
+        DoesNotFitError: there are.
+    """
+    if count > MAX_ROWS:
+        raise DoesNotFitError(
+            f"operator {uid!r}: more than {MAX_ROWS >> 20} million rows in one call; send "
+            "fewer at a time"
+        )
+
+
 def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Table:
     """Rows of an Arrow stream with these columns and types.
 
@@ -66,11 +80,7 @@ def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Ta
         for batch in stream:
             batches.append(batch)
             count += len(batch)
-            if count > MAX_ROWS:
-                raise DoesNotFitError(
-                    f"operator {uid!r}: more than {MAX_ROWS >> 20} million rows in one call; send "
-                    "fewer at a time"
-                )
+            check_count(uid, count)
         rows = pa.Table.from_batches(batches, stream.schema)
         rows.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -82,7 +92,8 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
     """These columns and types of rows.
 
     Raises:
-        DoesNotFitError: a column is missing, stands twice, or has another type.
+        DoesNotFitError: a column is missing, stands twice, or has another type or values that its
+            type cannot say.
     """
     if not rows.num_columns and not rows.num_rows:  # an empty list has no names
         return pa.schema(wanted).empty_table()
@@ -93,9 +104,23 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
             f"{', '.join(f'{name} {kind}' for name, kind in wanted.items())}"
         )
     try:
-        return rows.select(list(wanted)).cast(pa.schema(wanted))
+        given = rows.select(list(wanted))
+        fitting = given.cast(pa.schema(wanted))
+        for name in wanted:
+            _refuse_loss(name, given.column(name), fitting.column(name))
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise _unusable(uid, error) from error
+    return fitting
+
+
+def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) -> None:
+    """Arrow itself makes true of every number but 0, and a day of every time in it."""
+    is_day = pa.types.is_date(fitting.type) and pa.types.is_timestamp(given.type)
+    is_number = pa.types.is_integer(given.type) or pa.types.is_floating(given.type)
+    if not is_day and not (is_number and pa.types.is_boolean(fitting.type)):
+        return
+    if not pc.all(pc.equal(fitting.cast(given.type), given)).as_py():
+        raise ValueError(f"column {name} has values that are no {fitting.type}: cast it first")
 
 
 def _unusable(uid: str, error: Exception) -> DoesNotFitError:

@@ -137,15 +137,16 @@ def replayed(path: Path) -> Iterator[Changes]:
 
 
 def _is_unfinished(file: BinaryIO, begin: int, stop: int) -> bool:
-    """Whether a loss of power left a wrong record so: only zeros follow, from its head on or for a
-    page and more.
+    """Whether a loss of power left a wrong record so: only zeros follow, from its head on or for
+    the last page of the file and more.
     """
     ends = at = file.seek(begin)
     while piece := file.read(_PIECE_BYTES):
         written = len(piece.rstrip(b"\0"))
         ends = at + written if written else ends
         at += len(piece)
-    return ends <= begin + _HEAD.size or (ends < stop and at - ends >= _PAGE_BYTES)
+    last_page = (at - 1) // _PAGE_BYTES * _PAGE_BYTES
+    return ends <= begin + _HEAD.size or (ends < stop and ends <= last_page)
 
 
 def _in_chunks(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:

@@ -80,7 +80,8 @@ class Operator:
 
         Args:
             rows: the keys as an Arrow stream.
-            now_ms: lives that ended by then are not shown (processing time).
+            now_ms: lives that ended by then are not shown; in event time those that ended by what
+                the query has reached.
 
         Raises:
             DoesNotFitError: the keys are of other types.
@@ -184,15 +185,14 @@ class Operator:
             state_bytes=sum(shard.current.bytes for shard in shards),
             expired_kept=sum(entry.rows for entry in entries),
             next_seq=record.next_seq,
-            waiting=len(self.writes.waiting),
+            waiting=len(self.state.waiting),
             set_aside=self.writes.set_aside.rows,
         )
 
 
 def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
-    if record.declaration.time == TimeDomain.EVENT.value:
-        return lives
-    t_ms = max(now_ms, record.time_ms)
+    is_event_time = record.declaration.time == TimeDomain.EVENT.value
+    t_ms = record.reached_ms if is_event_time else max(now_ms, record.time_ms)
     deadline = lives.column("deadline")
     is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
     return lives.filter(pc.fill_null(is_open, True))

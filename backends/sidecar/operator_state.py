@@ -34,6 +34,7 @@ class OperatorState:
 
     Attributes:
         lock: held by whoever changes it.
+        waiting: the writes of others that wait for a batch border, by key with their bytes.
         now: its record and shards as they were last written, of one and the same moment.
     """
 
@@ -48,6 +49,7 @@ class OperatorState:
         self.spec = record.declaration.spec()
         self.log = ExpiredLog(store, self.uid, work.value)
         self.sets = PreparedSets(store, self.uid)
+        self.waiting = {key: len(value) for key, value in store.scan(f"i/{self.uid}/")}
         shards = [ShardRecord()] * record.declaration.shards
         for key, value in store.scan(f"m/{self.uid}/"):
             shards[int(key.rpartition("/")[2])] = ShardRecord.decode(value)

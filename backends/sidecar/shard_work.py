@@ -158,7 +158,15 @@ class ShardWork:
     ) -> dict[int, Stepped]:
         columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
         keys = [columns[name] for name in self._spec.key_names]
-        steps = edit_steps(self._spec, kind, keys, columns, going.t_ms)
+        try:
+            steps = edit_steps(self._spec, kind, keys, columns, going.t_ms)
+            return self._stepped_by(kind, steps, shards, going)
+        except SumOverflowError as error:
+            raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+
+    def _stepped_by(
+        self, kind: str, steps: Steps, shards: Shards, going: Going
+    ) -> dict[int, Stepped]:
         bounds = shard_bounds(steps.hashes, self._declaration.shards).tolist()
         touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
         if not shards.keys() >= set(touched):
@@ -169,12 +177,7 @@ class ShardWork:
             shard = shards[at]
             part = steps.slice(bounds[at], bounds[at + 1])
             table = self.tables.table(shard, at)
-            try:
-                outcome = edited(
-                    table, kind, part, going.policy, going.t_ms, going.version, merges[at]
-                )
-            except SumOverflowError as error:
-                raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+            outcome = edited(table, kind, part, going.policy, going.t_ms, going.version, merges[at])
             stepped[at] = self._stepped(shard, at, outcome, going)[0]
         return stepped
 

@@ -89,7 +89,7 @@ class Sweeper:
             for at, shard in enumerate(shards)
             if _COMPACT.is_sparse(shard.current.rows, shard.current.live)
         ]
-        if _stands_still(record) or not sparse:
+        if self._stands_still(record) or not sparse:
             return False
         _, at = max(sparse)
         shard = shards[at]
@@ -105,7 +105,7 @@ class Sweeper:
             begun_s = clock.monotonic_s()
             record, shards = self._state.now
             shard = shards[at]
-            if _stands_still(record):
+            if self._stands_still(record):
                 return False
             closed = self._step(record, at, shard, reach_ms)
             self._in_vain = closed is None or not self._count(
@@ -120,7 +120,7 @@ class Sweeper:
         """How far the next step goes, and in which shard (None: there is none)."""
         record, shards = self._state.now
         due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
-        if _stands_still(record) or not due:
+        if self._stands_still(record) or not due:
             return to_ms, None
         at = min(due, key=lambda i: shards[i].next_end_ms)
         reach_ms = self.pace.reach_ms(at)
@@ -155,13 +155,14 @@ class Sweeper:
         state = self._state
         with state.lock:
             now = state.record
-            if state.shards[at] is not shard or now.open is not None:
+            if state.shards[at] is not shard or self._stands_still(now):
                 state.work.discard([stepped])
                 return False
             after = replace(now, version=max(now.version, version), time_ms=max(now.time_ms, to_ms))
             state.save(after, {at: stepped.shard}, stepped.values, expired=stepped.expired)
         return True
 
-
-def _stands_still(record: OperatorRecord) -> bool:
-    return record.open is not None or record.stopped is not None
+    def _stands_still(self, record: OperatorRecord) -> bool:
+        """Whether a batch looks at the tables, or writes wait that came before what is due now."""
+        is_held = record.open is not None or record.stopped is not None
+        return is_held or bool(self._state.waiting)

@@ -1,11 +1,14 @@
 """Rows as callers give them: how many there may be."""
 
+from datetime import UTC, datetime
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
 from idlestate.backends.sidecar import given_rows
 from idlestate.backends.sidecar.errors import DoesNotFitError
-from idlestate.backends.sidecar.given_rows import read_rows
+from idlestate.backends.sidecar.given_rows import fit_rows, read_rows
 from idlestate.backends.sidecar.stage import stream_of
 
 WANTED = {"user": pa.string(), "amount": pa.int64()}
@@ -42,3 +45,29 @@ def test_the_most_rows_are_taken_and_one_more_is_not(
 
 def test_no_rows_have_their_columns_all_the_same() -> None:
     assert read_rows("carts", nulls(0), WANTED).schema == pa.schema(WANTED)
+
+
+MIDNIGHT, LATER = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "does_not"),
+    [
+        (pa.bool_(), [0, 1, None], [1, 5]),
+        (pa.bool_(), [0.0, 1.0], [0.5]),
+        (pa.date32(), [MIDNIGHT, None], [MIDNIGHT, LATER]),
+        (pa.date32(), [MIDNIGHT.replace(tzinfo=None)], [LATER.replace(tzinfo=None)]),
+        (pa.int8(), [127, None], [128]),
+        (pa.int64(), [5.0], [5.5]),
+        (pa.timestamp("us", "UTC"), [MIDNIGHT, LATER], ["yesterday"]),
+    ],
+)
+def test_values_that_a_column_cannot_say_are_refused(
+    kind: pa.DataType, fits: list[Any], does_not: list[Any]
+) -> None:
+    found = fit_rows("carts", pa.table({"v": fits}), {"v": kind}).column("v")
+    assert found.type == kind
+    assert found.null_count == fits.count(None)
+    assert fit_rows("carts", pa.table({"v": pa.nulls(2)}), {"v": kind}).num_rows == 2
+    with pytest.raises(DoesNotFitError, match="rows that cannot be used"):
+        fit_rows("carts", pa.table({"v": does_not}), {"v": kind})

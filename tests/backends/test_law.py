@@ -7,6 +7,7 @@ anything fails.
 import os
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from random import Random
 
 import numpy as np
@@ -319,3 +320,13 @@ def test_floats_are_added_up_with_compensation(batches, total):
     assert sum_of(batches, pa.float64()) == pytest.approx(total, rel=1e-12)
     n = sum(len(batch) for batch in batches)
     assert sum_of(batches, pa.float64(), "avg(x)") == pytest.approx(total / n, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["sum(x)", "avg(x)"])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_sum_of_decimals_that_leaves_128_bits_is_an_error(text, sign, cut):
+    """Three of them would come out as a small number of the other sign."""
+    values = [Decimal(9 * 10**37 * sign)] * 3
+    with pytest.raises(SumOverflowError):
+        sum_of([values[:cut], values[cut:]] if cut < 3 else [values], pa.decimal128(38, 0), text)

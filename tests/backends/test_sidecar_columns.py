@@ -49,7 +49,10 @@ def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: Worl
     assert {*change_schema(SPEC).names, *shown} - own == set(ADDED_COLUMNS)
 
 
-@pytest.mark.parametrize("kind", [pa.uint32(), pa.uint64(), pa.decimal256(10, 2)])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.uint32(), pa.uint64(), pa.decimal256(10, 2), pa.decimal64(10, 2), pa.decimal32(9, 2)],
+)
 @pytest.mark.parametrize("function", ["sum", "avg", "max"])
 def test_a_type_that_would_be_added_up_wrongly_is_refused(
     world: World, function: str, kind: pa.DataType
@@ -85,3 +88,13 @@ def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
     assert operator.writes.take(write, world.clock.now_ms())
     operator.batches.release()
     assert operator.sizes().set_aside == 1
+
+
+def test_a_write_whose_sum_leaves_128_bits_is_refused(world: World) -> None:
+    """It would come out as a small number of the other sign."""
+    kind = pa.decimal128(38, 0)
+    operator = declared(world, {"k": pa.string()}, {"a": "sum(v)"}, {"v": kind})
+    rows = pa.table({"k": ["a"] * 3, "v": pa.array([Decimal(9 * 10**37)] * 3, kind)})
+    with pytest.raises(DoesNotFitError, match=r"sum\(v\) does not fit"):
+        operator.writes.take(Write("w", 0, "add", Given(stream_of(rows))), 0)
+    assert operator.sizes().live_keys == 0

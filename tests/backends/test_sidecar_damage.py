@@ -99,6 +99,15 @@ def test_zeros_behind_what_was_written_are_its_end(tmp_path: Path, zeros: int) -
     assert kept(tmp_path, data[: -len(data) % 4096 - 4096] + bytes(max(zeros, 4096))) == 2
 
 
+@pytest.mark.parametrize("pages", [1, 2])
+def test_pages_that_did_not_come_to_the_disk_are_its_end(tmp_path: Path, pages: int) -> None:
+    """The last of them is seldom a whole one."""
+    data, ends = written(tmp_path)
+    begin = (len(data) - 1) // 4096 * 4096 - 4096 * (pages - 1)
+    assert ends[1] < begin
+    assert kept(tmp_path, data[:begin] + bytes(len(data) - begin)) == 2
+
+
 def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
     data, ends = written(tmp_path)
     for begin, size in ((ends[0], 24), (ends[0], 5_000), (ends[0] + 3, 4), (ends[1] + 50, 8_000)):

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.sidecar import given_rows
 from idlestate.backends.sidecar.call_table import CallTable, stage_calls
 from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.client import SidecarClient
@@ -15,7 +16,7 @@ from idlestate.backends.sidecar.connection import Connection
 from idlestate.backends.sidecar.errors import AwayError, DoesNotFitError, SidecarError
 from idlestate.backends.sidecar.message import Message
 from idlestate.timers.steady_clock import SteadyClock
-from tests.backends.sidecar_world import UID, World
+from tests.backends.sidecar_world import UID, World, batch
 
 MANY = [f"key-{number:08}" + 80 * "-" for number in range(200_000)]
 TABLE = pa.table({"k": MANY[:20], "v": range(20)})
@@ -260,3 +261,39 @@ def test_who_tries_a_number_again_and_again_has_it_waiting_once(
     assert sent == [8]
     client.add_many([{"k": "a", "v": 1}], seq=9)
     assert totals(client, {"k": ["a"]}) == {"a": 2}
+
+
+@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_too_many_rows_in_one_call_are_refused_whether_a_batch_is_open_or_not(
+    client: SidecarClient, world: World, monkeypatch: pytest.MonkeyPatch, is_open: bool
+) -> None:
+    """No range has too many of them, but the batch's border would have."""
+    monkeypatch.setattr(given_rows, "MAX_ROWS", 15_000)
+    rows = {"k": MANY[:20_000], "v": [1] * 20_000}
+    first = batch(world, 0, "a")
+    if is_open:
+        world.task(first, 0, "e")
+    with pytest.raises(DoesNotFitError, match="send fewer at a time"):
+        client.add_many(rows)
+    world.run(first)
+    world.settle(first)
+    assert world.operator.sizes().set_aside == 0
+    client.add_many(pa.table(rows).slice(0, 15_000))
+    assert world.operator.sizes().live_keys == 15_001
+
+
+def test_large_writes_go_on_when_their_operator_is_made_anew_with_other_columns(
+    client: SidecarClient, world: World
+) -> None:
+    rows = pa.table({"k": MANY[:5_000], "v": [1] * 5_000})
+    client.add_many(rows)
+    world.host.drop(UID)
+    client.declare(
+        key={"k": pa.string()},
+        aggregates={"total": "sum(w)"},
+        columns={"w": pa.int64()},
+        policy=world.operator.record.policy,
+    )
+    client.add_many(rows.rename_columns(["k", "w"]))
+    assert totals(client, rows.slice(0, 1)) == {MANY[0]: 1}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from idlestate.backends.packet import encode_packet
 from idlestate.backends.sidecar.batches import Attempt
@@ -152,6 +153,55 @@ def test_an_operator_equals_the_reference(kind: str) -> None:
                 found = [*sidecar.expired(since), *updates]
                 assert_batch_is_in_form(found, batch, batch_id)
                 rows += found
+            assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
+            assert_states(reference.states(), sidecar.lives(), case.aggregates)
+            tally, counts = sidecar.tally(), reference.counts
+            assert tally.created == counts["created"]
+            assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
+            if case.compares_comebacks:
+                assert tally.comebacks == counts["comebacks"]
+
+    law()
+
+
+def is_swept_between(case: Case) -> bool:
+    """Whether sweeps between batches change nothing: they go by the policy that held, and no time
+    is before 1970.
+    """
+    return not case.at_batch_time and not case.changes and min(map(min, all_times(case))) > 0
+
+
+def all_times(case: Case) -> list[list[int]]:
+    return [times(batch) for batch in case.batches]
+
+
+def test_sweeps_between_the_batches_of_event_time_change_nothing() -> None:
+    """They close what the next batch would have closed, as far as the query has got."""
+
+    @settings(max_examples=CASES, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(
+        cases(is_sorted=True).filter(is_swept_between).map(swept_as_it_does),
+        st.lists(st.booleans(), min_size=3, max_size=3),
+    )
+    def law(case: Case, sweeps: list[bool]) -> None:
+        reference, rows = run_reference(case), list[Found]()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            closing(Sidecar(case, "heap", Path(folder) / "state")) as sidecar,
+        ):
+            for batch_id, to_ms in enumerate(case.sweeps):
+                since = sidecar.operator.record.next_seq
+                assert to_ms is not None
+                rows += sidecar.run(batch_id, to_ms)
+                following = case.sweeps[batch_id + 1 : batch_id + 2]
+                first_ms = min(map(min, all_times(case)[batch_id + 1 :]), default=0)
+                # No row is late, and a watermark is never below 0.
+                sidecar.reached_ms = max(0, min([*following, first_ms - 1]))
+                sidecar.operator.batches.settle()
+                if sweeps[batch_id % 3]:
+                    operator, clock = sidecar.operator, sidecar.clock
+                    assert not operator.sweeper.sweep(operator.due_ms(0), clock, 1000)
+                rows += sidecar.expired(since)
             assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
             assert_states(reference.states(), sidecar.lives(), case.aggregates)
             tally, counts = sidecar.tally(), reference.counts

@@ -31,12 +31,15 @@ def test_where_there_is_too_little_no_file_takes_the_rest_of_it(
     assert not has_room(tmp_path / "not there", KB)
 
 
-def test_room_is_found_where_the_system_cannot_allocate(
+def test_where_room_cannot_be_asked_for_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS."""
+    sizes: list[int] = []
     monkeypatch.delattr(os, "posix_fallocate", raising=False)
-    assert has_room(tmp_path, KB)
+    monkeypatch.setattr(os, "fsync", lambda number: sizes.append(os.fstat(number).st_blocks * 512))
+    assert has_room(tmp_path, 3 * KB * KB + 1)
+    assert sizes[0] > 3 * KB * KB
 
 
 def test_a_log_that_rocksdb_removes_meanwhile_ends_no_look(

@@ -39,6 +39,7 @@ def test_values_are_there_again(tmp_path: Path, kind: str) -> None:
         assert (store.get("b"), store.get("a/1")) == (b"", None)
         assert contents(store).keys() == {"a/2", "b", "c"}
         store.close()
+        store.close()
         store = STORES[kind](tmp_path)
     store.close()
 

@@ -1,6 +1,7 @@
 """The owner of a sidecar's operator, and everybody else who writes to it."""
 
 from threading import Thread
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from idlestate.backends.sidecar import calls, direct
 from idlestate.backends.sidecar.batches import Batches
 from idlestate.backends.sidecar.calls import Calls
-from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.errors import BusyError, DoesNotFitError
 from idlestate.backends.sidecar.message import Message
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.sidecar_world import KEYS, RULE, UID, World, batch
@@ -50,6 +51,48 @@ def test_rule_5_writes_of_others_become_visible_at_the_border_of_a_batch(world: 
     world.commit(first)
     rows = world.run(batch(world, 1, "a", "b"))
     assert {row["key"]: row["total"] for row in rows} == {("a",): 12, ("b",): 11}
+
+
+@pytest.mark.parametrize("world", ["heap in 2 ranges", "rocksdb in 3 ranges"], indirect=True)
+def test_rule_5_what_waited_counts_before_the_next_sweep_though_a_worker_was_away_at_the_border(
+    world: World,
+) -> None:
+    world.write("w", 0, "add", [("a", 1)])
+    first = batch(world, 0, "b")
+    world.run(first)
+    world.clock.advance(RULE.idle_max_ms - 1)
+    world.write("w", 1, "touch", [("a", None)])
+    world.commits.add(0)
+    for worker in world.workers:
+        worker.is_away = True
+    with pytest.raises(BusyError):
+        world.operator.batches.settle()
+    assert world.operator.record.committed == 0
+    for worker in world.workers:
+        worker.is_away = False
+    world.clock.advance(1)
+    world.sweep()
+    world.operator.batches.settle()
+    world.sweep()
+    assert world.operator.sizes().waiting == 0
+    assert [row["key"] for row in world.lives()] == [("a",)]
+    assert [row["key"] for row in world.expired()] == [("b",)]
+
+
+def test_rule_5_a_writer_that_starts_again_waits_for_what_it_had_under_way(world: World) -> None:
+    """Else it gives its next write the number of that one, which counts, and its own does not."""
+    table = Calls(world.host, SteadyClock(world.clock)).table
+    work, asked = world.operator.state.work, Message({"uid": UID, "writer": "till"}).encode()
+    edit = work.edit
+
+    def slow(*args: Any) -> Any:
+        with pytest.raises(BusyError, match="still being taken"):
+            table.answer("last", asked)
+        return edit(*args)
+
+    work.edit = slow  # type: ignore[method-assign]
+    world.write("till", 0, "add", [("a", 1)])
+    assert Message.decode(table.answer("last", asked)).header == {"seq": 0}
 
 
 def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: World) -> None:

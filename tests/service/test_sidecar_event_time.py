@@ -4,8 +4,10 @@ import json
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from idlestate.backends.sidecar.stage import stream_of
 from idlestate.config.sidecar_models import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.service.sidecar.background import Background
@@ -58,6 +60,27 @@ def test_what_a_query_has_reached_is_closed_though_no_batch_comes(
     reference = run_reference(case)
     assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
     assert_states(reference.states(), sidecar.lives(), case.aggregates)
+    sidecar.close()
+
+
+def test_a_look_shows_no_life_that_ended_by_what_a_query_has_reached(tmp_path: Path) -> None:
+    """Whether a sweep has come by since or not."""
+    batches = [batch("a100 b170 c200"), batch("c210")]
+    case = named_case(IDLE, batches, [0, 0], is_sorted=True, aggregates={"n": "count"})
+    sidecar = Sidecar(case, "heap", tmp_path / "state")
+    operator = sidecar.operator
+    keys = stream_of(pa.table({sidecar.spec.key_names[0]: ["a", "b", "c"]}))
+
+    def shown() -> list[int]:
+        shards = range(len(operator.state.shards))
+        lives = sum(len(part) for at in shards for part in operator.lives(at, 0))
+        return [len(operator.look_up(keys, 0)[0]), lives]
+
+    for batch_id, to_ms, left in ((0, 0, 3), (1, 199, 2)):
+        sidecar.run(batch_id, 0)
+        sidecar.reached_ms = to_ms
+        operator.batches.settle()
+        assert shown() == [left, left]
     sidecar.close()
 
 
