@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import click
 
-from idlestate.backends.sidecar.certificates import take_pair
+from idlestate.backends.sidecar.certificates import take_authority, take_pair
+from idlestate.backends.sidecar.token import read_token
 
 _HEALTH_S = 3.0
 Command = Callable[..., Any]
@@ -25,10 +27,10 @@ def shows_certificate(command: Command) -> Command:
 
 
 def shows_secrets(command: Command) -> Command:
-    """A command that calls a sidecar's data plane; it takes the fields of an `Address`."""
+    """A command that calls a sidecar; it takes the fields of an `Address`."""
     for option in (
         shows_certificate,
-        click.option("--ca-file", help="The sidecar's certificate authority; switches TLS on."),
+        click.option("--ca-file", help="The sidecar's certificate authority, for TLS."),
         click.option("--token-file", help="The file with the sidecar's bearer token."),
     ):
         command = option(command)
@@ -85,15 +87,16 @@ def accept(place: str, **secrets: str | None) -> None:
 @click.option(
     "--live",
     is_flag=True,
-    help="Whether it lives, though it may take no calls now: it starts a worker again, or stops.",
+    help="Whether it lives, though it may take no calls now: it starts a worker again, or stops. "
+    "That needs no token.",
 )
-@shows_certificate
+@shows_secrets
 @click.argument("control")
-def health(control: str, live: bool, cert_file: str | None, key_file: str | None) -> None:
+def health(control: str, live: bool, **secrets: str | None) -> None:
     """Ask a sidecar's control plane whether it takes calls; exit code 0 or 1.
 
     CONTROL is unix:PATH, http://ADDRESS:PORT or https://ADDRESS:PORT, as `idlestate serve` says
-    when it starts. Nothing secret is told, so whose certificate it has is not checked.
+    when it starts. Whose certificate it has is checked when --ca-file or a token is given.
 
     \b
     Examples:
@@ -109,16 +112,24 @@ def health(control: str, live: bool, cert_file: str | None, key_file: str | None
         click.secho(f"{control}: write unix:PATH or http[s]://ADDRESS:PORT", fg="red", err=True)
         sys.exit(1)
     try:
-        with closing(_connection_to(place, cert_file, key_file)) as connection:
-            connection.request("GET", "/healthz" if live else "/readyz")
+        with closing(_connection_to(place, secrets)) as connection:
+            connection.request(
+                "GET", "/healthz" if live else "/readyz", headers=_token_of(secrets["token_file"])
+            )
             response = connection.getresponse()
             told = response.read().decode(errors="replace").strip()
     except (OSError, ValueError, http.client.HTTPException) as error:
         click.secho(f"{control}: {error}", fg="red", err=True)
         sys.exit(1)
+    if response.status == HTTPStatus.UNAUTHORIZED:
+        if live:
+            click.echo(told)  # whoever turns a stranger away lives
+            return
+        hint = f"{control}: it does not know who asks: give its token file (--token-file PATH)"
+        click.secho(hint, fg="red", err=True)
+        sys.exit(1)
     click.echo(told)
-    # 401: it is there, and takes calls of those it knows.
-    sys.exit(0 if response.status in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) else 1)
+    sys.exit(0 if response.status == HTTPStatus.OK else 1)
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -132,13 +143,22 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+def _token_of(token_file: str | None) -> dict[str, str]:
+    """The header that shows a token.
+
+    Raises:
+        OSError, ValueError: there is none in the file.
+    """
+    return {"Authorization": f"Bearer {read_token(Path(token_file))}"} if token_file else {}
+
+
 def _connection_to(
-    place: SplitResult, cert_file: str | None, key_file: str | None
+    place: SplitResult, secrets: dict[str, str | None]
 ) -> http.client.HTTPConnection:
     """A connection that is opened by the first request.
 
     Raises:
-        OSError, ValueError: the certificate cannot be used.
+        OSError, ValueError: a certificate cannot be used.
     """
     if place.scheme == "unix":
         return _UnixConnection(place.path)
@@ -146,9 +166,12 @@ def _connection_to(
     if place.scheme == "http":
         return http.client.HTTPConnection(host, place.port, timeout=_HEALTH_S)
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if cert_file is not None:
-        take_pair(context, cert_file, key_file)
+    if secrets["ca_file"]:
+        take_authority(context, secrets["ca_file"])
+    elif not secrets["token_file"]:  # nothing secret is told
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if secrets["cert_file"]:
+        take_pair(context, secrets["cert_file"], secrets["key_file"])
     return http.client.HTTPSConnection(host, place.port, timeout=_HEALTH_S, context=context)
 
 

@@ -54,6 +54,25 @@ def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made
     assert known.call("hello").header["operators"] == [UID]
 
 
+def test_who_shows_no_token_is_told_alive_and_never_ready(made: Any) -> None:
+    sidecar = made()
+    token, other = sidecar.folder / "token", sidecar.folder / "other"
+    token.write_text("0123456789abcdef0123\n")
+    other.write_text("another-token-of-20-characters\n")
+    sidecar.settings["token_file"] = str(token)
+    sidecar.start()
+    for words, code, told in (
+        ([], 1, "give its token file (--token-file PATH)"),
+        (["--token-file", str(other)], 1, "give its token file (--token-file PATH)"),
+        (["--token-file", str(token)], 0, "ready"),
+        (["--live"], 0, "unauthorized"),
+    ):
+        command = [*COMMAND, "health", f"unix:{sidecar.control_socket}", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert told in done.stdout + done.stderr
+
+
 def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
     sidecar = made()
     token = sidecar.folder / "token"
