@@ -188,7 +188,7 @@ def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
         ("key_file", "missing", "No such file or directory"),
         ("client_ca_file", "missing", "No such file or directory"),
         ("cert_file", "token", "go together"),
-        ("key_file", "client.key", "go together"),
+        ("key_file", "client.key", "KEY_VALUES_MISMATCH"),
         ("client_ca_file", "token", "holds no certificate"),
         ("key_file", "locked.key", "without a passphrase"),
     ],
