@@ -170,7 +170,8 @@ class Batches:
         """Commit the open batch if the query's commit log has it.
 
         If no set of it is complete, the operator stops: part of what Spark wrote down was lost.
-        What could not be taken in at the last border, since a worker or the disk was away, is now.
+        What was not taken in at the last border, since a worker or the disk was away or the process
+        died there, is now.
         """
         record = self._state.record
         if record.open is None and self._state.waiting:

@@ -32,10 +32,12 @@ def take_pair(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> 
     """
     pair = Path(cert_file).read_bytes(), Path(key_file or cert_file).read_bytes()
     try:
-        context.load_cert_chain(cert_file, key_file)
+        # Given none, OpenSSL asks whoever has the terminal for one.
+        context.load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError as error:
         raise ValueError(
-            f"{cert_file} and {key_file or 'the key in it'} do not go together: name the PEM files "
-            "of a certificate and of its private key"
+            f"{cert_file} and {key_file or 'the key in it'} do not go together, or cannot be used "
+            f"({error}): name the PEM files of a certificate and of its private key without a "
+            "passphrase"
         ) from error
     return pair

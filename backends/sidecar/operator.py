@@ -56,8 +56,6 @@ class Operator:
         self.writes = DirectWrites(self.state)
         self.batches = Batches(self.state, reached_ms, self.writes.drain)
         self.sweeper = Sweeper(self.state)
-        if record.open is None:
-            self.writes.drain()  # the process may have died at a batch border
 
     @property
     def record(self) -> OperatorRecord:

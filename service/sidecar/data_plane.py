@@ -60,15 +60,17 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
                 raise AccessError(f"tls: {error.filename}: {error.strerror}") from error
         if token is not None:
             secrets["middleware"] = {"token": _Doorkeeper(token)}
-        before = os.umask(0o177)  # a socket is its owner's alone from the moment it is there
         try:
-            super().__init__(_location(listen, tls), **secrets)
+            location = _location(listen, tls)
+            before = os.umask(0o177)  # a socket is its owner's alone from the moment it is there
+            try:
+                super().__init__(location, **secrets)
+            finally:
+                os.umask(before)
         except (pa.ArrowException, OSError) as error:
             raise AccessError(
                 f"cannot serve data on {listen}: {error}; is another program there?"
             ) from error
-        finally:
-            os.umask(before)
         self.place = listen if listen.startswith("unix:") else _with_port(listen, self.port)
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from ssl import SSLContext
 from types import FrameType
 
 from prometheus_client import CollectorRegistry
@@ -90,6 +91,7 @@ class Process:
         for each in _SIGNALS:
             signal.signal(each, self._note)
         _settle_in()
+        tls = http_tls(settings.tls)  # before workers, whom Flight does not tell what is wrong
         with ExitStack() as stack:
             stack.enter_context(DirectoryLock(directory))
             folder = StateFolder(directory, settings.backend, sync=settings.sync)
@@ -110,7 +112,7 @@ class Process:
             registry = CollectorRegistry()
             SidecarMetrics(registry, self._facts.now, version=VERSION)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
-            control = self._open_control(directory, host, registry, token)
+            control = self._open_control(directory, host, registry, token, tls)
             stack.callback(control.stop)
             data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.stop)
@@ -291,7 +293,12 @@ class Process:
         return f"http{'s' if self._settings.tls else ''}://{host}:{control.port}"
 
     def _open_control(
-        self, directory: Path, host: Host, registry: CollectorRegistry, token: TokenFile | None
+        self,
+        directory: Path,
+        host: Host,
+        registry: CollectorRegistry,
+        token: TokenFile | None,
+        tls: SSLContext | None,
     ) -> HttpServer:
         place = self._control(directory)
         plane = ControlPlane(host, self._clock, self, registry)
@@ -305,7 +312,7 @@ class Process:
         )
         port = _port_of(place)
         where = place.removeprefix("unix:") if port is None else place.rpartition(":")[0]
-        return HttpServer(service, port, where.strip("[]"), tls=http_tls(self._settings.tls))
+        return HttpServer(service, port, where.strip("[]"), tls=tls)
 
 
 def _port_of(place: str) -> int | None:

@@ -1,6 +1,6 @@
 """Rows as callers give them: how many there may be."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +48,7 @@ def test_no_rows_have_their_columns_all_the_same() -> None:
 
 
 MIDNIGHT, LATER = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 10, tzinfo=UTC)
+EAST = timezone(timedelta(hours=2))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +58,7 @@ MIDNIGHT, LATER = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 10, tzi
         (pa.bool_(), [0.0, 1.0], [0.5]),
         (pa.date32(), [MIDNIGHT, None], [MIDNIGHT, LATER]),
         (pa.date32(), [MIDNIGHT.replace(tzinfo=None)], [LATER.replace(tzinfo=None)]),
+        (pa.date32(), [MIDNIGHT.replace(tzinfo=EAST)], [MIDNIGHT.astimezone(EAST)]),
         (pa.int8(), [127, None], [128]),
         (pa.int64(), [5.0], [5.5]),
         (pa.timestamp("us", "UTC"), [MIDNIGHT, LATER], ["yesterday"]),
@@ -68,6 +70,21 @@ def test_values_that_a_column_cannot_say_are_refused(
     found = fit_rows("carts", pa.table({"v": fits}), {"v": kind}).column("v")
     assert found.type == kind
     assert found.null_count == fits.count(None)
-    assert fit_rows("carts", pa.table({"v": pa.nulls(2)}), {"v": kind}).num_rows == 2
     with pytest.raises(DoesNotFitError, match="rows that cannot be used"):
         fit_rows("carts", pa.table({"v": does_not}), {"v": kind})
+
+
+@pytest.mark.parametrize("count", [0, 2])
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (pa.null(), pa.bool_()),
+        (pa.int64(), pa.bool_()),
+        (pa.float64(), pa.bool_()),
+        (pa.timestamp("us"), pa.date32()),
+        (pa.timestamp("us", "UTC"), pa.date32()),
+    ],
+)
+def test_a_column_without_values_fits(count: int, given: pa.DataType, kind: pa.DataType) -> None:
+    rows = pa.table({"v": pa.nulls(count, given)})
+    assert fit_rows("carts", rows, {"v": kind}).column("v").null_count == count

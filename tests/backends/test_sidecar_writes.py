@@ -9,7 +9,8 @@ import pytest
 from idlestate.backends.sidecar import calls, direct
 from idlestate.backends.sidecar.batches import Batches
 from idlestate.backends.sidecar.calls import Calls
-from idlestate.backends.sidecar.errors import BusyError, DoesNotFitError
+from idlestate.backends.sidecar.direct import DirectWrites
+from idlestate.backends.sidecar.errors import BusyError, DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.message import Message
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.sidecar_world import KEYS, RULE, UID, World, batch
@@ -77,6 +78,30 @@ def test_rule_5_what_waited_counts_before_the_next_sweep_though_a_worker_was_awa
     assert world.operator.sizes().waiting == 0
     assert [row["key"] for row in world.lives()] == [("a",)]
     assert [row["key"] for row in world.expired()] == [("b",)]
+
+
+def test_rule_5_what_waits_at_a_border_keeps_no_sidecar_from_starting_on_a_full_disk(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken in when there is room."""
+    first = batch(world, 0, "a")
+    world.run(first)
+    world.write("w", 0, "add", [("b", 1)])
+    apply = DirectWrites._apply
+
+    def full(*_: Any) -> None:
+        raise DamagedError("the disk is full")
+
+    monkeypatch.setattr(DirectWrites, "_apply", full)
+    world.commits.add(0)
+    with pytest.raises(DamagedError):
+        world.operator.batches.settle()
+    world.crash()
+    assert [row["key"] for row in world.lives()] == [("a",)]
+    monkeypatch.setattr(DirectWrites, "_apply", apply)
+    world.operator.batches.settle()
+    assert world.operator.sizes().waiting == 0
+    assert sorted(row["key"] for row in world.lives()) == [("a",), ("b",)]
 
 
 def test_rule_5_a_writer_that_starts_again_waits_for_what_it_had_under_way(world: World) -> None:

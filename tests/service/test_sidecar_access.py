@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import threading
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -23,6 +24,18 @@ def test_sockets_are_their_owners_alone(made: Any) -> None:
     for path in (sidecar.data_socket, sidecar.control_socket):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
     assert stat.S_IMODE((sidecar.folder / "state").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_folders_that_are_made_for_sockets_may_be_entered_by_their_owner(
+    made: Any, folder: Path, workers: int
+) -> None:
+    place = folder / "deep" / "er"
+    made(workers=workers, data=f"unix:{place / 'd.sock'}").start()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert stat.S_IMODE(place.parent.stat().st_mode) & 0o700 == 0o700
+    for path in place.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
 def test_beyond_this_machine_it_does_not_start_without_a_token_or_certificates(made: Any) -> None:

@@ -65,6 +65,8 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_certificate(folder, "client", authority)
     make_certificate(folder, "intruder", stranger)
     (folder / "token").write_text(TOKEN)
+    locked = ("rsa", "-aes256", "-passout", "pass:secret", "-out", folder / "locked.key")
+    openssl(*locked, "-in", folder / "server.key")
     return folder
 
 
@@ -189,13 +191,15 @@ def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
         ("key_file", "missing", "No such file or directory"),
         ("client_ca_file", "missing", "No such file or directory"),
         ("cert_file", "token", "go together"),
-        ("key_file", "client.key", "go together"),
+        ("key_file", "client.key", "KEY_VALUES_MISMATCH"),
         ("client_ca_file", "token", "holds no certificate"),
+        ("key_file", "locked.key", "without a passphrase"),
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_named(
     certs: Path, tmp_path: Path, wrong: str, name: str, told: str
 ) -> None:
+    """Before workers use it, which only learn that they do not start."""
     files = {
         "cert_file": certs / "server.pem",
         "key_file": certs / "server.key",
@@ -203,7 +207,7 @@ def test_a_certificate_that_cannot_be_used_is_named(
         wrong: certs / name,
     }
     tls = {each: str(file) for each, file in files.items()}
-    made = Sidecar(tmp_path, control="127.0.0.1:0", tls=tls)
+    made = Sidecar(tmp_path, data="127.0.0.1:0", tls=tls, workers=2)
     made.write_file()
     done = subprocess.run(
         [*COMMAND, "serve", str(made.file)], capture_output=True, text=True, check=False
