@@ -115,6 +115,8 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
 
 def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) -> None:
     """Arrow itself makes true of every number but 0, and a day of every time in it."""
+    if pa.types.is_dictionary(given.type):
+        given = given.cast(given.type.value_type)
     is_day = pa.types.is_date(fitting.type) and pa.types.is_timestamp(given.type)
     is_number = pa.types.is_integer(given.type) or pa.types.is_floating(given.type)
     if not is_day and not (is_number and pa.types.is_boolean(fitting.type)):
