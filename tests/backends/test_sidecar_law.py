@@ -36,6 +36,7 @@ from tests.backends.law_runner import (
 )
 from tests.backends.sidecar_world import STORES
 from tests.compare import assert_rows, assert_states
+from tests.reference import Reference
 
 UID, CASES = "law", 50
 LONG_AGO_MS = -(10**15)
@@ -116,6 +117,19 @@ class Sidecar:
         ]
 
 
+def assert_equals_reference(
+    sidecar: Sidecar, reference: Reference, rows: list[Found], case: Case
+) -> None:
+    """Results, what is left of state, and counts."""
+    assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
+    assert_states(reference.states(), sidecar.lives(), case.aggregates)
+    tally, counts = sidecar.tally(), reference.counts
+    assert tally.created == counts["created"]
+    assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
+    if case.compares_comebacks:
+        assert tally.comebacks == counts["comebacks"]
+
+
 def has_times_of_batches(case: Case) -> bool:
     """Whether its batches may have been planned at their times: none was before 1970."""
     return not case.at_batch_time or min(times(case.batches[0])) >= 0
@@ -153,13 +167,7 @@ def test_an_operator_equals_the_reference(kind: str) -> None:
                 found = [*sidecar.expired(since), *updates]
                 assert_batch_is_in_form(found, batch, batch_id)
                 rows += found
-            assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
-            assert_states(reference.states(), sidecar.lives(), case.aggregates)
-            tally, counts = sidecar.tally(), reference.counts
-            assert tally.created == counts["created"]
-            assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
-            if case.compares_comebacks:
-                assert tally.comebacks == counts["comebacks"]
+            assert_equals_reference(sidecar, reference, rows, case)
 
     law()
 
@@ -202,12 +210,6 @@ def test_sweeps_between_the_batches_of_event_time_change_nothing() -> None:
                     operator, clock = sidecar.operator, sidecar.clock
                     assert not operator.sweeper.sweep(operator.due_ms(0), clock, 1000)
                 rows += sidecar.expired(since)
-            assert_rows(reference.last_rows(), last_rows(rows), case.aggregates)
-            assert_states(reference.states(), sidecar.lives(), case.aggregates)
-            tally, counts = sidecar.tally(), reference.counts
-            assert tally.created == counts["created"]
-            assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
-            if case.compares_comebacks:
-                assert tally.comebacks == counts["comebacks"]
+            assert_equals_reference(sidecar, reference, rows, case)
 
     law()
