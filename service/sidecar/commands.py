@@ -20,16 +20,11 @@ _HEALTH_S = 3.0
 Command = Callable[..., Any]
 
 
-def shows_certificate(command: Command) -> Command:
-    """A command that may have a certificate of its own to show."""
-    command = click.option("--key-file", help="The private key of --cert-file.")(command)
-    return click.option("--cert-file", help="A certificate to show to the sidecar.")(command)
-
-
 def shows_secrets(command: Command) -> Command:
     """A command that calls a sidecar; it takes the fields of an `Address`."""
     for option in (
-        shows_certificate,
+        click.option("--key-file", help="The private key of --cert-file."),
+        click.option("--cert-file", help="A certificate to show to the sidecar."),
         click.option("--ca-file", help="The sidecar's certificate authority, for TLS."),
         click.option("--token-file", help="The file with the sidecar's bearer token."),
     ):
