@@ -42,7 +42,13 @@ class HeapColumns(HeapKeys):
         return self._stored.at(numbers)
 
     def store(
-        self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamps: Any
+        self,
+        keys: KeyBatch,
+        namespace: Any,
+        values: Column,
+        has: Flags,
+        stamps: Any,
+        there: Flags | None = None,
     ) -> Positions:
         """Store a value or an entry without one for each key, the last of a key's; their numbers.
 
@@ -52,9 +58,10 @@ class HeapColumns(HeapKeys):
             values: the values.
             has: where there is a value.
             stamps: the timestamps, or one for all; anything in a state without.
+            there: where the entry has a value or a timestamp; None for everywhere.
         """
         numbers, _ = self.index.add(keys.encoded, self.spaces.number(namespace))
-        self._stored.set(numbers, values, has, stamps)
+        self._stored.set(numbers, values, has, stamps, there)
         return numbers
 
     def put(self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamps: Any) -> None:
@@ -67,10 +74,10 @@ class HeapColumns(HeapKeys):
         """Give keys, all of which are there, a new timestamp."""
         self._stored.stamps[self.find(keys, namespace)] = stamp_ms
 
-    @property
-    def stamps(self) -> Positions:
-        """The timestamp of each number."""
-        return self._stored.stamps[: self.index.count]
+    def stamped(self, numbers: Positions) -> tuple[Positions, Positions]:
+        """Those of these numbers that have a timestamp, and the timestamps."""
+        numbers = self._stored.stamped(numbers)
+        return numbers, self._stored.stamps[numbers]
 
     def remove(self, numbers: Positions) -> None:
         """Remove these keys, each given once; numbers may be others afterwards."""

@@ -163,7 +163,7 @@ class HeapSingleTable(HeapTable, SingleTable):
     def _store(self, keys: KeyBatch, namespace: Any, stored: list[Stored]) -> None:
         kind, stamped = self.layout.value.kind, self.layout.stamped
         cells = Cells.of(stored, kind, stamped=stamped)
-        self.columns.store(keys, namespace, cells.values, cells.has, cells.stamps)
+        self.columns.store(keys, namespace, cells.values, cells.has, cells.stamps, cells.there)
 
     def size(self) -> int:
         """Keys over all namespaces."""

@@ -55,9 +55,9 @@ class SingleWalk(Walk):
         while limit > 0 and self._at < columns.index.count:
             end = min(self._at + limit, columns.index.count)
             numbers = self._at + np.flatnonzero(columns.index.alive[self._at : end])
-            stamps = columns.stamps[numbers]
+            dated, stamps = columns.stamped(numbers)
             is_old = stamps <= horizon_ms
-            old = numbers[is_old]
+            old = dated[is_old]
             visit.oldest_ms = int(stamps[~is_old].min(initial=visit.oldest_ms))
             if removed is not None:
                 self._keep(old, removed)

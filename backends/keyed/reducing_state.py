@@ -56,7 +56,11 @@ class TtlReducingState(TtlAddingState, ReducingState):
         """Reduce a value into what is there; None renews what is there."""
         self._ttl.on_access()
         key, namespace, table = self._key, self.namespace, self.table
-        table.put(key, namespace, self._add(table.get(key, namespace), value))
+        added = self._add(table.get(key, namespace), value)
+        if added is None and table.refuses_null:
+            table.clear(key, namespace)
+        else:
+            table.put(key, namespace, added)
 
     def get_many(self, keys: Many) -> pa.Array:
         """`get` of each key at one time, as an Arrow array of the state's type."""

@@ -1,6 +1,6 @@
 """Stored values with their timestamps as columns, by number."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -9,6 +9,12 @@ from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
 from idlestate.backends.keyed.copied import Copied
 from idlestate.backends.keyed.key_batch import Flags, Positions
 from idlestate.backends.keyed.rows import ValueLayout
+
+
+NOTHING: Final = 0
+NO_VALUE: Final = 1
+VALUE: Final = 2
+"""What a number holds: neither value nor timestamp, no value, or a value."""
 
 
 class StoredColumns(Copied):
@@ -23,17 +29,20 @@ class StoredColumns(Copied):
         self._stamped = layout.stamped
         self._dtype = dtype_of(layout.value.kind)
         self._values: Column = np.empty(0, dtype=self._dtype)
-        self._has = np.empty(0, dtype=np.bool_)
+        self._marks = np.empty(0, dtype=np.uint8)
         self.stamps = np.empty(0, dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
         """Memory besides what values of no fixed width are."""
-        return self._values.nbytes + self._has.nbytes + self.stamps.nbytes
+        return self._values.nbytes + self._marks.nbytes + self.stamps.nbytes
 
     def one(self, number: int) -> Stored:
         """What one number holds."""
-        value = self._values[number] if self._has[number] else None
+        mark = self._marks[number]
+        if mark == NOTHING:
+            return None
+        value = self._values[number] if mark == VALUE else None
         if value is not None and not self._dtype.hasobject:
             value = value.item()
         return (value, int(self.stamps[number])) if self._stamped else value
@@ -47,9 +56,17 @@ class StoredColumns(Copied):
             stamps = np.zeros(len(numbers), dtype=np.int64) if self._stamped else None
             return Cells(np.zeros(len(numbers), dtype=self._dtype), nothing, nothing, stamps)
         stamps = self.stamps[numbers] if self._stamped else None
-        return Cells(self._values[numbers], self._has[numbers] & there, there, stamps)
+        marks = np.where(there, self._marks[numbers], NOTHING)
+        return Cells(self._values[numbers], marks == VALUE, marks != NOTHING, stamps)
 
-    def set(self, numbers: Positions, values: Column, has: Flags, stamps: Any) -> None:
+    def set(
+        self,
+        numbers: Positions,
+        values: Column,
+        has: Flags,
+        stamps: Any,
+        there: Flags | None = None,
+    ) -> None:
         """Have these numbers hold values; of a number that comes twice the last counts.
 
         Args:
@@ -57,18 +74,25 @@ class StoredColumns(Copied):
             values: the values.
             has: where there is a value.
             stamps: the timestamps, or one for all; anything in a state without.
+            there: where there is anything, a value or a timestamp; None for everywhere.
         """
         count = int(numbers.max(initial=-1)) + 1
-        self._values, self._has = grown(self._values, count), grown(self._has, count)
+        self._values, self._marks = grown(self._values, count), grown(self._marks, count)
         self._values[numbers] = values
-        self._has[numbers] = has
+        marks = np.where(has, np.uint8(VALUE), np.uint8(NO_VALUE))
+        self._marks[numbers] = marks if there is None else np.where(there, marks, NOTHING)
         if self._stamped:
             self.stamps = grown(self.stamps, count)
             self.stamps[numbers] = stamps
 
     def lacking(self, numbers: Positions) -> Flags:
         """Which of these numbers hold an entry without a value."""
-        return ~self._has[numbers]
+        found: Flags = self._marks[numbers] != VALUE
+        return found
+
+    def stamped(self, numbers: Positions) -> Positions:
+        """Those of these numbers that hold a timestamp."""
+        return numbers[self._marks[numbers] != NOTHING]
 
     def let_go(self, numbers: Positions) -> None:
         """Hold no objects for these numbers any more."""
@@ -77,11 +101,11 @@ class StoredColumns(Copied):
 
     def keep(self, numbers: Positions) -> None:
         """Hold what these numbers held, numbered from 0."""
-        self._values, self._has = self._values[numbers], self._has[numbers]
+        self._values, self._marks = self._values[numbers], self._marks[numbers]
         if self._stamped:
             self.stamps = self.stamps[numbers]
 
     def part(self) -> None:
         """Have for itself what changes."""
-        self._values, self._has = self._values.copy(), self._has.copy()
+        self._values, self._marks = self._values.copy(), self._marks.copy()
         self.stamps = self.stamps.copy()

@@ -26,6 +26,7 @@ from idlestate.backends.keyed.key_groups import key_group_range, operator_index
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
 from idlestate.backends.keyed.table import ListTable, MapTable, SingleTable
+from idlestate.backends.keyed.value_state import ValueState
 from idlestate.retention.ttl_config import (
     CompactionCleanup,
     IncrementalCleanup,
@@ -129,13 +130,14 @@ def plain(value: Any) -> Any:
 
 
 def raw_of(state: Any, key: str, namespace: Any = None) -> Any:
-    """What is stored below the TTL layer."""
+    """What the state below the TTL layer reads: without TTL that is the state with its default."""
     table = state.table
     if isinstance(table, MapTable):
         entries = table.user_keys(key, namespace)
         return {each: plain(table.get(key, namespace, each)) for each in entries}
     assert isinstance(table, SingleTable | ListTable)
-    return plain(table.get(key, namespace))
+    found = plain(table.get(key, namespace))
+    return state._default if found is None and type(state) is ValueState else found
 
 
 def run_op(state: Any, op: str, args: list[Any]) -> Any:
