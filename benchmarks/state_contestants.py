@@ -21,8 +21,8 @@ from idlestate.backends.keyed.descriptors import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
-from idlestate.timers.service import TimeDomain
 
 LONG = pa.int64()
 HOUR_MS = 3_600_000

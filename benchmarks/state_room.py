@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle_batches import IdleBatches
 from idlestate.backends.keyed.opening import open_backend
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig, TtlUpdateType
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.service import TimeDomain
 from state_contestants import HOUR_MS, LONG, numbers
 
 BUDGET = 50_000

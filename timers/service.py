@@ -8,20 +8,22 @@ one registered while firing fires in the same go when it is due.
 """
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 from typing import Any, Protocol
 
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.timer import Timer, TimerBatch, TimerCodec, TimerQueue
 
 OnTimer = Callable[[Timer], None]
 
 
-class TimeDomain(Enum):
-    """Whose time a timer waits for."""
-
-    PROCESSING = "processing"
-    EVENT = "event"
+def check_domain(domain: object) -> None:
+    """Raise `TypeError` for what is no `TimeDomain`, also for the word that one has."""
+    if not isinstance(domain, TimeDomain):
+        raise TypeError(
+            f"the time domain is {domain!r}: pass TimeDomain.EVENT or TimeDomain.PROCESSING of "
+            "idlestate.retention.policy"
+        )
 
 
 class CurrentKey(Protocol):
@@ -71,6 +73,7 @@ class TimerService:
         self, domain: TimeDomain, keys: Any, namespace: Any, timestamps_ms: Any
     ) -> None:
         """One timer for each of many keys, all or none."""
+        check_domain(domain)
         rows = self._codec.encode_many(keys, namespace, timestamps_ms)
         if domain is TimeDomain.EVENT:
             self._queues[domain].add_rows(rows)
@@ -82,6 +85,7 @@ class TimerService:
 
         On heap the first ones, in order; on RocksDB by key group.
         """
+        check_domain(domain)
         queue = self._queues[domain]
         taken = self._codec.decode_many(queue.poll_rows(until_ms, limit))
         if domain is TimeDomain.PROCESSING:
@@ -134,6 +138,10 @@ class TimerService:
             self.fired += 1
             on_timer(timer)
         return fired
+
+    def close(self, closed: Any) -> None:
+        """Let every later call raise what this stand-in for a queue raises."""
+        self._queues = dict.fromkeys(TimeDomain, closed)
 
     def count(self, domain: TimeDomain) -> int:
         """How many timers wait."""

@@ -11,9 +11,15 @@ from typing import Any, Self
 import pyarrow as pa
 
 from idlestate.backends.keyed.cleanup import SnapshotFilter
+from idlestate.backends.keyed.closed import Closed
 from idlestate.backends.keyed.context import KeyContext
 from idlestate.backends.keyed.descriptors import StateDescriptor
-from idlestate.backends.keyed.errors import KeyGroupError, StateError, StateMigrationError
+from idlestate.backends.keyed.errors import (
+    KeyGroupError,
+    StateError,
+    StateMigrationError,
+    StateTypeError,
+)
 from idlestate.backends.keyed.kinds import Kinds, state_over
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.row_keys import KeyLayout
@@ -66,6 +72,8 @@ class KeyedStateBackend(ABC):
         self._queues: dict[str, TimerQueue] = {}
         self._each_record: list[Callable[[], object]] = []
         self._sweeps: dict[str, Sweep] = {}
+        self._services: list[TimerService] = []
+        self._closed = False
 
     # -------------------------------------------------------------- keys and states
 
@@ -75,12 +83,23 @@ class KeyedStateBackend(ABC):
         return self._context.key
 
     def set_current_key(self, key: Any) -> None:
-        """Choose the key that states belong to from now on."""
+        """Choose the key that states belong to from now on.
+
+        Raises:
+            NullValueError: the key is None.
+            StateTypeError: it is not of the backend's `key_type`.
+        """
         for step in self._each_record:
             step()
-        if self._keys_are_nested:
-            self._keys.key.encode(key)  # refuses what is no key
-        self._context.key = self._keys.key.normal(key)
+        try:
+            if self._keys_are_nested:
+                self._keys.key.encode(key)  # refuses what is no key
+            self._context.key = self._keys.key.normal(key)
+        except StateTypeError as error:
+            raise StateTypeError(
+                f"{key!r} is not a valid key: keys are {self.key_type}; pass a key of that type, "
+                "or open the backend with another key_type"
+            ) from error
 
     def key_group(self, key: Any) -> int:
         """The key group of a key."""
@@ -160,7 +179,7 @@ class KeyedStateBackend(ABC):
         self, name: str, on_processing_time: OnTimer, on_event_time: OnTimer
     ) -> TimerService:
         """The timers of this name, made or restored; the callbacks get each one that fires."""
-        return TimerService(
+        service = TimerService(
             self._queue(f"_timer_state/processing_{name}"),
             self._queue(f"_timer_state/event_{name}"),
             self._timer_layout,
@@ -168,6 +187,8 @@ class KeyedStateBackend(ABC):
             on_processing_time,
             on_event_time,
         )
+        self._services.append(service)
+        return service
 
     def _queue(self, name: str) -> TimerQueue:
         if name not in self._queues:
@@ -293,8 +314,26 @@ class KeyedStateBackend(ABC):
         """Make durable which states there are, where anything is."""
 
     @abstractmethod
+    def _let_go(self) -> None:
+        """Let go of what the backend holds besides objects."""
+
     def close(self) -> None:
-        """Let go of everything; the backend is not used again."""
+        """Let go of everything. Closing twice is fine; snapshots that are held can be finished.
+
+        The backend, its states and its timers raise `BackendClosedError` from then on.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        closed: Any = Closed()
+        for state in self._states.values():
+            state.table = closed
+        for service in self._services:
+            service.close(closed)
+        self._let_go()
+        self._context = self._each_record = closed
+        self._metas = self._tables = self._states = closed
+        self._ttls = self._sweeps = self._queues = closed
 
     def __enter__(self) -> Self:
         return self

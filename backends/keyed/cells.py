@@ -42,7 +42,7 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
     """Values of a batch as a column, and which of them are not None.
 
     Raises:
-        StateMigrationError: one is of another type.
+        StateTypeError: one is of another type.
     """
     kind, dtype = codec.kind, dtype_of(codec.kind)
     if isinstance(given, pa.ChunkedArray):

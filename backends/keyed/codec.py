@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.errors import NullValueError, StateMigrationError
+from idlestate.backends.keyed.errors import NullValueError, StateMigrationError, StateTypeError
 
 CODEC_VERSION = 1
 
@@ -132,6 +132,11 @@ def _present(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
+def wrong_type(value: Any, kind: pa.DataType) -> StateTypeError:
+    """The error for a key or value that is not of the declared type."""
+    return StateTypeError(f"{value!r} is not a valid {kind}: pass a value of the declared type")
+
+
 def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
     pack, unpack = layout.pack, layout.unpack
 
@@ -141,11 +146,11 @@ def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
         if value is None:
             _present(value, kind)
         if of_truth and value not in (True, False):
-            raise StateMigrationError(f"{value!r} is no {kind}")
+            raise wrong_type(value, kind)
         try:
             return pack(value)
         except struct.error as error:
-            raise StateMigrationError(f"{value!r} is no {kind}: {error}") from None
+            raise wrong_type(value, kind) from error
 
     def decode(data: bytes) -> Any:
         return unpack(data)[0]
@@ -172,7 +177,7 @@ def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
 def _encode_string(value: Any) -> bytes:
     if not isinstance(value, str):
         _present(value, pa.string())
-        raise StateMigrationError(f"{value!r} is no string")
+        raise wrong_type(value, pa.string())
     return value.encode("utf-8", "surrogatepass")
 
 
@@ -193,7 +198,7 @@ def _decode_string(data: bytes) -> str:
 def _encode_bytes(value: Any) -> bytes:
     if not isinstance(value, bytes):
         _present(value, pa.binary())
-        raise StateMigrationError(f"{value!r} are no bytes")
+        raise wrong_type(value, pa.binary())
     return value
 
 
@@ -202,8 +207,8 @@ def struct_codec(kind: pa.DataType, codecs: Sequence[Codec]) -> Codec:
 
     def encode(value: Any) -> bytes:
         values = _present(value, kind)
-        if len(values) != len(codecs):
-            raise StateMigrationError(f"{value!r} has {len(values)} fields, {kind} has others")
+        if not isinstance(values, tuple | list) or len(values) != len(codecs):
+            raise wrong_type(value, kind)
         return b"".join(
             join_items((item,), codec.encode) for item, codec in zip(values, codecs, strict=True)
         )

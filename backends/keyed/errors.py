@@ -9,6 +9,10 @@ class NullValueError(StateError, TypeError):
     """None was given where a value has to be: give a value, or call `clear()` or `remove()`."""
 
 
+class StateTypeError(StateError, TypeError):
+    """A key or value is not of the declared type: pass one of that type; nothing was written."""
+
+
 class StateKindError(StateError, RuntimeError):
     """A name stands for a state of another kind: take another name, or the recorded kind."""
 
@@ -31,6 +35,10 @@ class SnapshotError(StateError, OSError):
 
 class StorageError(StateError, OSError):
     """The disk refused (full, broken, or used by another process); no part was written."""
+
+
+class BackendClosedError(StateError, RuntimeError):
+    """The backend was closed, or its state or timers were used after that: open it again."""
 
 
 class NoCurrentKeyError(StateError, RuntimeError):

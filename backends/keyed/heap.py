@@ -106,11 +106,8 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def _record_metas(self) -> None:
         """Nothing on heap is durable but snapshots."""
 
-    def close(self) -> None:
-        """Forget everything."""
-        self._tables.clear()
-        self._states.clear()
-        self._queues.clear()
+    def _let_go(self) -> None:
+        """Memory goes with the objects."""
 
 
 def _held(rows: list[Row]) -> Callable[[KeyGroupRange], Iterator[Row]]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.state import Many
 from idlestate.backends.keyed.value_state import ValueState
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS, armed_cleanup_at, needs_rearm
-from idlestate.timers.service import TimeDomain, TimerService
+from idlestate.timers.service import TimerService, check_domain
 
 
 class IdleBatches:
@@ -25,11 +25,15 @@ class IdleBatches:
         cleanup_time: value state of 64-bit integers.
         timers: a timer service that nothing else uses.
         domain: whose time counts.
+
+    Raises:
+        TypeError: the domain is no `TimeDomain`.
     """
 
     def __init__(
         self, policy: Policy, cleanup_time: ValueState, timers: TimerService, domain: TimeDomain
     ) -> None:
+        check_domain(domain)
         self._policy = policy
         self._cleanup_time = cleanup_time
         self._timers = timers

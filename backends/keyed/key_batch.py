@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.keyed.codec import Codec
-from idlestate.backends.keyed.errors import NullValueError, StateMigrationError
+from idlestate.backends.keyed.errors import NullValueError, StateTypeError
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -35,7 +35,7 @@ class KeyBatch:
 
         Raises:
             NullValueError: one of them is None.
-            StateMigrationError: one is of another type.
+            StateTypeError: one is of another type.
         """
         if isinstance(given, KeyBatch):
             return given
@@ -121,7 +121,9 @@ def _in_one_go(kind: pa.DataType, array: pa.Array) -> pa.BinaryArray | None:
         try:
             array = array.cast(kind)
         except pa.ArrowException as error:
-            raise StateMigrationError(f"keys are {array.type}, declared as {kind}") from error
+            raise StateTypeError(
+                f"keys are {array.type}, declared as {kind}: pass keys of the declared type"
+            ) from error
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return array.cast(pa.binary())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):

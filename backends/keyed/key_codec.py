@@ -51,7 +51,7 @@ def _struct_of_keys(kind: pa.StructType) -> Codec:
     codec = struct_codec(kind, fields)
 
     def normal(value: Any) -> Any:
-        if value is None or len(value) != len(fields):
+        if not isinstance(value, tuple | list) or len(value) != len(fields):
             codec.encode(value)  # says what is wrong
         pairs = zip(value, fields, strict=True)
         return tuple(item if item is None else field.normal(item) for item, field in pairs)

@@ -4,11 +4,13 @@ import shutil
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
 from idlestate.backends.keyed.cleanup import CompactionFilter, merged_row
+from idlestate.backends.keyed.closed import Closed
 from idlestate.backends.keyed.errors import SnapshotError, StateError, StateMigrationError
 from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
 from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
@@ -59,7 +61,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             clone(infos[0], path)
         self._database = Database(path)
         self._stores: list[FamilyTimerStore] = []
-        self._closed = False
         self._known_files: set[str] = set()
         try:
             self._open_tables(path)
@@ -207,20 +208,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def _record_metas(self) -> None:
         self._database.write_record(self._record())
 
-    def close(self) -> None:
-        """Close the database; another process may open it then. Closing twice is fine."""
-        if self._closed:
-            return
-        self._closed = True
+    def _let_go(self) -> None:
+        """Close the database; another process may open it then."""
         for table in self._tables.values():
             assert isinstance(table, RocksDBTable)
             table.close()
         for store in self._stores:
             store.close()
-        self._tables.clear()
-        self._states.clear()
-        self._ttls.clear()
-        self._sweeps.clear()
-        self._queues.clear()
-        self._stores.clear()
         self._database.close()
+        closed: Any = Closed()
+        self._database = self._stores = closed

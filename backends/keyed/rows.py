@@ -184,7 +184,7 @@ class ValueLayout:
         """User keys of a batch, as `encode_user_key` makes them.
 
         Raises:
-            StateMigrationError: one is of another type.
+            StateTypeError: one is of another type.
         """
         assert self.user_key is not None
         codec = replace(

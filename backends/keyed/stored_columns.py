@@ -10,7 +10,6 @@ from idlestate.backends.keyed.copied import Copied
 from idlestate.backends.keyed.key_batch import Flags, Positions
 from idlestate.backends.keyed.rows import ValueLayout
 
-
 NOTHING: Final = 0
 NO_VALUE: Final = 1
 VALUE: Final = 2
@@ -92,7 +91,8 @@ class StoredColumns(Copied):
 
     def stamped(self, numbers: Positions) -> Positions:
         """Those of these numbers that hold a timestamp."""
-        return numbers[self._marks[numbers] != NOTHING]
+        found: Positions = numbers[self._marks[numbers] != NOTHING]
+        return found
 
     def let_go(self, numbers: Positions) -> None:
         """Hold no objects for these numbers any more."""

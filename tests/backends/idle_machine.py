@@ -18,8 +18,7 @@ from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle import IdleRetention
 from idlestate.backends.keyed.idle_batches import IdleBatches
 from idlestate.backends.keyed.opening import open_backend
-from idlestate.retention.policy import Policy
-from idlestate.timers.service import TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain
 from tests.backends.state_steps import MEMORY, NOT_SIMPLEST
 
 POLICIES = st.sampled_from([(2, 3), (10, 10), (10, 15), (30, 45), (30, 100)]).map(

@@ -6,9 +6,8 @@ import pytest
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle import IdleRetention
 from idlestate.backends.keyed.opening import open_backend
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.service import TimeDomain
 from tests.golden_files import read_traces
 
 pytestmark = pytest.mark.golden

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.service import TimeDomain
 from tests.golden_files import read_traces
 
 pytestmark = pytest.mark.golden

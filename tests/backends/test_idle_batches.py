@@ -9,8 +9,28 @@ from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle import IdleRetention
 from idlestate.backends.keyed.idle_batches import IdleBatches
 from idlestate.backends.keyed.opening import open_backend
-from idlestate.retention.policy import Policy
-from idlestate.timers.service import TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.timers import service
+
+
+@pytest.mark.parametrize("domain", ["event", "processing", None])
+def test_what_is_no_time_domain_is_refused_at_once(domain):
+    with open_backend("heap") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        for call in (
+            lambda: IdleBatches(POLICY, cleanup_state(backend), timers, domain),
+            lambda: timers.register_many(domain, ["a"], None, [1]),
+            lambda: timers.take_due(domain, 1, 1),
+        ):
+            with pytest.raises(TypeError, match="pass TimeDomain"):
+                call()
+        assert [timers.count(each) for each in TimeDomain] == [0, 0]
+
+
+def test_there_is_one_time_domain():
+    """A domain of another enum would compare unequal to both, and count as the other one."""
+    assert service.TimeDomain is TimeDomain
+
 
 POLICY = Policy(idle_min_ms=30, idle_max_ms=45)
 

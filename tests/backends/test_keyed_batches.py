@@ -11,7 +11,12 @@ from idlestate.backends.keyed.descriptors import (
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from idlestate.backends.keyed.errors import NullValueError, StateError, StateMigrationError
+from idlestate.backends.keyed.errors import (
+    NullValueError,
+    StateError,
+    StateMigrationError,
+    StateTypeError,
+)
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
@@ -96,7 +101,7 @@ def test_a_value_of_another_type_leaves_the_batch_unwritten(backend, kind, good,
         lambda: entries.put("x", bad),
         lambda: entries.put_all({"x": good, "y": bad}),
     ):
-        with pytest.raises(StateMigrationError):
+        with pytest.raises(StateTypeError):
             call()
     assert [backend.size(name) for name in "vlm"] == [0, 0, 0]
 

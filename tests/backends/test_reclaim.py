@@ -12,9 +12,9 @@ from idlestate.backends.keyed.descriptors import (
     ValueStateDescriptor,
 )
 from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.service import TimeDomain
 
 COUNT = 20_000
 LONG = pa.int64()

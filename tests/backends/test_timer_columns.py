@@ -9,8 +9,8 @@ from idlestate.backends.keyed import timer_columns
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.timer_rows import TimerLayout, by_group_many, by_time_many, times_of
+from idlestate.retention.policy import TimeDomain
 from idlestate.timers.heap_queue import HeapTimerQueue
-from idlestate.timers.service import TimeDomain
 from idlestate.timers.timer import Timer, by_time
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.service import TimeDomain
 
 KEYS = [f"key {number}" for number in range(3000)]
 ROUNDS = 3

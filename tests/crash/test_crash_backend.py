@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.service import TimeDomain
 from tests.crash.backend_writer import (
     BRIEF_KEYS,
     KEYS,

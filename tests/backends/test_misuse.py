@@ -1,0 +1,105 @@
+"""Wrong keys and values, and use after close: one clear error each, on both backends."""
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.keyed.errors import BackendClosedError, StateError, StateTypeError
+from idlestate.backends.keyed.opening import open_backend
+from idlestate.retention.policy import TimeDomain
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from tests.backends.golden_state import descriptor_of
+
+PAIR = pa.struct([("shop", pa.string()), ("user", pa.int64())])
+
+
+@pytest.fixture(params=["heap", "rocksdb"])
+def opened(request, tmp_path):
+    def do(**more):
+        path = None if request.param == "heap" else tmp_path / "db"
+        return open_backend(request.param, path, **more)
+
+    return do
+
+
+@pytest.mark.parametrize(
+    ("key_type", "bad"),
+    [
+        (pa.string(), 5),
+        (pa.string(), b"a"),
+        (pa.int64(), "a"),
+        (pa.int8(), 300),
+        (PAIR, ("a",)),
+        (PAIR, ("a", "b")),
+        (PAIR, 5),
+        (PAIR, {"shop": "a", "user": 1}),
+    ],
+)
+def test_a_key_of_another_type_is_a_type_error_that_says_what_to_do(opened, key_type, bad):
+    with opened(key_type=key_type) as backend:
+        with pytest.raises(StateTypeError, match="pass a key of that type, or open") as raised:
+            backend.set_current_key(bad)
+        assert isinstance(raised.value, TypeError)
+        assert str(key_type) in str(raised.value)
+
+
+def test_a_batch_of_keys_of_another_type_is_refused_alike(opened):
+    with opened() as backend:
+        state = backend.get_state(descriptor_of("reducing", TTL_DISABLED))
+        for keys in ([5], pa.array([b"\xff"])):
+            with pytest.raises(StateTypeError, match="of the declared type"):
+                state.add_many(keys, [1])
+        assert backend.size("state") == 0
+
+
+CALLS = {
+    "value": ["value", "clear", ("update", "x"), ("get_many", ["a"]), ("put_many", ["a"], ["x"])],
+    "list": ["get", "clear", ("add", 1), ("add_all", [1]), ("get_many", ["a"])],
+    "map": ["entries", "clear", "is_empty", ("put", "x", 1), ("get", "x"), ("contains", "x")],
+    "reducing": ["get", "clear", ("add", 1), ("add_many", ["a"], [1])],
+    "aggregating": ["get", "clear", ("add", 1), ("merge_namespaces", "w", ["v"])],
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, StateTtlConfig(ttl_ms=10)])
+def test_state_of_a_closed_backend_is_refused(opened, kind, ttl):
+    with opened() as backend:
+        state = backend.get_state(descriptor_of(kind, ttl))
+        backend.set_current_key("a")
+    for call in [*CALLS[kind], ("remove_many", ["a"])]:
+        name, *args = (call,) if isinstance(call, str) else call
+        with pytest.raises(BackendClosedError, match="open it again"):
+            list(getattr(state, name)(*args) or ())
+
+
+def test_a_closed_backend_and_its_timers_are_refused(opened, tmp_path):
+    with opened() as backend:
+        backend.get_state(descriptor_of("value", TTL_DISABLED))
+        timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
+        backend.set_current_key("a")
+    for call in (
+        lambda: backend.current_key,
+        lambda: backend.set_current_key("a"),
+        lambda: backend.get_state(descriptor_of("value", TTL_DISABLED)),
+        lambda: backend.timer_service("t", lambda timer: None, lambda timer: None),
+        lambda: backend.size("state"),
+        lambda: backend.keys("state"),
+        lambda: backend.sweep(1, 1),
+        backend.usage,
+        backend.compact,
+        lambda: backend.snapshot(tmp_path / "snapshot"),
+        lambda: timers.register_event_time_timer(None, 1),
+        lambda: timers.register_processing_time_timer(None, 1),
+        lambda: timers.delete_event_time_timer(None, 1),
+        lambda: timers.register_many(TimeDomain.EVENT, ["a"], None, [1]),
+        lambda: timers.take_due(TimeDomain.EVENT, 1, 1),
+        lambda: timers.advance_watermark(1),
+        lambda: timers.on_processing_time(1),
+        lambda: timers.count(TimeDomain.EVENT),
+        lambda: timers.timers(TimeDomain.EVENT),
+    ):
+        with pytest.raises(BackendClosedError) as raised:
+            call()
+        assert isinstance(raised.value, StateError)
+    assert [path.name for path in tmp_path.glob("snapshot*")] == []
+    backend.close()
