@@ -22,6 +22,8 @@ from idlestate.backends.steps import TableSpec
 from idlestate.backends.sweeps import Sweeps, are_swept, ending, since, with_sweep
 from idlestate.retention.policy import FOREVER_MS, Policy
 
+_FIRST_LOOK_MS, _WIDER = 1_000, 16
+"""How far beyond the next end the first deadline is looked for at first, and then each time."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -93,6 +95,22 @@ class Runs:
         if policy.is_unbounded or not self.live:
             return FOREVER_MS
         return min(run.next_end_ms(policy, since(self.sweeps, run.batch_id)) for run in self.runs)
+
+    def first_end_ms(self, policy: Policy, upto_ms: int) -> int | None:
+        """The first deadline of an open life, exactly; None when none ends at or before `upto_ms`.
+
+        It costs as much as a sweep of what ended shortly after that deadline.
+        """
+        begin_ms, width_ms = self.next_end_ms(policy), _FIRST_LOOK_MS
+        while begin_ms <= upto_ms:
+            reach_ms = min(begin_ms + width_ms, upto_ms)
+            due = self.due(policy, reach_ms, np.zeros(0, dtype=np.int64))
+            if len(due):
+                return int(self.take(due, keys=False).lives.ends(policy).deadline_ms.min())
+            if reach_ms == upto_ms:
+                break
+            width_ms *= _WIDER
+        return None
 
     def open_rows(self, segment_rows: int) -> Iterator[Rows]:
         """Every open life, in order of hash, about so many at a time."""

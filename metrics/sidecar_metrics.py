@@ -56,7 +56,8 @@ EXCHANGES: Final = _name("sidecar_exchanges", Kind.GAUGE, "Exchanges of tasks un
 SWEEP_BEHIND: Final = _name(
     "sidecar_sweep_behind_seconds",
     Kind.GAUGE,
-    "How long ago the oldest life ended that sweeps have not closed; 0 when there is none.",
+    "How long ago the oldest key that is still in a table expired, by its operator's time (wall "
+    "clock or watermark); 0 when there is none.",
 )
 CLOCK_DIVERGENCE: Final = _name(
     "sidecar_clock_divergence_seconds",

@@ -92,6 +92,16 @@ class FarWork:
         cuts: list[int] = self._of_shard("cuts", shard, at, going, rows=rows).header["cuts"]
         return cuts
 
+    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
+        """As of `Work`."""
+        header = {"going": going_header(going)}
+        calls = {
+            at: self._stepping(at, "first_ends", header, mine)
+            for at, mine in self._by_range(shards).items()
+        }
+        answers = self._at_once(calls).values()
+        return {at: end_ms for answer in answers for at, end_ms in answer.header["ends"]}
+
     def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
         """As of `Work`."""
         return stepped_of(self._of_shard("close", shard, at, going))[at]

@@ -92,6 +92,16 @@ class ShardWork:
         ends_ms = np.sort(current.take(due, keys=False).lives.ends(going.policy).deadline_ms)
         return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), going.t_ms]
 
+    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
+        """As of `Work`."""
+        found = {}
+        for at, shard in shards.items():
+            current = self.tables.table(shard, at).current
+            first_ms = current.first_end_ms(going.policy, going.t_ms)
+            if first_ms is not None:
+                found[at] = first_ms
+        return found
+
     def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
         """As of `Work`."""
         steps = Steps.empty(self._spec)

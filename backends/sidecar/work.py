@@ -118,6 +118,11 @@ class Work(Protocol):
         last.
         """
 
+    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
+        """The first deadline of an open life in each shard; only of shards in which one ends at or
+        before `going.t_ms`.
+        """
+
     def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
         """Close what is due at `going.t_ms`; no row of a life is written."""
 

@@ -43,6 +43,7 @@ class WorkerCalls:
                 "edit": self._edit,
                 "rows": self._rows,
                 "cuts": self._cuts,
+                "first_ends": self._first_ends,
                 "close": self._close,
                 "merge": self._merge,
                 "look_up": self._look_up,
@@ -86,6 +87,11 @@ class WorkerCalls:
         ((at, shard),) = shards_of_parts(header, parts).items()
         going = going_of(header["going"])
         return Message({"cuts": self._work(header).cuts(shard, at, going, header["rows"])})
+
+    def _first_ends(self, header: Header, parts: Parts) -> Message:
+        shards = shards_of_parts(header, parts)
+        ends = self._work(header).first_ends(shards, going_of(header["going"]))
+        return Message({"ends": list(ends.items())})
 
     def _close(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()

@@ -26,11 +26,7 @@ _LATE_MS = 30_000
 
 
 class Background:
-    """The jobs of one sidecar.
-
-    Attributes:
-        behind_ms: how long ago the oldest life ended that the last sweep has left; 0: none.
-    """
+    """The jobs of one sidecar."""
 
     def __init__(
         self, host: Host, clock: SteadyClock, settings: Sidecar, stopping: threading.Event
@@ -40,7 +36,6 @@ class Background:
         self._clock = clock
         self._settings = settings
         self._stopping = stopping
-        self.behind_ms = 0
 
     def plan(self, ticks: Ticks) -> None:
         """Hand the jobs over."""
@@ -60,11 +55,9 @@ class Background:
         """
         failed: list[SidecarError] = []
         left = list(self._host)
-        self.behind_ms = max(map(self._behind_ms, left), default=0)
         compacted_s = self._clock.monotonic_s()
         while left:
             left = [each for each in left if self._tried(self._sweep, each, failed)]
-            self.behind_ms = max(map(self._behind_ms, self._host), default=0)
             if self._clock.monotonic_s() > compacted_s + _COMPACT_MS / 1000:
                 for each in left:
                     self._tried(lambda operator: operator.sweeper.compact(), each, failed)
@@ -113,18 +106,18 @@ class Background:
         due_ms = operator.due_ms(self._clock.now_ms())
         if not operator.sweeper.sweep(due_ms, self._clock, slice_ms):
             return False
-        rest = 1 if self._behind_ms(operator) > _LATE_MS else _REST
+        rest = 1 if self._is_late(operator) else _REST
         self._stopping.wait(rest * slice_ms / 1000)
         return True
 
-    def _behind_ms(self, operator: Operator) -> int:
-        """How long ago the oldest life ended that is still there."""
-        if operator.state.is_event_time:
-            return 0
+    def _is_late(self, operator: Operator) -> bool:
+        """Whether lives that ended long ago are still there; the query sets the pace of its own
+        time.
+        """
         ends_ms = min(shard.next_end_ms for shard in operator.state.shards)
-        if ends_ms == NEVER_MS:  # a new policy: the next sweep will find out
-            return 0
-        return max(0, self._clock.now_ms() - ends_ms)
+        if operator.state.is_event_time or ends_ms == NEVER_MS:  # after a reload a sweep finds out
+            return False
+        return self._clock.now_ms() - ends_ms > _LATE_MS
 
     def _compact(self, operator: Operator) -> None:
         while not self._stopping.is_set() and operator.sweeper.compact():

@@ -7,7 +7,7 @@ from idlestate.metrics import names
 from idlestate.metrics import sidecar_metrics as own
 from idlestate.metrics.names import Name
 from idlestate.metrics.sidecar_metrics import SidecarFacts
-from idlestate.service.sidecar.background import Background
+from idlestate.service.sidecar.overdue import Overdue
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.service.sidecar.workers import Workers
 from idlestate.timers.steady_clock import SteadyClock
@@ -22,7 +22,6 @@ class Facts:
         clock: SteadyClock,
         calls: Calls,
         ticks: Ticks,
-        background: Background,
         workers: Workers | None,
     ) -> None:
         """Nothing is asked yet."""
@@ -30,7 +29,7 @@ class Facts:
         self._clock = clock
         self._calls = calls
         self._ticks = ticks
-        self._background = background
+        self._overdue = Overdue(host, clock)
         self._workers = workers
         self._reloads = dict.fromkeys(names.RELOAD_RESULTS, 0.0)
         self._reload_good = False
@@ -54,7 +53,7 @@ class Facts:
                 own.WORKERS: self._workers.up if self._workers else 1,
                 own.WORKER_RESTARTS: self._workers.restarts if self._workers else 0,
                 own.EXCHANGES: len(self._calls.exchanges),
-                own.SWEEP_BEHIND: self._background.behind_ms / 1000,
+                own.SWEEP_BEHIND: self._overdue.behind_ms() / 1000,
                 own.CLOCK_DIVERGENCE: self._clock.divergence_ms / 1000,
                 own.CLOCK_STEPPED: float(self._clock.is_stepped),
                 names.CONFIG_RELOAD_GOOD: float(self._reload_good),

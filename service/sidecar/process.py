@@ -107,7 +107,7 @@ class Process:
             calls = Calls(host, self._clock)
             ticks = Ticks()
             background = Background(host, self._clock, settings, ticks.stopping)
-            self._facts = Facts(host, self._clock, calls, ticks, background, self._workers)
+            self._facts = Facts(host, self._clock, calls, ticks, self._workers)
             self._facts.count_reload(good=True)
             registry = CollectorRegistry()
             SidecarMetrics(registry, self._facts.now, version=VERSION)

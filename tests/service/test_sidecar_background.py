@@ -11,6 +11,7 @@ from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.config.sidecar_models import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.service.sidecar.background import Background
+from idlestate.service.sidecar.overdue import Overdue
 from idlestate.service.sidecar.ticks import Ticks
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.sidecar_world import (
@@ -19,11 +20,8 @@ from tests.backends.sidecar_world import (
     SPEC,
     UID,
     World,
-    batch,
     policy_processing,
 )
-from tests.reference import Rule
-from tests.timers.test_steady_clock import HOUR_MS
 
 
 class SlowClock(SteadyClock):
@@ -98,15 +96,15 @@ def test_operators_are_swept_by_turns_and_the_delay_is_told_meanwhile(folder: Pa
 
     def look(_: float) -> None:
         live = [world.host[uid].sizes().live_keys for uid in (UID, "second")]
-        seen.append((live[0], live[1], background.behind_ms))
+        seen.append((live[0], live[1], asked.behind_ms()))
 
     settings = Settings.model_validate({"directory": str(folder)})
-    background = Background(world.host, SlowClock(world.clock), settings, Rests(look))
-    background.sweep()
+    asked = Overdue(world.host, SteadyClock(world.clock))
+    Background(world.host, SlowClock(world.clock), settings, Rests(look)).sweep()
     assert seen[1][0] < 8_000
     assert seen[1][1] < 8_000
-    assert all(behind == 1 for *_, behind in seen)
-    assert background.behind_ms == 0
+    assert all(behind == (1 if one or two else 0) for one, two, behind in seen)
+    assert asked.behind_ms() == 0
     assert [world.host[uid].sizes().live_keys for uid in (UID, "second")] == [0, 0]
     world.close()
 
@@ -128,18 +126,4 @@ def test_what_a_long_sweep_closes_is_given_back_while_it_goes_on(folder: Path) -
     settings = Settings.model_validate({"directory": str(folder)})
     Background(world.host, SlowClock(world.clock), settings, Rests(look)).sweep()
     assert any(given_back)
-    world.close()
-
-
-def test_a_policy_that_was_reloaded_is_not_told_as_a_delay(folder: Path) -> None:
-    """When lives end by it nobody knows before the next sweep, which a batch may hold up."""
-
-    world = World("heap", folder / "state")
-    world.write("w", 0, "add", [(key, 1) for key in KEYS])
-    world.operator.batches.open(world.attempt(batch(world, 0, *KEYS), 0, "e"))
-    world.reload(Rule(ttl_ms=HOUR_MS))
-    settings = Settings.model_validate({"directory": str(folder)})
-    background = Background(world.host, SteadyClock(world.clock), settings, threading.Event())
-    background.sweep()
-    assert background.behind_ms == 0
     world.close()
