@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from idlestate.config.places import Place, check_places
+from idlestate.config.plurals import counted
 from idlestate.config.problems import FieldPath, Finding, listed, nearest, show
 from idlestate.retention.policy import TimeDomain
 
@@ -148,7 +149,9 @@ def _check_shards(pipeline: Raw) -> Iterator[Finding]:
     if not (isinstance(partitions, int) and isinstance(shards, int)) or partitions < 1:
         return
     if shards % partitions:
-        what = f"{shards} shards cannot be spread evenly over {partitions} state_partitions"
+        what = (
+            f"{counted(shards, 'shard')} cannot be spread evenly over {partitions} state_partitions"
+        )
         fix = f"write a multiple of {partitions}, such as {4 * partitions}"
         yield Finding((*pipeline.path, "shards"), what, fix)
 

@@ -37,7 +37,7 @@ class GrowthPoint:
             processing time the batch's own.
         live_keys: keys with an open life.
         keys_seen: distinct keys ever seen: what would be live without retention.
-        state_bytes: size of the state.
+        state_bytes: size of the state; 0 in a point that was made up for after a crash.
         remembered_keys: ended keys that are remembered.
         remembered_bytes: size of what is remembered.
         input_rows: rows read.
@@ -147,6 +147,17 @@ class GrowthLog:
     def peak(self) -> GrowthPoint | None:
         """The point with the most live keys, the first of several; None while there is none."""
         return _peak(self._points) if self._points else None
+
+    def bytes_per_key(self) -> float:
+        """Bytes of state per live key where most keys were live; 0 while that is not known.
+
+        Elsewhere a few keys may share files that were written for many.
+        """
+        sized = [point for point in self._points if point.live_keys and point.state_bytes]
+        if not sized:
+            return 0.0
+        peak = _peak(sized)
+        return peak.state_bytes / peak.live_keys
 
     def _rewrite(self, points: list[GrowthPoint]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

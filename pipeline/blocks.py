@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from idlestate.config.plurals import counted
+
 BLOCK_BYTES = 1 << 12
 _ENTRY = np.dtype("<u8")
 Checksums = npt.NDArray[np.uint64]
@@ -136,5 +138,7 @@ def what_is_wrong(file: pa.Buffer, size: int, checksum: str) -> str | None:
     wrong = wrong_blocks(file.slice(0, data), 0, read_table(table))
     if wrong:
         at = wrong[0] * BLOCK_BYTES
-        return f"is damaged: {len(wrong)} blocks have a wrong checksum, the first at byte {at}"
+        return (
+            f"is damaged: wrong checksum of {counted(len(wrong), 'block')}, the first at byte {at}"
+        )
     return None

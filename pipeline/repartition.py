@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from idlestate.config.plurals import counted
 from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
 from idlestate.pipeline.errors import RefusedError, spark_says
 from idlestate.pipeline.folder import Folder
@@ -44,8 +45,9 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
         allowed = even_partitions(layout.shards)
         if partitions not in allowed:
             raise RefusedError(
-                f"operator {uid!r} has {len(layout.shards)} shards, which are fixed: they lie "
-                f"evenly on {', '.join(map(str, allowed))} partitions, not on {partitions}"
+                f"operator {uid!r} has {counted(len(layout.shards), 'shard')}, a fixed number that "
+                f"{partitions} partitions do not divide evenly; choose one of "
+                f"{', '.join(map(str, allowed))}"
             )
     committed, planned = newest_batch(folder, "commits"), newest_batch(folder, "offsets")
     if committed is None or planned is None:
@@ -68,7 +70,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
             spark._streamingCheckpointManager.repartition(path, partitions)  # noqa: SLF001
     except (PySparkException, Py4JJavaError) as error:
         raise RefusedError(
-            f"Spark could not take checkpoint {folder} to {partitions} partitions: "
+            f"Spark could not take checkpoint {folder} to {counted(partitions, 'partition')}: "
             f"{spark_says(str(error))}; call this again with the same number"
         ) from error
     put_paths_right(folder)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from idlestate.config.plurals import counted
 from idlestate.pipeline.batch_log import newest_batch, partitions_at
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
@@ -47,8 +48,9 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
         raise RefusedError(f"batch {to} is the newest of checkpoint {folder}: nothing to undo")
     if partitions_at(folder, newest) != partitions_at(folder, to):
         raise RefusedError(
-            f"batch {to} of checkpoint {folder} has its state on {partitions_at(folder, to)} "
-            f"partitions, the newest on {partitions_at(folder, newest)}: a repartition cannot be "
+            f"batch {to} of checkpoint {folder} has its state on "
+            f"{counted(partitions_at(folder, to), 'partition')}, the newest on "
+            f"{partitions_at(folder, newest)}: a repartition cannot be "
             "rolled back over; go back to a batch after it"
         )
     undone = RolledBack(to + 1, newest, tuple(_read_after(folder, to)))

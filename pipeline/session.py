@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+from idlestate.config.plurals import counted
 from idlestate.pipeline.errors import IdlestateError, RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, read_layout
@@ -234,15 +235,14 @@ def warn_of_idle_cores(uid: str, layout: Layout, cores: int) -> None:
     if cores <= partitions:
         return
     larger = [count for count in even_partitions(layout.shards) if count > partitions]
-    help_ = f"its {shards} shards are fixed; a new checkpoint may have more (shards=...)"
+    help_ = f"the number of shards ({shards}) is fixed; a new checkpoint may have more (shards=...)"
     if larger:
         fits = next((count for count in larger if count >= cores), larger[-1])
         help_ = f"idlestate state repartition CHECKPOINT --partitions {fits} spreads it further"
     _log.warning(
-        "operator %s keeps its state on %d partitions, so its state keeps %d of %d cores busy at "
-        "most: %s",
+        "operator %s keeps its state on %s, so its state keeps %d of %d cores busy at most: %s",
         uid,
-        partitions,
+        counted(partitions, "partition"),
         partitions,
         cores,
         help_,

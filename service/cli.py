@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from idlestate.config.loading import Config
+from idlestate.config.plurals import counted
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.config_file import SavedFile, load_config
@@ -51,7 +52,10 @@ def check(file: Path) -> None:
       idlestate check config/clicks.yaml
     """
     config = _load(file)
-    count = f"{len(config.policies)} policies, {len(config.pipelines)} pipelines"
+    parts = [
+        counted(len(config.policies), "policy", "policies"),
+        counted(len(config.pipelines), "pipeline"),
+    ]
     if config.sidecar is not None and config.sidecar.operators:
         # Only for files that have some: Arrow takes a while to import.
         from idlestate.backends.sidecar.errors import DoesNotFitError
@@ -61,9 +65,8 @@ def check(file: Path) -> None:
             check_operators(config)
         except DoesNotFitError as error:
             _fail(f"{file}: {error}")
-        operators = len(config.sidecar.operators)
-        count += f", {operators} operator{'s' * (operators > 1)} of a sidecar"
-    click.echo(f"{file}: good ({count})")
+        parts.append(f"{counted(len(config.sidecar.operators), 'operator')} of a sidecar")
+    click.echo(f"{file}: good ({', '.join(parts)})")
 
 
 @main.command()
@@ -213,7 +216,9 @@ def clicks(out: Path, events: int, seed: int) -> None:
         folder = generate_clicks(out, events, seed)
     except (ValueError, OSError) as error:
         _fail(str(error))
-    click.echo(f"{events:,} clicks in {out}" + ("" if folder.created else " (there already)"))
+    click.echo(
+        f"{counted(events, 'click')} in {out}" + ("" if folder.created else " (there already)")
+    )
 
 
 @main.command()

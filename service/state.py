@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from idlestate.config.plurals import counted
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -43,7 +45,7 @@ def ls(checkpoint: Path, uid: str | None) -> None:
     newest = files.batches[-1]
     for file in files.of_batch(newest):
         click.echo(f"{file.ref.bytes:>14,} B {file.ref.rows:>12,} rows  {file.path}")
-    click.echo(f"batch {newest}: {len(files.of_batch(newest))} files")
+    click.echo(f"batch {newest}: {counted(len(files.of_batch(newest)), 'file')}")
 
 
 @state.command()
@@ -76,7 +78,10 @@ def stats(checkpoint: Path, uid: str | None) -> None:
         ("batches kept", f"{files.batches[0]} to {newest}"),
         ("policy", f"version {version}"),
         ("live keys", f"{sum(shard.live_keys for shard in shards):,}"),
-        ("shards", f"{len(layout.shards)} on {layout.state_partitions} state partitions"),
+        (
+            "shards",
+            f"{len(layout.shards)} on {counted(layout.state_partitions, 'state partition')}",
+        ),
         ("files", f"{len(mine)}, {sum(file.ref.bytes for file in mine):,} B"),
         ("for older batches", f"{len(older)}, {sum(file.ref.bytes for file in older):,} B"),
         ("orphans", f"{len(files.orphans)}"),
@@ -102,12 +107,13 @@ def verify(checkpoint: Path, uid: str | None) -> None:
     for orphan in files.orphans:
         click.echo(f"{orphan}: named by no batch; a later batch removes it")
     if not damaged:
-        kept = f"batches {files.batches[0]} to {files.batches[-1]}"
-        click.echo(f"{kept}: {len(files.named)} files, all good")
+        kept = _batches(files.batches[0], files.batches[-1])
+        click.echo(f"{kept}: {counted(len(files.named), 'file')}, all good")
         return
     for each in damaged:
         batches = ", ".join(map(str, each.file.batches))
-        click.secho(f"{each.file.path} {each.what}; needed by batches {batches}", fg="red")
+        noun = "batches" if each.file.batches[1:] else "batch"
+        click.secho(f"{each.file.path} {each.what}; needed by {noun} {batches}", fg="red")
     good = files.newest_without(damaged)
     if good is None:
         _fail("every retained batch needs one of these files: only a copy brings them back")
@@ -133,7 +139,8 @@ def rollback(checkpoint: Path, to: int) -> None:
         from idlestate.pipeline.rollback import roll_back
 
         undone = roll_back(spark, str(checkpoint), to)
-    click.echo(f"batch {to} is the newest; batches {undone.first} to {undone.last} are undone")
+    are = "is" if undone.first == undone.last else "are"
+    click.echo(f"batch {to} is the newest; {_batches(undone.first, undone.last)} {are} undone")
     if undone.read_again:
         click.echo("these files are read again:")
         for path in undone.read_again[:_SHOWN]:
@@ -162,7 +169,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
         from idlestate.pipeline.repartition import repartition as rewrite
 
         batch = rewrite(spark, str(checkpoint), partitions)
-    click.echo(f"{checkpoint} has {partitions} state partitions from batch {batch} on")
+    click.echo(f"{checkpoint} has {counted(partitions, 'state partition')} from batch {batch} on")
 
 
 @contextmanager
@@ -196,6 +203,10 @@ def _operator(checkpoint: Path, uid: str | None) -> str:
     from idlestate.pipeline.state_files import operator_of
 
     return operator_of(Folder(str(checkpoint)), uid)
+
+
+def _batches(first: int, last: int) -> str:
+    return f"batch {first}" if first == last else f"batches {first} to {last}"
 
 
 def _fail(message: str) -> NoReturn:

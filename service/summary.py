@@ -1,5 +1,6 @@
 """The summary at the end of a run, for people."""
 
+from idlestate.config.plurals import counted
 from idlestate.metrics.figures import OperatorFigures
 from idlestate.metrics.growth import GrowthLog
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -22,31 +23,32 @@ def summary(
     expired = figures.keys_expired
     reasons = ", ".join(f"{count:,} {name}" for name, count in expired.items() if count)
     aside = ", ".join(f"{n:,} {name}" for name, n in figures.set_aside_rows.items() if n)
-    key_bytes = max(
-        (point.state_bytes / point.live_keys for point in growth.points() if point.live_keys),
-        default=0.0,
-    )
-    seen = figures.keys_seen
-    without = f"{about}{seen:,} keys, {_bytes(seen * key_bytes)}"
+    # An estimate of the keys ever seen may come out a little below those that were counted.
+    seen = max(figures.keys_seen, peak_keys)
+    without = f"{about}{counted(seen, 'key')}, {_bytes(seen * growth.bytes_per_key())}"
     if peak_keys:
         without += f": {seen / peak_keys:,.1f} times the peak"
     share = figures.comebacks / figures.keys_created if figures.keys_created else 0.0
+    lives = counted(figures.keys_created, "life", "lives")
     return [
         ("keys ever seen", f"{about}{seen:,}"),
-        ("live now", f"{figures.live_keys:,} keys, {_bytes(figures.state_bytes)}"),
-        ("peak", f"{peak_keys:,} keys"),
-        ("expired", f"{figures.expired_total:,} lives" + (f" ({reasons})" if reasons else "")),
+        ("live now", f"{counted(figures.live_keys, 'key')}, {_bytes(figures.state_bytes)}"),
+        ("peak", counted(peak_keys, "key")),
+        (
+            "expired",
+            counted(figures.expired_total, "life", "lives") + (f" ({reasons})" if reasons else ""),
+        ),
         ("without retention", without),
-        ("comebacks", f"{figures.comebacks:,} ({share:.1%} of {figures.keys_created:,} lives)"),
+        ("comebacks", f"{figures.comebacks:,} ({share:.1%} of {lives})"),
         (
             "remembered",
-            f"{figures.remembered_keys:,} ended keys, {_bytes(figures.remembered_bytes)}",
+            f"{counted(figures.remembered_keys, 'ended key')}, {_bytes(figures.remembered_bytes)}",
         ),
         ("rows", f"{figures.input_rows:,}"),
         ("late rows", f"{figures.late_rows:,}"),
         ("set aside", f"{figures.set_aside_total:,}" + (f" ({aside})" if aside else "")),
         ("time in batches", _pace(figures.input_rows, life_seconds)),
-        ("this run", f"{run_rows:,} rows, {_pace(run_rows, run_seconds)}"),
+        ("this run", f"{counted(run_rows, 'row')}, {_pace(run_rows, run_seconds)}"),
     ]
 
 

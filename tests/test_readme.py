@@ -135,7 +135,7 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
 def test_command_runs(command: list[str], shop: Path) -> None:
     said = run([str(BIN / "idlestate"), *command[1:]], shop)
     if command[1] == "run":
-        assert re.search(r"^ +expired +1 lives \(1 idle\)$", said, re.M), said
+        assert re.search(r"^ +expired +1 life \(1 idle\)$", said, re.M), said
         assert rows_in(shop / "out" / "expired") == [EXPIRED]
     if "--picture" in command:
         picture = shop / command[command.index("--picture") + 1]
