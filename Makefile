@@ -22,7 +22,7 @@ setup: ## make .venv with the locked dependencies, and find or install Java
 	@scripts/setup.sh
 
 run: setup ## run the main job on a generated click stream, afresh (ARGS="--source PATH")
-	@$(BIN)/idlestate generate clicks --out $(CLICKS) # finds a finished folder and leaves it
+	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a finished folder
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
 test: check ## lint, types and all tests (ARGS="-k name")

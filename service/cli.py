@@ -205,15 +205,16 @@ def generate() -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to make.")
 @click.option("--events", default=DEFAULT_EVENTS, show_default=True, help="Rows.")
 @click.option("--seed", default=DEFAULT_SEED, show_default=True, help="Same seed, same bytes.")
-def clicks(out: Path, events: int, seed: int) -> None:
-    """Make a day of clicks as parquet files; a folder that is complete is left as it is.
+@click.option("--overwrite", is_flag=True, help="Replace clicks made with other options.")
+def clicks(out: Path, events: int, seed: int, overwrite: bool) -> None:
+    """Generate a day of clicks as parquet files. Existing clicks of the same options are kept.
 
     \b
     Example:
       idlestate generate clicks --out build/clicks
     """
     try:
-        folder = generate_clicks(out, events, seed)
+        folder = generate_clicks(out, events, seed, overwrite=overwrite)
     except (ValueError, OSError) as error:
         _fail(str(error))
     click.echo(

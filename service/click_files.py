@@ -17,6 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from idlestate.config.plurals import counted
+
 DONE = "_done.json"
 FORMAT = 1  # raised when the generator changes what a recipe gives
 
@@ -30,6 +32,11 @@ class Recipe:
     files: int
     format: int = FORMAT
 
+    def in_words(self) -> str:
+        """The recipe for people."""
+        events, files = counted(self.events, "row"), counted(self.files, "file")
+        return f"{events} in {files}, seed {self.seed}"
+
 
 @dataclass(frozen=True, slots=True)
 class ClickFolder:
@@ -40,12 +47,14 @@ class ClickFolder:
         recipe: what it was made from.
         flaws: rows that a pipeline with a delay of ten minutes sets aside or finds late, by
             reason: `null_time`, `too_old`, `too_far_ahead`, `late`.
+        sizes: bytes of each data file, by its name.
         created: whether this call made it; False when it was there already.
     """
 
     path: Path
     recipe: Recipe
     flaws: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
     created: bool = False
 
     def parquet_files(self) -> list[Path]:
@@ -56,35 +65,47 @@ class ClickFolder:
 Parts = tuple[Sequence[tuple[int, pa.Table]], dict[str, int]]
 
 
-def write_folder(out: Path, recipe: Recipe, draw: Callable[[], Parts]) -> ClickFolder:
+def write_folder(
+    out: Path, recipe: Recipe, draw: Callable[[], Parts], *, overwrite: bool = False
+) -> ClickFolder:
     """Make `out` from what `draw` returns, unless it is there already and whole.
 
     Args:
-        out: the folder to make; replaced when an earlier call made it from another recipe.
+        out: the folder to make.
         recipe: what `draw` is made from.
         draw: called when there is something to write. Returns one (modification time in ms, rows)
             per file, and the flaws by reason.
+        overwrite: replace a folder that an earlier call made from another recipe.
 
     Raises:
-        FileExistsError: `out` holds something that this function did not write.
+        FileExistsError: `out` holds something that this function did not write, or was made from
+            another recipe and may not be replaced.
     """
-    if (found := _read_done(out)) is not None and found.recipe == recipe:
-        return found
+    found = _read_done(out)
+    if found is not None and found.recipe == recipe:
+        if _is_whole(found):
+            return found
+    elif found is not None and not overwrite:
+        raise FileExistsError(
+            f"{out} holds other clicks ({found.recipe.in_words()}): pass --overwrite to replace "
+            "them, or name another folder"
+        )
     _refuse_foreign(out)
     parts, flaws = draw()
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.parent / f".{out.name}.part-{os.getpid()}"
     try:
-        _write(draft, recipe, parts, flaws)
+        sizes = _write(draft, recipe, parts, flaws)
         _put_in_place(draft, out)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return ClickFolder(out, recipe, flaws, created=True)
+    return ClickFolder(out, recipe, flaws, sizes, created=True)
 
 
 def _write(
     draft: Path, recipe: Recipe, parts: Sequence[tuple[int, pa.Table]], flaws: dict[str, int]
-) -> None:
+) -> dict[str, int]:
+    """Write all files; their sizes by name."""
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     sizes = {}
@@ -96,6 +117,7 @@ def _write(
         sizes[path.name] = path.stat().st_size
     done = {"recipe": asdict(recipe), "flaws": flaws, "sizes": sizes}
     (draft / DONE).write_text(json.dumps(done, indent=2) + "\n", encoding="utf-8")
+    return sizes
 
 
 def _put_in_place(draft: Path, out: Path) -> None:
@@ -110,16 +132,21 @@ def _put_in_place(draft: Path, out: Path) -> None:
 
 
 def _read_done(out: Path) -> ClickFolder | None:
-    """The folder at `out` if it is finished and every file has its length, else None."""
+    """The folder at `out` as its marker tells of it; None without a marker that can be read."""
     try:
         done = json.loads((out / DONE).read_text(encoding="utf-8"))
-        recipe = Recipe(**done["recipe"])
-        for name, size in done["sizes"].items():
-            if (out / name).stat().st_size != size:
-                return None
-        return ClickFolder(out, recipe, done["flaws"])
+        sizes = {str(name): int(size) for name, size in done["sizes"].items()}
+        return ClickFolder(out, Recipe(**done["recipe"]), done["flaws"], sizes)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _is_whole(folder: ClickFolder) -> bool:
+    """Whether every file has the length that the marker names."""
+    try:
+        return all((folder.path / name).stat().st_size == n for name, n in folder.sizes.items())
+    except OSError:
+        return False
 
 
 def _refuse_foreign(out: Path) -> None:

@@ -39,6 +39,7 @@ SCHEMA = pa.schema(
 )
 
 DEFAULT_EVENTS = 1_000_000
+MAX_EVENTS = 100_000_000  # the day is drawn in memory
 DEFAULT_SEED = 20_250_303
 DEFAULT_FILES = 24
 MAX_FILES = 24 * 60
@@ -117,6 +118,8 @@ def generate_clicks(
     events: int = DEFAULT_EVENTS,
     seed: int = DEFAULT_SEED,
     files: int = DEFAULT_FILES,
+    *,
+    overwrite: bool = False,
 ) -> ClickFolder:
     """Make the click stream as parquet files under `out`, unless it is already there.
 
@@ -125,24 +128,26 @@ def generate_clicks(
     the order in which the files are to be read.
 
     Args:
-        out: the folder to make. A folder made by an earlier call with other arguments is
-            replaced; any other folder that holds something is left alone and refused.
+        out: the folder to make.
         events: rows over all files, flawed ones included.
         seed: the same seed, events and files give the same bytes.
         files: how many slices of equal length the day is cut into; 24 is one per hour.
+        overwrite: replace what an earlier call with other arguments made. A folder that holds
+            anything else is never replaced.
 
     Raises:
         ValueError: events, seed or files are out of range.
-        FileExistsError: `out` holds something that this function did not write.
+        FileExistsError: `out` holds something that this function did not write, or was made
+            with other arguments and may not be replaced.
     """
-    if events < 1:
-        raise ValueError(f"events must be at least 1, not {events}")
+    if not 1 <= events <= MAX_EVENTS:
+        raise ValueError(f"events must be from 1 to {MAX_EVENTS}, not {events}")
     if seed < 0:
         raise ValueError(f"seed must not be negative, not {seed}")
     if not 1 <= files <= MAX_FILES:
         raise ValueError(f"files must be from 1 to {MAX_FILES} (one a minute), not {files}")
     recipe = Recipe(events=events, seed=seed, files=files)
-    return write_folder(out, recipe, lambda: _draw(recipe))
+    return write_folder(out, recipe, lambda: _draw(recipe), overwrite=overwrite)
 
 
 def _draw(recipe: Recipe) -> tuple[list[tuple[int, pa.Table]], dict[str, int]]:

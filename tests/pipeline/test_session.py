@@ -27,7 +27,9 @@ SPEC = TableSpec((("user", pa.string()),), bind({"n": "count"}, {}))
         pytest.param(2, 4, None, id="fewer"),
         pytest.param(6, 4, "4 of 6 cores busy at most: .* --partitions 8 ", id="repartition"),
         pytest.param(99, 4, "--partitions 16 ", id="as-far-as-it-goes"),
-        pytest.param(20, 16, "number of shards .16. is fixed; a new checkpoint", id="more-than-shards"),
+        pytest.param(
+            20, 16, "number of shards .16. is fixed; a new checkpoint", id="more-than-shards"
+        ),
     ],
 )
 def test_cores_that_would_stay_idle_are_told_of(

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from idlestate.service import generate
+from idlestate.service.cli import main
 from idlestate.service.click_files import DONE, ClickFolder
 from idlestate.service.generate import DAY_MS, SCHEMA, START_MS, generate_clicks
+from tests.service.command_line import Said, assert_good, assert_refused
 
 # Seconds between two clicks of one session in the public Globo.com data.
 GLOBO_GAPS = {0.5: 30.0, 0.9: 464.0, 0.99: 6596.0}
@@ -188,12 +191,40 @@ def test_a_second_call_finds_it_complete_and_does_nothing(
     assert digest(second.path) == before
 
 
-def test_other_arguments_replace_the_folder(tmp_path: Path) -> None:
-    generate_clicks(tmp_path / "clicks", events=SMALL, files=24)
-    folder = generate_clicks(tmp_path / "clicks", events=SMALL, files=3)
+def test_other_arguments_replace_no_clicks_unless_they_are_told_to(tmp_path: Path) -> None:
+    out = tmp_path / "clicks"
+    before = digest(generate_clicks(out, events=SMALL, seed=1, files=24).path)
+    words = r"20,000 rows in 24 files, seed 1\): pass --overwrite .* or name another folder"
+    for other in ({"events": 5}, {"seed": 2}, {"files": 3}):
+        with pytest.raises(FileExistsError, match=words):
+            generate_clicks(out, **{"events": SMALL, "seed": 1, **other})
+    assert digest(out) == before
+
+    folder = generate_clicks(out, events=SMALL, seed=1, files=3, overwrite=True)
     assert folder.created
     assert len(folder.parquet_files()) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["clicks"]
+
+
+def test_damaged_clicks_of_other_arguments_are_kept_too(tmp_path: Path) -> None:
+    folder = generate_clicks(tmp_path / "clicks", events=SMALL)
+    folder.parquet_files()[0].unlink()
+    with pytest.raises(FileExistsError, match="--overwrite"):
+        generate_clicks(tmp_path / "clicks", events=5)
+    assert len(folder.parquet_files()) == 23
+
+
+def test_the_command_refuses_in_a_line_and_replaces_when_told_to(tmp_path: Path) -> None:
+    def said(*options: str) -> Said:
+        command = ["generate", "clicks", "--out", str(tmp_path / "clicks"), *options]
+        done = CliRunner().invoke(main, command)
+        return Said(done.exit_code, done.output)
+
+    assert_good(said("--events", "300"))
+    assert_refused(said("--events", "5"), "holds other clicks (300 rows", "--overwrite")
+    assert_good(said("--events", "300", "--overwrite"))
+    assert "(there already)" in said("--events", "300", "--overwrite").text
+    assert "5 clicks in" in said("--events", "5", "--overwrite").text
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "no marker text"])
@@ -232,7 +263,7 @@ def test_a_failure_keeps_the_folder_that_was_there(
 
     monkeypatch.setattr(pq, "write_table", full)
     with pytest.raises(OSError, match="No space left"):
-        generate_clicks(tmp_path / "clicks", events=SMALL, seed=8)
+        generate_clicks(tmp_path / "clicks", events=SMALL, seed=8, overwrite=True)
     assert digest(folder.path) == before
 
 
@@ -241,7 +272,7 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     mine.mkdir()
     (mine / "thesis.parquet").write_bytes(b"years of work")
     with pytest.raises(FileExistsError, match="did not write: name another folder"):
-        generate_clicks(mine, events=SMALL)
+        generate_clicks(mine, events=SMALL, overwrite=True)
     with pytest.raises(FileExistsError, match="is not a folder"):
         generate_clicks(mine / "thesis.parquet", events=SMALL)
     assert (mine / "thesis.parquet").read_bytes() == b"years of work"
@@ -268,7 +299,7 @@ def test_one_file_holds_the_whole_day(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"events": 0}, "events must be at least 1, not 0"),
+        ({"events": 0}, "events must be from 1 to 100000000, not 0"),
         ({"seed": -1}, "seed must not be negative, not -1"),
         ({"files": 0}, "files must be from 1 to 1440"),
         ({"files": 1441}, "files must be from 1 to 1440"),
