@@ -21,7 +21,7 @@ help: ## list these verbs
 setup: ## make .venv with the locked dependencies, and find or install Java
 	@scripts/setup.sh
 
-run: setup ## run the main job on a generated click stream, afresh (ARGS="--source PATH")
+run: setup ## run the main job on a generated click stream, from scratch (ARGS="--source PATH")
 	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a finished folder
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 

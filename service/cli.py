@@ -3,23 +3,20 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from idlestate.config.loading import Config
 from idlestate.config.plurals import counted
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
+from idlestate.service.again import command_again
 from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
+from idlestate.service.live_view import run_live
 from idlestate.service.sidecar.commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
 
@@ -126,16 +123,23 @@ def run(
             _fail(f"--sidecar: pipeline {chosen} keeps its state in Spark (backend: spark)", USAGE)
         address = Address(sidecar, **secrets)
     job = Job(config, chosen, source, address)
+    again = command_again(click.get_current_context(), without="--afresh")
+
+    def fail(error: Exception) -> NoReturn:
+        goes_on = afresh and job.has_committed
+        hint = f"\nwith --afresh it starts from scratch; to continue, run: {again}"
+        _fail(f"{error}{hint if goes_on else ''}")
+
     try:
         if afresh:
             job.remove_traces()
-        finished = _run_live(job)
+        finished = run_live(job)
     except IdlestateError as error:
-        _fail(str(error))
+        fail(error)
     except OSError as error:
-        _fail(str(plain_error(error, job.log)))
+        fail(plain_error(error, job.log))
     except KeyboardInterrupt:
-        _fail("interrupted; the same command goes on from the last committed batch", 130)
+        _fail(f"interrupted; to continue from the last committed batch, run: {again}", 130)
     except Exception as error:  # noqa: BLE001 - a person gets a line, the log the rest
         note(job.log, traceback.format_exc())
         _fail(f"unexpected {type(error).__name__}: {error} (all of it is in {job.log})")
@@ -266,58 +270,6 @@ def _choose(config: Config, uid: str | None, file: Path) -> str:
     if uid not in config.pipelines:
         _fail(f"{file} has no pipeline {uid!r}; it has {names}", USAGE)
     return uid
-
-
-def _run_live(job: Any) -> Any:
-    """Run with a live table on a terminal, a line per batch elsewhere."""
-    console = Console(stderr=True)
-    say = partial(_say, console)
-    _say(console, f"pipeline {job.uid}; Spark's own messages go to {job.log}")
-    if not console.is_terminal:
-        return job.run(_say_where(console), lambda batch: _say(console, _line(batch)), say)
-    with Live(console=console, refresh_per_second=4) as live:
-        finished = job.run(_say_where(console), lambda batch: live.update(_table(batch)), say)
-    return finished
-
-
-def _say(console: Console, text: str) -> None:
-    """Print a line as it is: nothing in a path is markup, and no path is cut in two."""
-    console.print(text, soft_wrap=True, markup=False)
-
-
-def _say_where(console: Console) -> Callable[[str], None]:
-    return lambda url: _say(console, f"metrics at {url} while it runs; Spark is starting")
-
-
-def _fields(batch: Any) -> list[tuple[str, str]]:
-    now = batch.figures
-    rate = batch.rows / batch.seconds if batch.seconds else 0.0
-    watermark = "-"
-    if now.watermark_ms is not None:
-        moment = datetime.fromtimestamp(now.watermark_ms / 1000, UTC)
-        watermark = moment.strftime("%Y-%m-%d %H:%M:%S")
-    return [
-        ("batch", f"{batch.batch_id}"),
-        ("rows", f"{now.input_rows:,}"),
-        ("rows/s", f"{rate:,.0f}"),
-        ("live keys", f"{now.live_keys:,}"),
-        ("expired", f"{now.expired_total:,}"),
-        ("state", f"{now.state_bytes / 1e6:,.1f} MB"),
-        ("watermark", watermark),
-    ]
-
-
-def _line(batch: Any) -> str:
-    return "  ".join(f"{name} {value}" for name, value in _fields(batch))
-
-
-def _table(batch: Any) -> Table:
-    table = Table()
-    fields = _fields(batch)
-    for name, _ in fields:
-        table.add_column(name, justify="right")
-    table.add_row(*(value for _, value in fields))
-    return table
 
 
 def _print_summary(job: Any, finished: Any) -> None:

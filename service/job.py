@@ -103,6 +103,11 @@ class Job:
         """Where the growth log stands: in the checkpoint, whose life it shares."""
         return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
 
+    @property
+    def has_committed(self) -> bool:
+        """Whether the checkpoint holds a batch to continue from."""
+        return newest_batch(self._folder, "commits") is not None
+
     def remove_traces(self) -> None:
         """Remove the checkpoint, the files it keeps elsewhere, and sink folders of earlier runs.
 

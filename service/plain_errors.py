@@ -42,8 +42,8 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
         reason = " ".join((unread[2] or "").split()) or _innermost(text)
         return RefusedError(
             f"{unread[1].removeprefix('file://')} cannot be read: {reason.rstrip('.')}; put a "
-            "whole file of that name in its place and run the same command again, or begin anew "
-            "without it: --afresh"
+            "whole file of that name in its place and run the same command again, or start "
+            "from scratch without it: --afresh"
         )
     note(log, text)
     return RefusedError(f"Spark failed: {_innermost(text)} (all of it is in {log})")

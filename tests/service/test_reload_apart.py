@@ -73,4 +73,6 @@ def test_a_run_takes_a_new_policy_and_refuses_a_broken_one(running: Run, line: C
     assert served(names.RETENTION_MAX.name) == 600
 
     os.kill(running.pid, signal.SIGINT)
-    assert_refused(Said(running.wait(), running.said()), "the same command goes on", code=130)
+    assert_refused(
+        Said(running.wait(), running.said()), "to continue from the last committed batch", code=130
+    )

@@ -57,7 +57,9 @@ def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
 
     os.kill(running.pid, signal.SIGINT)
     code = running.wait()
-    assert_refused(Said(code, running.said()), "the same command goes on", code=INTERRUPTED)
+    assert_refused(
+        Said(code, running.said()), "to continue from the last committed batch", code=INTERRUPTED
+    )
 
     line.write()
     said = line.run_apart()
