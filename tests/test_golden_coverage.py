@@ -9,7 +9,7 @@ What is not compared, and why:
     timers, idle_cleanup   the order of timers of one time: nobody promised one
     config_defaults        options without a counterpart here
     idle_retention_config  pairs that our files refuse, and negative ones that Flink takes
-    sql_plan_state_ttl     the SQL planner: only that a descriptor can say what its plans say
+    sql_plan_state_ttl     the SQL planner: the states of a query and their inputs are given
 """
 
 import re

@@ -41,9 +41,14 @@ class IdleRetention:
         self._delete = delete
         self._namespace = namespace
 
+    @property
+    def is_on(self) -> bool:
+        """Whether the policy's idle rule is on."""
+        return self._policy.idle_on
+
     def access(self, t_ms: int) -> int | None:
         """Note an access of the current key at t; its cleanup time, None when the rule is off."""
-        if not self._policy.idle_on:
+        if not self.is_on:
             return None
         before: int | None = self._cleanup_time.value()
         if before is not None and not needs_rearm(t_ms, before, self._policy.idle_min_ms):
@@ -62,7 +67,7 @@ class IdleRetention:
         """
         cleanup_at_ms: int | None = self._cleanup_time.value()
         return (
-            self._policy.idle_on
+            self.is_on
             and cleanup_at_ms is not None
             and bool(is_due(cleanup_at_ms, t_ms))
             and not is_due(cleanup_at_ms, t_ms - 1)

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.keyed.count_trigger import CountTrigger
 from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.idle import IdleRetention
 from idlestate.backends.keyed.opening import open_backend
@@ -29,7 +30,9 @@ class Replay:
         self.calls, self.fired = [], []
         policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"])
         self.idle = IdleRetention(policy, self.due, self.register, self.delete)
-        self.on = policy.idle_on
+        self.trigger = None
+        if trace["class"] == "StateCleaningCountTrigger":
+            self.trigger = CountTrigger(self.idle, self.count, trace["max_count"])
 
     def register(self, namespace, ts):
         self.calls.append(["register", ts])
@@ -49,8 +52,11 @@ class Replay:
             self.service.delete_processing_time_timer(namespace, ts)
 
     def fire(self, timer):
-        cleaned = self.cleans(timer.timestamp_ms, is_own_domain=True)
-        self.fired.append((timer.timestamp_ms, timer.key, cleaned))
+        if self.trigger is not None:
+            done = self.trigger.on_timer().value
+        else:
+            done = self.cleans(timer.timestamp_ms, is_own_domain=True)
+        self.fired.append((timer.timestamp_ms, timer.key, done))
 
     def cleans(self, ts, *, is_own_domain):
         """Whether the recorded function cleans the current key on this timer, and the cleaning."""
@@ -58,7 +64,7 @@ class Replay:
         if mode in CLEANS_WHEN_DUE:
             cleans = is_own_domain and self.idle.is_cleanup_due(ts)
         else:
-            cleans = self.on
+            cleans = self.idle.is_on
         if cleans:
             self.idle.forget()
             self.count.clear()
@@ -70,10 +76,13 @@ class Replay:
             self.service.advance_watermark(step["t"])
         else:
             self.service.advance_processing_time(step["t"])
-        recorded = [(each["ts"], each["key"], self.cleaned(each)) for each in step["fired_before"]]
+        recorded = [(each["ts"], each["key"], self.done(each)) for each in step["fired_before"]]
         assert sorted(self.fired) == sorted(recorded)
         self.backend.set_current_key(step["key"])
         match step["op"]:
+            case "element" if self.trigger is not None:
+                assert self.trigger.on_element(step["t"]).value == step["result"]
+                assert self.count.value() == step["state"]["count"]
             case "element":
                 self.idle.access(step["t"])
                 self.count.update((self.count.value() or 0) + 1)
@@ -97,9 +106,20 @@ class Replay:
         if "proc_timers" in step:
             assert self.service.count(self.domain) == step["proc_timers"]
 
-    @staticmethod
-    def cleaned(timer):
-        return bool(timer.get("cleaned", timer.get("result") in {"cleaned", "FIRE_AND_PURGE"}))
+    def done(self, timer):
+        """What the recorded function did on a timer: a trigger's result, or whether it cleaned."""
+        if self.trigger is not None:
+            return timer["result"]
+        return bool(timer.get("cleaned", timer.get("result") == "cleaned"))
+
+
+@pytest.mark.parametrize("least", [0, -1])
+def test_a_count_trigger_that_never_fires_is_refused(least):
+    with open_backend("heap") as backend:
+        count = backend.get_state(ValueStateDescriptor(name="count", value_type=pa.int64()))
+        idle = IdleRetention(Policy(), count, lambda space, at_ms: None, lambda space, at_ms: None)
+        with pytest.raises(ValueError, match="has to be 1 or more"):
+            CountTrigger(idle, count, least)
 
 
 @pytest.mark.parametrize("name", ["idle_cleanup", "idle_cleanup_legacy"])

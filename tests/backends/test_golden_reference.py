@@ -11,7 +11,9 @@ from idlestate.backends.keyed.descriptors import ValueStateDescriptor
 from idlestate.backends.keyed.key_groups import MAX_PARALLELISM_LIMIT
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.backends.keyed.snapshot import SnapshotMode
+from idlestate.config.durations import parse_duration
 from idlestate.retention.policy import Policy
+from idlestate.retention.state_ttls import ttls_of_states
 from idlestate.retention.ttl_config import (
     DEFAULT_PERIODIC_COMPACTION_MS,
     DEFAULT_QUERY_TIME_AFTER,
@@ -236,16 +238,50 @@ def test_golden_idle_retention_config():
     print(f"idle_retention_config: {len(traces)} calls")
 
 
-def test_golden_sql_plan_state_ttl():
-    """A state of a plan has one ttl, and `0 ms` says none: a descriptor says the same."""
-    states = [
-        state
-        for trace in read_traces("sql_plan_state_ttl", "case")
-        for node in trace.get("stateful_nodes", ())
-        for state in node["state"]
+INPUTS = {"leftState": "a", "rightState": "b"}
+"""Which input of the recorded queries a state keeps rows of; the other states have one input."""
+
+
+def derived(trace):
+    """The states of each node of the plan with their times to live, as we derive them."""
+    hints = dict(re.findall(r"'(\w+)'='(\w+)'", trace["sql"]))
+    hints_ms = {name: parse_duration(text.replace("min", "m")) for name, text in hints.items()}
+    nodes = trace.get("stateful_nodes") or [{"state": [{"name": name} for name in INPUTS]}]
+    return [
+        ttls_of_states(
+            {each["name"]: INPUTS.get(each["name"], "A") for each in node["state"]},
+            millis(trace["table_exec_state_ttl"]),
+            hints_ms,
+        )
+        for node in nodes
     ]
-    for state in states:
-        ttl_ms = millis(state["ttl"])
-        ttl = StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
-        named = replace(descriptor_of("value", ttl), name=state["name"])
-        assert named.ttl.enabled is (ttl_ms > 0)
+
+
+def recorded(state):
+    ttl_ms = millis(state["ttl"])
+    return StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
+
+
+def test_golden_sql_plan_state_ttl():
+    """The option and the hints of a query give each state of its plan the recorded ttl."""
+    for trace in read_traces("sql_plan_state_ttl", "case"):
+        if "error" in trace:
+            with pytest.raises(ValueError, match=r"input|duration"):
+                derived(trace)
+            continue
+        plan = [
+            {each["name"]: recorded(each) for each in node["state"]}
+            for node in trace["stateful_nodes"]
+        ]
+        assert derived(trace)[: len(plan)] == plan, trace["case"]
+
+
+@pytest.mark.parametrize("default_ms", [0, 5])
+def test_a_hint_holds_for_its_input_alone(default_ms):
+    found = ttls_of_states({"l": "a", "r": "b"}, default_ms, {"b": 7})
+    assert found["r"] == StateTtlConfig(ttl_ms=7)
+    assert found["l"].enabled is (default_ms > 0)
+    with pytest.raises(ValueError, match=r"'z': there is no such input; use one of: a, b"):
+        ttls_of_states({"l": "a", "r": "b"}, default_ms, {"z": 7})
+    with pytest.raises(ValueError, match="ttl_ms is -1"):
+        ttls_of_states({"l": "a"}, default_ms, {"a": -1})

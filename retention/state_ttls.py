@@ -1,0 +1,36 @@
+"""Time to live of each state of an operator with several inputs: one default, and hints by input.
+
+As Flink's planner reads `table.exec.state.ttl` and the hint `STATE_TTL`: a hint wins over the
+default, for the input that it names and no other, and 0 means that nothing expires.
+"""
+
+from collections.abc import Mapping
+
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+
+
+def ttls_of_states(
+    inputs: Mapping[str, str], default_ms: int, hints_ms: Mapping[str, int]
+) -> dict[str, StateTtlConfig]:
+    """The time to live of each state, renewed by writes; expired values are never returned.
+
+    Args:
+        inputs: for each state by its name, the input that it keeps rows of.
+        default_ms: milliseconds for inputs without a hint; 0 for none.
+        hints_ms: milliseconds by input; 0 for none.
+
+    Raises:
+        ValueError: a hint names no input, or a time to live is negative.
+    """
+    known = set(inputs.values())
+    for name in hints_ms:
+        if name not in known:
+            raise ValueError(
+                f"time to live for input {name!r}: there is no such input; "
+                f"use one of: {', '.join(sorted(known)) or 'none'}"
+            )
+    spans_ms = {state: hints_ms.get(name, default_ms) for state, name in inputs.items()}
+    return {
+        state: StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
+        for state, ttl_ms in spans_ms.items()
+    }
