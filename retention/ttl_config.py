@@ -50,7 +50,8 @@ class CompactionCleanup:
 
     Attributes:
         query_time_after: the clock is read again after that many entries.
-        periodic_ms: files that nothing touched are compacted after this time.
+        periodic_ms: accesses to the state look through all of it once in this time, a bounded
+            part each, so that what has expired goes though nobody compacts; 0 or less for never.
     """
 
     query_time_after: int = DEFAULT_QUERY_TIME_AFTER

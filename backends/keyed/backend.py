@@ -125,7 +125,7 @@ class KeyedStateBackend(ABC):
         state = state_over(descriptor, table, self._context, ttl)
         if ttl is not None:
             self._ttls[descriptor.name] = ttl
-            self._start_cleanup(table, ttl)
+            self._start_cleanup(descriptor.name, table, ttl)
         self._states[descriptor.name] = state
         return state
 
@@ -155,7 +155,7 @@ class KeyedStateBackend(ABC):
         return self.watermark.now_ms if config.time is TtlTime.EVENT else self._clock.now_ms
 
     @abstractmethod
-    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+    def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
         """Begin the cleanup that goes with accesses, where the backend has it."""
 
     def keys(self, name: str, namespace: Any = None) -> Iterator[Any]:

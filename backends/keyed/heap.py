@@ -43,7 +43,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             for part in stored_parts(info, self._keys):
                 self._restore(part)
 
-    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+    def _start_cleanup(self, _name: str, table: Table, ttl: Ttl, /) -> None:
         cleanup = ttl.config.incremental_in_force
         if cleanup is None:
             return

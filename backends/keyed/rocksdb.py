@@ -2,19 +2,18 @@
 
 import shutil
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.backends.keyed.backend import KeyedStateBackend
-from idlestate.backends.keyed.cleanup import CompactionFilter, merged_row
 from idlestate.backends.keyed.closed import Closed
 from idlestate.backends.keyed.errors import SnapshotError, StateError, StateMigrationError
 from idlestate.backends.keyed.meta import StateMeta, type_from_text, type_to_text
+from idlestate.backends.keyed.rocksdb_compaction import PeriodicCleanup, compaction_of, filtering
 from idlestate.backends.keyed.rocksdb_files import Database, FamilyTimerStore
-from idlestate.backends.keyed.rocksdb_list import RocksDBListTable
 from idlestate.backends.keyed.rocksdb_snapshot import (
     checkpoint,
     clone,
@@ -91,29 +90,30 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._metas[meta.name] = meta
             self._tables[meta.name] = self._database.table(meta, self._keys)
 
-    def _start_cleanup(self, table: Table, ttl: Ttl) -> None:
+    def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
         """Incremental cleanup is left out, as in Flink: compactions do the work."""
+        assert isinstance(table, RocksDBTable)
+        cleanup = ttl.config.compaction_in_force
+        if cleanup is None or cleanup.periodic_ms <= 0:
+            return
+        last_ms = self._database.cleaned_ms(name)
+        if last_ms is None:
+            last_ms = self._clock.now_ms()
+            self._database.record_cleaned(name, last_ms)
+        begin = partial(filtering, table, ttl, cleanup.query_time_after)
+        record = partial(self._database.record_cleaned, name)
+        ttl.on_access = PeriodicCleanup(
+            begin, cleanup.periodic_ms, self._clock, last_ms, record
+        ).step
 
     def compact(self) -> None:
         """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
         for name, table in self._tables.items():
             assert isinstance(table, RocksDBTable)
-            ttl = self._ttls.get(name)
-            cleanup = None if ttl is None else ttl.config.compaction_in_force
-            keep = None
-            if ttl is not None and cleanup is not None:
-                keep = CompactionFilter(table.layout, ttl, cleanup.query_time_after)
-            if isinstance(table, RocksDBListTable):
-                self._merge_lists(table, keep)
-            elif ttl is not None and cleanup is not None:
-                self._drop_rows(table, ttl, cleanup.query_time_after)
+            walk = compaction_of(table, self._ttls.get(name))
+            while walk is not None and not walk.go_on(AT_ONCE):
+                pass
         self.reclaim()
-
-    def _drop_rows(self, table: RocksDBTable, ttl: Ttl, query_time_after: int) -> None:
-        """Drop expired rows; the clock is read again after some, as Flink's filter does."""
-        walk, limit = table.walk(), min(max(query_time_after, 1), AT_ONCE)
-        while not walk.visit(limit, ttl.horizon_ms(ttl.now_ms())).done:
-            pass
 
     def usage(self) -> Usage:
         """How much room the files take, and what is not in files yet."""
@@ -132,22 +132,6 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 place.family.flush()
                 place.family.compact_range(None, None, compact_opt=thorough)
                 place.swept_bytes = 0
-
-    def _merge_lists(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
-        lists = table.lists(self.groups)
-        while some := list(islice(lists, AT_ONCE)):
-            batch = table.batch()
-            for together in some:
-                items = (
-                    b"".join(row.value for row in together)
-                    if keep is None
-                    else table.layout.encode_items(keep.merge(together))
-                )
-                for row in together:
-                    batch.delete(row.key)
-                if items:
-                    batch.put(*merged_row(together, items))
-            table.write(batch)
 
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
         """Hold the state as it is now: a checkpoint of links, of which only new files are new."""

@@ -26,6 +26,7 @@ from idlestate.backends.keyed.rocksdb_table import (
 from idlestate.backends.keyed.row_keys import KeyLayout
 
 RECORD = b"idlestate"
+CLEANED = b"idlestate cleaned "
 TIMERS = "timers "
 
 TABLES: dict[StateKind, type[RocksDBTable]] = {
@@ -94,6 +95,17 @@ class Database:
         """Record durably."""
         with plainly(self.path):
             self.raw[RECORD] = json.dumps(VERSIONS | record).encode()
+
+    def cleaned_ms(self, state: str) -> int | None:
+        """When the last periodic cleanup of a state began, None for never."""
+        with plainly(self.path):
+            data = self.raw.get(CLEANED + state.encode())
+        return None if data is None else int(data)
+
+    def record_cleaned(self, state: str, begun_ms: int) -> None:
+        """Record durably when a periodic cleanup began, once it is done."""
+        with plainly(self.path):
+            self.raw[CLEANED + state.encode()] = b"%d" % begun_ms
 
     def make_family(self, name: str) -> Rdict:
         """A new column family; rows that an interrupted run left under its name go."""

@@ -17,6 +17,9 @@ from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.rows import MERGED, SEQUENCE, ValueLayout
 from idlestate.backends.keyed.table import ListTable, Removed, Row, Visit, Walk
 
+LAST = b"\xff" * (SEQUENCE.size + 1)
+"""Behind the number of any append."""
+
 
 class RocksDBListTable(RocksDBTable, ListTable):
     """A list per key."""
@@ -40,6 +43,11 @@ class RocksDBListTable(RocksDBTable, ListTable):
     def lists(self, groups: KeyGroupRange, start: bytes = b"") -> Iterator[list[Row]]:
         """Rows as they are, those of one list together, from `start` on."""
         return lists_in(self.stored_rows(groups, start), self.key_layout.end_of_prefix)
+
+    def behind(self, together: list[Row]) -> bytes:
+        """Where to look for the next list: also behind what is appended to this one meanwhile."""
+        row = together[0].key
+        return row[: self.key_layout.end_of_prefix(row)] + LAST
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
         """The list, None when there is none."""
@@ -98,7 +106,7 @@ class ListWalk(Walk):
         batch = table.batch()
         for rows in islice(table.lists(ALL_GROUPS, self._next), limit):
             visit.seen += 1
-            self._next = rows[-1].key + b"\0"
+            self._next = table.behind(rows)
             items = [item for row in rows for item in layout.decode_items(row.value)]
             live = [item for item in items if item[1] > horizon_ms]
             if len(live) == len(items):
