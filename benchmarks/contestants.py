@@ -50,7 +50,7 @@ def bare(events: DataFrame, windows: Windows) -> DataFrame:
 
 def retain_event(events: DataFrame, windows: Windows) -> DataFrame:
     """Idle windows in event time."""
-    policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms)
+    policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0)
     return retain(
         events, key="key", aggregates={"n": "count"}, uid=UID, time="event_time", policy=policy
     )
@@ -59,7 +59,10 @@ def retain_event(events: DataFrame, windows: Windows) -> DataFrame:
 def retain_processing(events: DataFrame, windows: Windows) -> DataFrame:
     """Idle windows in processing time."""
     policy = Policy(
-        idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, time=TimeDomain.PROCESSING
+        idle_min_ms=windows.min_ms,
+        idle_max_ms=windows.max_ms,
+        time=TimeDomain.PROCESSING,
+        min_gap_ms=0,
     )
     return retain(events, key="key", aggregates={"n": "count"}, uid=UID, policy=policy)
 
@@ -102,7 +105,7 @@ def retain_in_sidecar(backend: str) -> Build:
     """Idle windows in event time, state in a sidecar that the driver starts."""
 
     def build(events: DataFrame, windows: Windows) -> DataFrame:
-        policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms)
+        policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0)
         return retain(
             events,
             key="key",

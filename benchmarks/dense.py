@@ -31,7 +31,7 @@ STEP = "advance, all shards"
 def measure(recipe: Recipe, warm_up: int) -> str:
     """One line for an input."""
     windows = nothing_due(recipe)
-    spec = operator(Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms))
+    spec = operator(Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0))
     ours, peers = Stopwatch(), Stopwatch()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         player, peer = Player(spec, Path(folder)), Player(spec, Path(other))

@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     scale = QUICK if asked.quick else FULL
     recipe = Recipe(draw=Draw(asked.draw), rows=scale.rows, batches=scale.batches, ids=scale.ids)
     windows = (churn if asked.case == CHURN else nothing_due)(recipe)
-    spec = operator(Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms))
+    spec = operator(Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0))
     batches = list(tasks_of(recipe))
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as folder:

@@ -32,7 +32,9 @@ from sidecar_room import EXPIRE_MS, UID, keys_of
 
 TASKS = 2
 SEED = 20_250_304
-POLICY = Policy(idle_min_ms=EXPIRE_MS // 2, idle_max_ms=EXPIRE_MS, time=TimeDomain.PROCESSING)
+POLICY = Policy(
+    idle_min_ms=EXPIRE_MS // 2, idle_max_ms=EXPIRE_MS, time=TimeDomain.PROCESSING, min_gap_ms=0
+)
 
 
 def play(place: str, keys: int) -> None:

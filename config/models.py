@@ -14,7 +14,6 @@ from idlestate.config import time_kinds as times
 from idlestate.config.kinds import Address, Backend, Flag, Format, Time, Update, refuse, whole
 from idlestate.config.problems import show
 
-DEFAULT_MIN_GAP_MS = 300_000
 METRICS_PORT = 9464
 
 

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from idlestate.config.durations import format_duration
-from idlestate.config.models import DEFAULT_MIN_GAP_MS, IdleWindow, PolicyBody
+from idlestate.config.models import IdleWindow, PolicyBody
 from idlestate.config.problems import FieldPath, Finding
-from idlestate.retention.policy import Policy, TimeDomain, UpdateType
+from idlestate.retention.policy import (
+    MIN_GAP_MS,
+    Policy,
+    TimeDomain,
+    UpdateType,
+    is_too_narrow,
+)
 
 _RULES = ("idle", "ttl", "max_lifetime")
 
@@ -70,6 +76,11 @@ class Merged:
         holder = self.own if "time" in self.own.raw else self.defaults
         return None if holder.lost("time") else self.fields.time or TimeDomain.EVENT
 
+    @property
+    def min_gap_ms(self) -> int:
+        """The least distance of the idle max from the min."""
+        return MIN_GAP_MS if self.fields.min_gap_ms is None else self.fields.min_gap_ms
+
     def policy(self) -> Policy:
         """The policy in force.
 
@@ -86,6 +97,7 @@ class Merged:
             max_lifetime_ms=fields.max_lifetime_ms or 0,
             time=fields.time or TimeDomain.EVENT,
             remember_ms=fields.remember_ms,
+            min_gap_ms=self.min_gap_ms,
         )
 
     def check(self) -> Iterator[Finding]:
@@ -112,8 +124,7 @@ class Merged:
         path = (*holder.path, "idle")
         at_min, at_max = ((*path, "min"), (*path, "max")) if is_window else (path, path)
         low, high = format_duration(idle.min_ms), format_duration(idle.max_ms)
-        gap_ms = self.fields.min_gap_ms
-        gap_ms = DEFAULT_MIN_GAP_MS if gap_ms is None else gap_ms
+        gap_ms = self.min_gap_ms
         wide = format_duration(idle.min_ms + gap_ms)
         if idle.min_ms <= 1:
             why = f"a min of {low} switches the idle rule off, though max is {high}"
@@ -122,7 +133,7 @@ class Merged:
         elif idle.max_ms < idle.min_ms:
             what = f"max {high} is less than min {low}"
             yield Finding(at_max, what, f"write a max of at least {wide}")
-        elif idle.max_ms - idle.min_ms < gap_ms:
+        elif is_too_narrow(idle.min_ms, idle.max_ms, gap_ms):
             yield self._too_narrow(holder, idle, gap_ms)
 
     def _too_narrow(self, holder: Body, idle: IdleWindow, gap_ms: int) -> Finding:

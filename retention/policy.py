@@ -5,12 +5,15 @@ business of `idlestate.config`. The rules that read it are in `idlestate.retenti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
 FOREVER_MS = 2**63 - 1
 """A span or a time that never comes: the largest int64, in milliseconds."""
+
+MIN_GAP_MS = 300_000
+"""The least distance of an idle window's max from its min, unless it is lowered explicitly."""
 
 JSON_VERSION = 1
 
@@ -49,10 +52,12 @@ class Policy:
         remember_ms: how long after its end a life is remembered, so that the key's next life is
             known for a comeback; None takes the default of `remember_for_ms`, `FOREVER_MS`
             never forgets.
+        min_gap_ms: the least distance of the idle max from the min: over it the removals of keys
+            that fell idle together spread out. Policies that differ in it alone are equal.
 
     Raises:
-        ValueError: a span is no int from 0 to `FOREVER_MS`, the max is below the min, or a word
-            is no member of its enum.
+        ValueError: a span is no int from 0 to `FOREVER_MS`, the max is below the min or closer to
+            it than `min_gap_ms`, or a word is not a member of its enum.
     """
 
     idle_min_ms: int = 0
@@ -63,18 +68,26 @@ class Policy:
     max_lifetime_ms: int = 0
     time: TimeDomain = TimeDomain.EVENT
     remember_ms: int | None = None
+    min_gap_ms: int = field(default=MIN_GAP_MS, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _require_span("idle_min_ms", self.idle_min_ms)
         _require_span("idle_max_ms", self.idle_max_ms)
         _require_span("ttl_ms", self.ttl_ms)
         _require_span("max_lifetime_ms", self.max_lifetime_ms)
+        _require_span("min_gap_ms", self.min_gap_ms)
         if self.remember_ms is not None:
             _require_span("remember_ms", self.remember_ms)
         if self.idle_max_ms < self.idle_min_ms:
             raise ValueError(
                 f"idle_max_ms {self.idle_max_ms} is below idle_min_ms {self.idle_min_ms}: "
                 "a max must be at least the min"
+            )
+        if is_too_narrow(self.idle_min_ms, self.idle_max_ms, self.min_gap_ms):
+            raise ValueError(
+                f"idle_max_ms {self.idle_max_ms} is only {self.idle_max_ms - self.idle_min_ms} ms "
+                f"after idle_min_ms {self.idle_min_ms}; set it to at least "
+                f"{self.idle_min_ms + self.min_gap_ms}, or lower min_gap_ms ({self.min_gap_ms})"
             )
         _require_member("update", self.update, UpdateType)
         _require_member("ttl_update", self.ttl_update, UpdateType)
@@ -83,7 +96,7 @@ class Policy:
     @property
     def idle_on(self) -> bool:
         """Whether the idle rule ends lives: iff the min is above 1 ms."""
-        return self.idle_min_ms > 1
+        return _is_on(self.idle_min_ms)
 
     @property
     def is_unbounded(self) -> bool:
@@ -102,7 +115,10 @@ class Policy:
         return (self.idle_max_ms if self.idle_on else 0) or self.ttl_ms or self.max_lifetime_ms
 
     def to_json(self) -> dict[str, object]:
-        """The policy as a dict that `json` writes as it stands; `from_json` is its inverse."""
+        """The policy as a dict that `json` writes as it stands; `from_json` is its inverse.
+
+        `min_gap_ms` is not in it: it was checked when the policy was made.
+        """
         return {
             "version": JSON_VERSION,
             "idle_min_ms": self.idle_min_ms,
@@ -138,7 +154,16 @@ class Policy:
         fields["update"] = _member("update", data["update"], UpdateType)
         fields["ttl_update"] = _member("ttl_update", data["ttl_update"], UpdateType)
         fields["time"] = _member("time", data["time"], TimeDomain)
-        return cls(**fields)  # type: ignore[arg-type]  # __post_init__ checks every value
+        return cls(min_gap_ms=0, **fields)  # type: ignore[arg-type]  # __post_init__ checks every value
+
+
+def is_too_narrow(idle_min_ms: int, idle_max_ms: int, min_gap_ms: int) -> bool:
+    """Whether an idle window that is on has less than `min_gap_ms` between its min and max."""
+    return _is_on(idle_min_ms) and idle_max_ms - idle_min_ms < min_gap_ms
+
+
+def _is_on(idle_min_ms: int) -> bool:
+    return idle_min_ms > 1
 
 
 def _require_span(name: str, value: object) -> None:

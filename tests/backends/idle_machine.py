@@ -22,7 +22,7 @@ from idlestate.retention.policy import Policy, TimeDomain
 from tests.backends.state_steps import MEMORY, NOT_SIMPLEST
 
 POLICIES = st.sampled_from([(2, 3), (10, 10), (10, 15), (30, 45), (30, 100)]).map(
-    lambda pair: Policy(idle_min_ms=pair[0], idle_max_ms=pair[1])
+    lambda pair: Policy(idle_min_ms=pair[0], idle_max_ms=pair[1], min_gap_ms=0)
 )
 KEYS = ["", "a", "b", "c", "\u043a\u043b\u044e\u0447"]
 ROWS = st.binary(min_size=2, max_size=12).map(

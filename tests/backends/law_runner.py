@@ -38,6 +38,7 @@ def policy_of(rule: Rule) -> Policy:
         ttl_update=UpdateType(rule.ttl_update),
         max_lifetime_ms=rule.max_lifetime_ms,
         remember_ms=rule.remember_ms,
+        min_gap_ms=0,
     )
 
 

@@ -28,7 +28,7 @@ class Replay:
         self.count = self.backend.get_state(ValueStateDescriptor(name="count", value_type=long))
         self.service = self.backend.timer_service("timers", self.fire, self.fire)
         self.calls, self.fired = [], []
-        policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"])
+        policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"], min_gap_ms=0)
         self.idle = IdleRetention(policy, self.due, self.register, self.delete)
         self.trigger = None
         if trace["class"] == "StateCleaningCountTrigger":

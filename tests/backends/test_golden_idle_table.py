@@ -52,7 +52,7 @@ def test_golden_elements_through_the_table(name, batches, record_property):
     spec = TableSpec(keys=(("key", pa.string()),), aggregates=bind({"n": "count"}, {}))
     compared = 0
     for trace in traces:
-        policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"])
+        policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"], min_gap_ms=0)
         elements, end = elements_of(trace), trace["ops"][-1]["t"]
         table, expired = Table.empty(spec), []
         cuts = [[step] for step in elements] if batches == "one by one" else [elements]

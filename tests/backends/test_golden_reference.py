@@ -234,7 +234,7 @@ def test_golden_idle_retention_config():
             continue  # our files refuse both, see docs/state.md
         low, high = trace["effective_min_ms"], trace["effective_max_ms"]
         assert high == low * 3 // 2
-        assert Policy(idle_min_ms=low, idle_max_ms=high).idle_on is (low > 1)
+        assert Policy(idle_min_ms=low, idle_max_ms=high, min_gap_ms=0).idle_on is (low > 1)
     print(f"idle_retention_config: {len(traces)} calls")
 
 

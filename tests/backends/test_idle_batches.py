@@ -32,7 +32,7 @@ def test_there_is_one_time_domain():
     assert service.TimeDomain is TimeDomain
 
 
-POLICY = Policy(idle_min_ms=30, idle_max_ms=45)
+POLICY = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
 
 
 def cleanup_state(backend):

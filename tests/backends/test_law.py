@@ -192,7 +192,7 @@ def test_table_equals_reference_on_hot_keys(rule, cuts, is_sorted):
 def test_a_batch_without_records_changes_nothing():
     spec = TableSpec(keys=ONE_KEY, aggregates=bind({"n": "count"}, {}))
     empty = Steps.empty(spec)
-    policy = Policy(idle_min_ms=30, idle_max_ms=45)
+    policy = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
     outcome = Table.empty(spec).apply(empty, policy, 100, 0, MERGE)
     assert (len(outcome.table), outcome.changes.num_rows) == (0, 0)
 
@@ -202,7 +202,7 @@ def test_comebacks_tell_apart_keys_that_spark_hashes_alike():
     spec = TableSpec(
         keys=(("one", pa.string()), ("two", pa.string())), aggregates=bind({"n": "count"}, {})
     )
-    policy = Policy(idle_min_ms=10, idle_max_ms=10, remember_ms=FOREVER_MS)
+    policy = Policy(idle_min_ms=10, idle_max_ms=10, remember_ms=FOREVER_MS, min_gap_ms=0)
 
     def steps(key, t_ms):
         return Steps.from_records(
@@ -227,7 +227,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
         keys=tuple((f"k{at}", each) for at, each in enumerate(types)),
         aggregates=bind({"n": "count", "total": "sum(x)"}, {"x": pa.int64()}),
     )
-    policy = Policy(idle_min_ms=10, idle_max_ms=10)
+    policy = Policy(idle_min_ms=10, idle_max_ms=10, min_gap_ms=0)
     table = Table.empty(spec)
     for batch_id in range(4):
         # Key i comes i + 1 times, in turns; in the last batch only every second key.

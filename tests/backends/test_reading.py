@@ -23,7 +23,7 @@ SPEC = TableSpec(
         {"d": pa.decimal128(10, 2), "s": pa.string(), "b": pa.bool_()},
     ),
 )
-POLICY = Policy(idle_min_ms=1000, idle_max_ms=1000)
+POLICY = Policy(idle_min_ms=1000, idle_max_ms=1000, min_gap_ms=0)
 KEYS = 40_000
 
 

@@ -20,7 +20,10 @@ from tests.backends.law_runner import plain_rows, restored
 SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind({"n": "count"}, {}))
 APART = MergePolicy(ratio=0, dense=1e9, space=1e9, most_runs=1000)
 TOGETHER = MergePolicy(ratio=1e9, most_runs=1)
-SHORT, LONG = Policy(idle_min_ms=10, idle_max_ms=10), Policy(idle_min_ms=100, idle_max_ms=100)
+SHORT, LONG = (
+    Policy(idle_min_ms=10, idle_max_ms=10, min_gap_ms=0),
+    Policy(idle_min_ms=100, idle_max_ms=100, min_gap_ms=0),
+)
 OFF = Policy()
 
 
@@ -92,7 +95,7 @@ def test_many_changes_of_policy_are_remembered_as_long_as_a_run_is_older():
     player = Player()
     player.play(["old"], 0, OFF, 0)
     for at, span in enumerate([1000, 50, 700, 30, 400], start=1):
-        policy = Policy(idle_min_ms=span, idle_max_ms=span)
+        policy = Policy(idle_min_ms=span, idle_max_ms=span, min_gap_ms=0)
         player.play([f"k{at}"], 20 * at, policy, 20 * at)
     # The fourth policy, 30 ms in force at 80, closed what ended by 80; the fifth brings none back.
     assert sorted(player.expired) == ["k1", "k2", "old"]

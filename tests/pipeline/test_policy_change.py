@@ -183,6 +183,7 @@ def policy(of: Rule) -> Policy:
         ttl_ms=of.ttl_ms,
         max_lifetime_ms=of.max_lifetime_ms,
         remember_ms=FOREVER_MS,
+        min_gap_ms=0,
     )
 
 

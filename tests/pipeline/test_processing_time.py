@@ -62,6 +62,7 @@ def policy_of(rule: Rule) -> Policy:
         max_lifetime_ms=rule.max_lifetime_ms,
         remember_ms=rule.remember_ms,
         time=TimeDomain.PROCESSING,
+        min_gap_ms=0,
     )
 
 

@@ -14,7 +14,7 @@ from idlestate.pipeline.session import REQUIRED_SETTINGS
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import POLICY, retained
 
-PROCESSING = Policy(idle_min_ms=2, idle_max_ms=3, time=TimeDomain.PROCESSING)
+PROCESSING = Policy(idle_min_ms=2, idle_max_ms=3, time=TimeDomain.PROCESSING, min_gap_ms=0)
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,10 @@ def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: P
             feed.add(batch)
         changes_at[len(sink.batches)] = rule
         policy = Policy(
-            idle_min_ms=rule.idle_min_ms, idle_max_ms=rule.idle_max_ms, remember_ms=rule.remember_ms
+            idle_min_ms=rule.idle_min_ms,
+            idle_max_ms=rule.idle_max_ms,
+            remember_ms=rule.remember_ms,
+            min_gap_ms=0,
         )
         run(retained(feed.stream(spark), policy=policy), checkpoint, sink)
     played = play(

@@ -38,7 +38,9 @@ SPEC = TableSpec(
     keys=(("user", pa.string()),),
     aggregates=bind({"n": "count", "top": "max(amount)"}, {"amount": pa.int64()}),
 )
-POLICY = PolicyVersion(1, 0, Policy(idle_min_ms=10, idle_max_ms=20, remember_ms=FOREVER_MS))
+POLICY = PolicyVersion(
+    1, 0, Policy(idle_min_ms=10, idle_max_ms=20, remember_ms=FOREVER_MS, min_gap_ms=0)
+)
 PROCESSING = PolicyVersion(1, 0, replace(POLICY.policy, time=TimeDomain.PROCESSING))
 
 
@@ -163,7 +165,7 @@ def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
 def test_a_policy_switched_on_later_reaches_keys_never_touched_again(files: RunFiles) -> None:
     """Through the bytes of the state; one that grants longer lives brings none back."""
     off = PolicyVersion(1, 0, Policy())
-    longer = PolicyVersion(3, 0, Policy(idle_min_ms=1000, idle_max_ms=1000))
+    longer = PolicyVersion(3, 0, Policy(idle_min_ms=1000, idle_max_ms=1000, min_gap_ms=0))
     state = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0, policy=off).state
     state = step(state, files, [packet(["b"], [30])], 1, watermark_ms=20, policy=off).state
     assert state.live_keys == 2

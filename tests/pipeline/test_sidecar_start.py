@@ -34,7 +34,7 @@ TABLE = TableSpec((("k", pa.string()),), bind({"n": "count"}, {}))
 SPEC = OperatorSpec(
     uid="counts",
     table=TABLE,
-    policy=Policy(idle_min_ms=100, idle_max_ms=150),
+    policy=Policy(idle_min_ms=100, idle_max_ms=150, min_gap_ms=0),
     inputs=(("k", pa.string()),),
     read_when=None,
     delay_ms=0,

@@ -63,7 +63,7 @@ class Replay:
 
     def __init__(self, trace: dict[str, Any]) -> None:
         self.trace = trace
-        self.policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"])
+        self.policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"], min_gap_ms=0)
         self.keys: dict[str, KeyState] = {}
         self.timers: set[tuple[int, str]] = set()
         self.decisions = Decisions()

@@ -1,15 +1,16 @@
 """A policy refuses what no rule can read, resolves its defaults, and survives JSON."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
+from idlestate.retention.policy import FOREVER_MS, MIN_GAP_MS, Policy, TimeDomain, UpdateType
 
-SPANS = ("idle_min_ms", "idle_max_ms", "ttl_ms", "max_lifetime_ms", "remember_ms")
+SPANS = ("idle_min_ms", "idle_max_ms", "ttl_ms", "max_lifetime_ms", "remember_ms", "min_gap_ms")
 
 
 def policy_with(name: str, value: object) -> Policy:
@@ -30,6 +31,7 @@ def policies(draw: st.DrawFn) -> Policy:
         max_lifetime_ms=draw(spans),
         time=draw(st.sampled_from(TimeDomain)),
         remember_ms=draw(st.none() | spans),
+        min_gap_ms=0,
     )
 
 
@@ -48,7 +50,7 @@ def test_nothing_is_on_by_default() -> None:
 
 @pytest.mark.parametrize(("min_ms", "on"), [(0, False), (1, False), (2, True)])
 def test_the_idle_rule_is_on_above_one_millisecond(min_ms: int, on: bool) -> None:
-    policy = Policy(idle_min_ms=min_ms, idle_max_ms=600_000)
+    policy = Policy(idle_min_ms=min_ms, idle_max_ms=600_000, min_gap_ms=0)
     assert policy.idle_on is on
     assert policy.is_unbounded is not on
 
@@ -61,12 +63,12 @@ def test_one_rule_bounds_a_policy(rule: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "expected_ms"),
     [
-        (Policy(idle_min_ms=2, idle_max_ms=3, ttl_ms=5, max_lifetime_ms=7), 3),
+        (Policy(idle_min_ms=2, idle_max_ms=3, ttl_ms=5, max_lifetime_ms=7, min_gap_ms=0), 3),
         (Policy(idle_min_ms=1, idle_max_ms=3, ttl_ms=5, max_lifetime_ms=7), 5),
         (Policy(ttl_ms=5, max_lifetime_ms=7), 5),
         (Policy(max_lifetime_ms=7), 7),
-        (Policy(idle_min_ms=2, idle_max_ms=3, remember_ms=0), 0),
-        (Policy(idle_min_ms=2, idle_max_ms=3, remember_ms=FOREVER_MS), FOREVER_MS),
+        (Policy(idle_min_ms=2, idle_max_ms=3, remember_ms=0, min_gap_ms=0), 0),
+        (Policy(idle_min_ms=2, idle_max_ms=3, remember_ms=FOREVER_MS, min_gap_ms=0), FOREVER_MS),
     ],
 )
 def test_remembering_falls_back_from_max_to_ttl_to_lifetime(
@@ -88,9 +90,28 @@ def test_the_largest_span_is_allowed(name: str) -> None:
 
 
 def test_a_max_below_the_min_is_refused() -> None:
-    assert Policy(idle_min_ms=2, idle_max_ms=2).idle_on
+    assert Policy(idle_min_ms=2, idle_max_ms=2, min_gap_ms=0).idle_on
     with pytest.raises(ValueError, match="idle_max_ms 2 is below idle_min_ms 3"):
         Policy(idle_min_ms=3, idle_max_ms=2)
+
+
+@pytest.mark.parametrize("gap_ms", [MIN_GAP_MS, 10])
+def test_an_idle_window_is_as_wide_as_the_gap(gap_ms: int) -> None:
+    lowered = {} if gap_ms == MIN_GAP_MS else {"min_gap_ms": gap_ms}
+    narrowest = Policy(idle_min_ms=2, idle_max_ms=2 + gap_ms, **lowered)
+    assert narrowest.idle_on
+    with pytest.raises(ValueError, match=rf"only {gap_ms - 1} ms .* at least {2 + gap_ms}, or"):
+        Policy(idle_min_ms=2, idle_max_ms=1 + gap_ms, **lowered)
+
+
+def test_the_gap_is_not_asked_of_a_rule_that_is_off() -> None:
+    assert not Policy(idle_min_ms=1, idle_max_ms=1).idle_on
+
+
+def test_a_narrow_policy_is_read_back_and_changed_as_it_is() -> None:
+    narrow = Policy(idle_min_ms=2, idle_max_ms=2, min_gap_ms=0)
+    assert Policy.from_json(narrow.to_json()) == narrow
+    assert replace(narrow, ttl_ms=5).idle_max_ms == 2
 
 
 @pytest.mark.parametrize("name", ["update", "ttl_update", "time"])

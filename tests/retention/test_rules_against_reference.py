@@ -89,6 +89,7 @@ def test_cleanup_deadline_and_reason(
         ttl_ms=ttl_ms,
         ttl_update=ttl_update,
         max_lifetime_ms=lifetime_ms,
+        min_gap_ms=0,
     )
     created_ms, written_ms, read_ms = times_ms
     life = Life(created_ms, written_ms, read_ms if is_read else None)
