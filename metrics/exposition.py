@@ -9,12 +9,12 @@ from http import HTTPStatus
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from idlestate.metrics.http_reply import Reply, error_reply
 from idlestate.metrics.http_server import (
     LOOPBACK,
     MAX_CONNECTIONS,
     REQUEST_TIMEOUT_S,
     HttpServer,
-    Reply,
     Request,
     Service,
 )
@@ -74,4 +74,4 @@ def _answer(registry: CollectorRegistry, request: Request) -> Reply:
         return render(registry, request.headers.get("Accept", ""))
     if request.path == "/-/healthy":
         return Reply(b"idlestate is healthy\n")
-    return Reply(b"not found: try /metrics or /-/healthy\n", status=HTTPStatus.NOT_FOUND)
+    return error_reply(HTTPStatus.NOT_FOUND, "not found: try /metrics or /-/healthy")

@@ -2,8 +2,8 @@
 
 A request has to arrive whole within a deadline that slow drips do not extend, it is short, each
 connection carries one request, and only so many connections are open at once, of which the slowest
-makes room for the next. Who may not ask is told so before a body is read. It listens on loopback
-unless told otherwise.
+makes room for the next. A client that may not ask is refused before its body is read. Every error
+is JSON of one shape, `{"error": "..."}`. The server listens on loopback unless told otherwise.
 """
 
 import errno
@@ -20,12 +20,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
-from time import monotonic
 from types import TracebackType
 from typing import Any, Self, cast
 
 from idlestate.metrics.connections import Connections
+from idlestate.metrics.http_reply import Reply, error_reply, not_allowed
 from idlestate.metrics.listen_error import ListenError, explain
+from idlestate.metrics.request_reader import RequestReader, TooLongError, discard_rest
 from idlestate.metrics.spare_descriptor import SpareDescriptor
 from idlestate.metrics.unix_socket import make_way
 
@@ -33,14 +34,15 @@ LOOPBACK = "127.0.0.1"
 REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
 REPLY_TIMEOUT_S = 5.0  # for the whole reply
 MAX_REQUEST_BYTES = 16 * 1024
-MAX_CONNECTIONS = 16
+MAX_CONNECTIONS = 256
+"""A thousand idle ones that come at once hold up the next request by about 0.4 s."""
+MAX_ANSWERS = 16
+ANSWER_WAIT_S = 1.0  # for one of those to end
 STOP_POLL_S = 0.1
 STOP_TIMEOUT_S = 2.0  # for handlers to notice that their connection is cut
 GET_ONLY = "GET, HEAD"
-PLAIN = "text/plain; charset=utf-8"
 
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
-_BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 log = logging.getLogger(__name__)
 
@@ -56,14 +58,9 @@ class Request:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer."""
-
-    body: bytes
-    kind: str = PLAIN
-    status: HTTPStatus = HTTPStatus.OK
-    headers: tuple[tuple[str, str], ...] = ()
+_BUSY = error_reply(
+    HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered; try again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +90,7 @@ class HttpServer:
         port: TCP port; 0 takes any free one, which `port` then tells. None: a Unix socket.
         host: address to listen on, or the path of the socket, which only its owner may use.
         request_timeout_s: how long a request may take to arrive.
-        max_connections: how many may be open at once; when so many are being answered, the next
-            one is told 503.
+        max_connections: how many may be open at once.
         tls: how connections are encrypted; None: not at all.
 
     Raises:
@@ -173,6 +169,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self.request_timeout_s = request_timeout_s
         self._tls = tls
         self.connections = Connections(max_connections)
+        self.answering = threading.BoundedSemaphore(MAX_ANSWERS)
         self._spare = SpareDescriptor()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address: Any = (host, port)
@@ -212,7 +209,7 @@ class _Server(ThreadingMixIn, TCPServer):
         if not self.connections.admit(request):
             with suppress(OSError):
                 request.settimeout(0)
-                request.send(_BUSY)
+                request.send(_BUSY.lines())
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -234,53 +231,47 @@ class _Server(ThreadingMixIn, TCPServer):
         self._spare.let_go()
 
 
-class _RequestReader(io.RawIOBase):
-    """Reads a socket up to a deadline and a number of bytes, however slowly these trickle in."""
-
-    def __init__(self, connection: socket.socket, timeout_s: float, max_bytes: int) -> None:
-        self._connection = connection
-        self._deadline_s = monotonic() + timeout_s
-        self._bytes_left = max_bytes
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        left_s = self._deadline_s - monotonic()
-        if left_s <= 0 or self._bytes_left <= 0:
-            raise TimeoutError("the request is too slow or too long")
-        self._connection.settimeout(left_s)
-        count = self._connection.recv_into(memoryview(buffer)[: self._bytes_left])
-        self._bytes_left -= count
-        return count
-
-
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request; HTTP/1.0, so the connection ends with it."""
 
     server_version = "idlestate"
     sys_version = ""
 
+    command = requestline = ""  # until they are read
+    request_version = default_request_version = "HTTP/1.0"  # without a version there is no head
+
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
         server = cast("_Server", self.server)
         self.rfile = io.BufferedReader(
-            _RequestReader(self.connection, server.request_timeout_s, MAX_REQUEST_BYTES)
+            RequestReader(self.connection, server.request_timeout_s, MAX_REQUEST_BYTES)
         )
 
     def handle(self) -> None:
         with suppress(ConnectionError, ssl.SSLError):  # the client went away, or is none of ours
-            super().handle()
+            try:
+                super().handle()
+            except TooLongError:
+                of_headers = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                self.send_error(of_headers if self.command else HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def send_error(self, code: int, *_: str | None) -> None:
-        """Say what is wrong with a request in plain text, and no more."""
-        headers: tuple[tuple[str, str], ...] = ()
-        if code == HTTPStatus.NOT_IMPLEMENTED:
-            allowed = cast("_Server", self.server).service.allow(self.path.partition("?")[0])
-            code, headers = HTTPStatus.METHOD_NOT_ALLOWED, (("Allow", allowed),)
+        """Refuse a request; what the client sent is not repeated."""
         status = HTTPStatus(code)
-        self._send(Reply(f"{status.phrase}\n".encode(), status=status, headers=headers))
+        if status == HTTPStatus.NOT_IMPLEMENTED:
+            self._refuse(not_allowed(cast("_Server", self.server).service.allow(self._path)))
+        else:
+            self._refuse(error_reply(status, status.phrase))
+
+    @property
+    def _path(self) -> str:
+        return self.path.partition("?")[0]
+
+    def _refuse(self, reply: Reply) -> None:
+        """Answer a request that was not read to its end."""
+        self._send(reply)
+        discard_rest(self.connection)
 
     def do_GET(self) -> None:
         self._answer()
@@ -297,15 +288,23 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         server = cast("_Server", self.server)
         service = server.service
-        reply = service.admit(self.headers) or self._refuse_body()
-        if reply is None:
-            path, _, query = self.path.partition("?")
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length) if length else b""
-            if len(body) < length:
-                return  # the client stopped half-way
-            server.connections.has_asked(self.connection)
-            reply = service.answer(Request(self.command, path, query, self.headers, body))
+        refusal = service.admit(self.headers) or self._refuse_body()
+        if refusal is not None:
+            self._refuse(refusal)
+            return
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else b""
+        if len(body) < length:
+            return  # the client stopped half-way
+        server.connections.has_asked(self.connection)
+        query = self.path.partition("?")[2]
+        if not server.answering.acquire(timeout=ANSWER_WAIT_S):
+            self._send(_BUSY)
+            return
+        try:
+            reply = service.answer(Request(self.command, self._path, query, self.headers, body))
+        finally:
+            server.answering.release()
         self._send(reply)
 
     def _send(self, reply: Reply) -> None:
@@ -325,12 +324,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Refuse a body that is too long, or of a length that nobody knows."""
         length = self.headers.get("Content-Length")
         if "Transfer-Encoding" in self.headers:
-            return Reply(b"say Content-Length\n", status=HTTPStatus.LENGTH_REQUIRED)
+            return error_reply(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length")
         if length is None or (length.isascii() and length.isdigit() and len(length) < 10):
             if int(length or 0) < MAX_REQUEST_BYTES // 2:
                 return None
-            return Reply(b"the body is too long\n", status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        return Reply(b"Content-Length is no length\n", status=HTTPStatus.BAD_REQUEST)
+            return error_reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too long")
+        return error_reply(HTTPStatus.BAD_REQUEST, "Content-Length is not a number")
 
     def address_string(self) -> str:
         # Who comes by a Unix socket has no address.

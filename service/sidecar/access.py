@@ -10,7 +10,7 @@ from idlestate.backends.sidecar.certificates import take_authority, take_pair
 from idlestate.backends.sidecar.token import read_token
 from idlestate.config.sidecar_models import Tls
 from idlestate.config.sidecar_rules import is_loopback
-from idlestate.metrics.http_server import Reply
+from idlestate.metrics.http_reply import Reply, error_reply
 
 MIN_TOKEN_CHARACTERS = 16
 
@@ -54,15 +54,15 @@ class TokenFile:
 def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Reply | None:
     """Why a request to the control plane is not heard; None when it is."""
     if token is not None and not token.admits(headers.get("Authorization")):
-        challenge = (("WWW-Authenticate", "Bearer"),)
-        return Reply(b"unauthorized\n", status=HTTPStatus.UNAUTHORIZED, headers=challenge)
+        text = "authentication required: send the token as Authorization: Bearer TOKEN"
+        return error_reply(HTTPStatus.UNAUTHORIZED, text, WWW_Authenticate="Bearer")
     host = headers.get("Host", "localhost")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     if is_local and not is_loopback(name):
         # A page whose own name was made to point here.
-        return Reply(b"ask for localhost or 127.0.0.1\n", status=HTTPStatus.FORBIDDEN)
+        return error_reply(HTTPStatus.FORBIDDEN, "wrong Host: use localhost or 127.0.0.1")
     if headers.get("Origin") is not None:
-        return Reply(b"not for pages of a browser\n", status=HTTPStatus.FORBIDDEN)
+        return error_reply(HTTPStatus.FORBIDDEN, "requests from web pages are refused")
     return None
 
 

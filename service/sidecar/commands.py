@@ -1,11 +1,12 @@
 """`idlestate operator`, `clock` and `health`: what is told to and asked of a running sidecar."""
 
 import http.client
+import json
 import socket
 import ssl
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
                 "GET", "/healthz" if live else "/readyz", headers=_token_of(secrets["token_file"])
             )
             response = connection.getresponse()
-            told = response.read().decode(errors="replace").strip()
+            told = _told(response)
     except (OSError, ValueError, http.client.HTTPException) as error:
         click.secho(f"{control}: {error}", fg="red", err=True)
         sys.exit(1)
@@ -125,6 +126,14 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
         sys.exit(1)
     click.echo(told)
     sys.exit(0 if response.status == HTTPStatus.OK else 1)
+
+
+def _told(response: http.client.HTTPResponse) -> str:
+    """What a control plane answers, or why it does not."""
+    text = response.read().decode(errors="replace").strip()
+    with suppress(ValueError, KeyError, TypeError):  # it is no sidecar's
+        return str(json.loads(text)["error"])
+    return text
 
 
 class _UnixConnection(http.client.HTTPConnection):

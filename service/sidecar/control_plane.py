@@ -1,12 +1,12 @@
 """The control plane: health, figures, policies, look-ups and the few things a person may ask for.
 
-Described by `service/sidecar/openapi.json`. Answers are JSON but for `/metrics`.
+Described by `service/sidecar/openapi.json`. Answers are JSON but for `/metrics` and health.
 """
 
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,12 +23,12 @@ from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.metrics.exposition import render
-from idlestate.metrics.http_server import GET_ONLY, Reply, Request
+from idlestate.metrics.http_reply import JSON, Reply, error_reply, not_allowed
+from idlestate.metrics.http_server import GET_ONLY, Request
 from idlestate.service.sidecar.keys_in_urls import key_of, shown
 from idlestate.timers.clock import Clock
 
 _OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
-_JSON = "application/json"
 OPENAPI = Path(__file__).with_name("openapi.json")
 
 
@@ -64,7 +64,7 @@ class ControlPlane:
             "/healthz": lambda _: Reply(b"ok\n"),
             "/readyz": lambda _: self._ready(),
             "/metrics": lambda request: render(self._registry, request.headers.get("Accept", "")),
-            "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), _JSON),
+            "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), JSON),
             "/operators": lambda _: _json([self._brief(each) for each in self._host]),
             "/policies": lambda _: _json(
                 {each.state.uid: each.record.policy.to_json() for each in self._host}
@@ -80,11 +80,11 @@ class ControlPlane:
         try:
             return self._answer(request)
         except UnknownOperatorError as error:
-            return _error(HTTPStatus.NOT_FOUND, str(error))
+            return error_reply(HTTPStatus.NOT_FOUND, str(error))
         except DoesNotFitError as error:
-            return _error(HTTPStatus.BAD_REQUEST, str(error))
+            return error_reply(HTTPStatus.BAD_REQUEST, str(error))
         except SidecarError as error:
-            return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def allow(self, path: str) -> str:
         """The methods that a path knows."""
@@ -105,16 +105,14 @@ class ControlPlane:
             return self._keys(operator, request) if found[2] else _json(self._full(operator))
         known = (*self._gets, *self._posts)
         if request.path in known or found:
-            allowed = self.allow(request.path)
-            told = _error(HTTPStatus.METHOD_NOT_ALLOWED, f"this path knows {allowed}")
-            return replace(told, headers=(("Allow", allowed),))
-        return _error(HTTPStatus.NOT_FOUND, f"not found: try {', '.join(known)}")
+            return not_allowed(self.allow(request.path))
+        return error_reply(HTTPStatus.NOT_FOUND, f"not found: try {', '.join(known)}")
 
     def _ready(self) -> Reply:
         if self._controls.is_ready():
             return Reply(b"ready\n")
-        text = b"not ready: it starts, stops, takes no writes, or starts a worker again\n"
-        return Reply(text, status=HTTPStatus.SERVICE_UNAVAILABLE)
+        text = "not ready: it is starting, stopping, restarting a worker, or cannot write"
+        return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
 
     def _accept_clock(self) -> Reply:
         self._controls.accept_clock()
@@ -147,15 +145,10 @@ class ControlPlane:
         try:
             key = key_of(request.query, operator.state.spec.keys)
         except ValueError as error:
-            # Which columns there are the description leaves open: by others there is nothing.
-            return _error(HTTPStatus.NOT_FOUND, f"operator {operator.state.uid!r}: {error}")
+            return error_reply(HTTPStatus.BAD_REQUEST, f"operator {operator.state.uid!r}: {error}")
         lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
         return _json({"batch_id": batch_id, "lives": shown(lives)})
 
 
 def _json(value: Any) -> Reply:
-    return Reply(json.dumps(value, allow_nan=False).encode() + b"\n", _JSON)
-
-
-def _error(status: HTTPStatus, text: str) -> Reply:
-    return Reply(json.dumps({"error": text}).encode() + b"\n", _JSON, status)
+    return Reply(json.dumps(value, allow_nan=False).encode() + b"\n", JSON)

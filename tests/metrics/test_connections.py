@@ -1,5 +1,6 @@
 """Too many connections, or too few file descriptors: who is served all the same, and who is not."""
 
+import json
 import os
 import resource
 import shutil
@@ -9,14 +10,15 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from idlestate.metrics import connections
+from idlestate.metrics import connections, http_server
 from idlestate.metrics.connections import Connections
-from idlestate.metrics.http_server import HttpServer, Reply, Request, Service
+from idlestate.metrics.http_reply import Reply
+from idlestate.metrics.http_server import HttpServer, Request, Service
 
 PATIENCE_S = 10.0
 WHOLE = b"GET / HTTP/1.0\r\n\r\n"
@@ -113,6 +115,33 @@ def test_who_comes_by_a_unix_socket_while_many_come_at_once_waits_for_a_turn(
             go_on.set()
             answers = [answer(each) for each in clients]
         assert all(each.endswith(b"answered") for each in answers)
+
+
+def test_hundreds_of_idle_connections_keep_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "GRACE_S", 10 * PATIENCE_S)
+    with (
+        HttpServer(Service("tests", lambda _: Reply(b"answered")), 0) as server,
+        ExitStack() as idle,
+    ):
+        for _ in range(200):
+            idle.enter_context(connect(server, b""))
+        assert answer(connect(server, WHOLE)).endswith(b"answered")
+
+
+def test_who_finds_everybody_being_answered_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "MAX_ANSWERS", 1)
+    monkeypatch.setattr(http_server, "ANSWER_WAIT_S", 0.01)
+    with Server() as server:
+        held = connect(server, b"GET /slow HTTP/1.0\r\n\r\n")
+        assert server.asked.acquire(timeout=PATIENCE_S)
+        refused = answer(connect(server, WHOLE))
+        assert refused.startswith(b"HTTP/1.0 503 ")
+        assert list(json.loads(refused.partition(b"\r\n\r\n")[2])) == ["error"]
+        server.may_answer.set()
+        assert answer(held).endswith(b"answered")
+        assert answer(connect(server, WHOLE)).endswith(b"answered")
 
 
 def test_what_is_closed_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The metrics server: what it answers, whom it drops, how it ends."""
 
 import errno
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -206,6 +207,34 @@ def test_a_huge_request_is_cut_off(server: MetricsServer, request_bytes: bytes) 
         assert send_until_cut(connection, request_bytes) < len(request_bytes)
     assert monotonic() - begun_s < 5.0
     assert ask(server, "/metrics")[0].status == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", 431),
+        (b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 50_000 + b"\r\n", 431),
+        (b"GET /metrics HTTP/1.1\r\nContent-Length: 300000\r\n\r\n" + b"b" * 300_000, 413),
+        (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        (b"GET /metrics HTTP/1.1\r\nContent-Length: many\r\n\r\n", 400),
+        (b"GET /metrics HTTP/2.0\r\n\r\n", 505),
+        (b"GET\r\n\r\n", 400),
+        (b"PUT /metrics HTTP/1.1\r\nContent-Length: 300000\r\n\r\n" + b"b" * 300_000, 405),
+        (b"GET /elsewhere HTTP/1.1\r\n\r\n", 404),
+    ],
+)
+def test_every_error_arrives_as_json_of_one_shape(
+    server: MetricsServer, sent: bytes, status: int
+) -> None:
+    with connect(server) as connection:
+        assert send_until_cut(connection, sent) == len(sent)
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert head.split(b" ", 2)[:2] == [b"HTTP/1.0", str(status).encode()]
+    assert b"\r\nContent-Type: application/json\r\n" in head
+    (text,) = json.loads(body).values()
+    assert json.loads(body) == {"error": text}
+    assert text.strip()
 
 
 @pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"\x00" * 100 + b"\n"])

@@ -91,4 +91,4 @@ def test_lives_are_found_by_the_keys_that_they_have(made: Any) -> None:
     for query, total in ((f"user={quote('ü/%', safe='')}&raw=%ff", "nan"), ("user&raw", 1.0)):
         status, found = sidecar.ask(f"/operators/carts/keys?{query}")
         assert (status, [life["total"] for life in found["lives"]]) == (200, [total])
-    assert sidecar.ask("/operators/carts/keys?user=a&user=b&raw=c")[0] == 404
+    assert sidecar.ask("/operators/carts/keys?user=a&user=b&raw=c")[0] == 400

@@ -78,7 +78,7 @@ def test_who_shows_no_token_is_told_alive_and_never_ready(made: Any) -> None:
         ([], 1, "give its token file (--token-file PATH)"),
         (["--token-file", str(other)], 1, "give its token file (--token-file PATH)"),
         (["--token-file", str(token)], 0, "ready"),
-        (["--live"], 0, "unauthorized"),
+        (["--live"], 0, "authentication required"),
     ):
         command = [*COMMAND, "health", f"unix:{sidecar.control_socket}", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -98,7 +98,9 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
         {"Authorization": "0123456789abcdef0123"},
     ):
         for path in ("/metrics", "/healthz", "/operators", "/nowhere"):
-            assert sidecar.ask(path, **headers) == (401, "unauthorized\n")
+            status, told = sidecar.ask(path, **headers)
+            assert status == 401
+            assert told["error"].startswith("authentication required")
     good = {"Authorization": "Bearer 0123456789abcdef0123"}
     assert sidecar.ask("/healthz", **good) == (200, "ok\n")
     place = f"unix:{sidecar.data_socket}"
@@ -131,8 +133,10 @@ def test_this_machine_is_heard_by_whatever_address_it_has_itself(made: Any, host
         ("GET", "/readyz", 200),
         ("GET", f"/operators/{UID}", 200),
         ("GET", f"/operators/{UID}/keys?user=a", 200),
-        ("GET", f"/operators/{UID}/keys", 404),
-        ("GET", f"/operators/{UID}/keys?user=a&more=b", 404),
+        ("GET", f"/operators/{UID}/keys", 400),
+        ("GET", f"/operators/{UID}/keys?other=a", 400),
+        ("GET", f"/operators/{UID}/keys?user=a&more=b", 400),
+        ("GET", f"/operators/{UID}/keys?user=%ff", 400),
         ("GET", "/operators/nobody", 404),
         ("GET", "/operators/..%2f..%2fetc/keys?user=a", 404),
         ("GET", "/nowhere", 404),
@@ -144,7 +148,9 @@ def test_this_machine_is_heard_by_whatever_address_it_has_itself(made: Any, host
     ],
 )
 def test_the_control_plane_answers(made: Any, method: str, path: str, status: int) -> None:
-    assert made().start().ask(path, method)[0] == status
+    found, told = made().start().ask(path, method)
+    assert found == status
+    assert found == 200 or list(told) == ["error"]
 
 
 def test_garbage_on_either_plane_hurts_nobody(made: Any) -> None:

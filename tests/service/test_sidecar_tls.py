@@ -135,7 +135,7 @@ def test_the_command_line_shows_certificate_and_token(sidecar: Sidecar, certs: P
         (["health", url.replace("127.0.0.1", "localhost"), *secrets], 0, "ready"),
         (["health", url, *secrets[2:]], 1, ""),  # the token is not shown to whoever answers
         (["health", url, *own], 1, ""),
-        (["health", "--live", url, *own], 0, "unauthorized"),  # it lives
+        (["health", "--live", url, *own], 0, "authentication required"),  # it lives
         (["health", "--live", url], 1, ""),
     ):
         done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)

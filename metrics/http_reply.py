@@ -1,0 +1,36 @@
+"""Answers over HTTP; every error is JSON of one shape, `{"error": "..."}`."""
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+PLAIN: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer."""
+
+    body: bytes
+    kind: str = PLAIN
+    status: HTTPStatus = HTTPStatus.OK
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def lines(self) -> bytes:
+        """The whole reply, for a client whose request was not read."""
+        head = f"HTTP/1.0 {self.status.value} {self.status.phrase}\r\nContent-Type: {self.kind}\r\n"
+        return f"{head}Content-Length: {len(self.body)}\r\n\r\n".encode() + self.body
+
+
+def error_reply(status: HTTPStatus, text: str, **headers: str) -> Reply:
+    """An answer that says what is wrong."""
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Reply(json.dumps({"error": text}).encode() + b"\n", JSON, status, named)
+
+
+def not_allowed(methods: str) -> Reply:
+    """The answer to a method that a path does not know, with those that it does."""
+    text = f"this path accepts {methods}"
+    return error_reply(HTTPStatus.METHOD_NOT_ALLOWED, text, Allow=methods)

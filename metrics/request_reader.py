@@ -1,0 +1,58 @@
+"""Requests as they arrive, from clients that may be slow, wordy or gone."""
+
+import io
+import socket
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+LINGER_S: Final = 1.0
+LINGER_BYTES: Final = 1 << 20
+
+
+class TooLongError(Exception):
+    """The request has more bytes than are read of one."""
+
+
+class RequestReader(io.RawIOBase):
+    """Reads a socket up to a deadline and a number of bytes, however slowly these trickle in."""
+
+    def __init__(self, connection: socket.socket, timeout_s: float, max_bytes: int) -> None:
+        self._connection = connection
+        self._deadline_s = monotonic() + timeout_s
+        self._bytes_left = max_bytes
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read what is there, at least one byte; 0 at the end.
+
+        Raises:
+            TooLongError: there is more than may be read.
+            TimeoutError: the deadline has passed.
+        """
+        if self._bytes_left <= 0:
+            raise TooLongError
+        left_s = self._deadline_s - monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the request is too slow")
+        self._connection.settimeout(left_s)
+        count = self._connection.recv_into(memoryview(buffer)[: self._bytes_left])
+        self._bytes_left -= count
+        return count
+
+
+def discard_rest(connection: socket.socket) -> None:
+    """Read on for a moment after a refusal: closing a connection over unread bytes resets it, and
+    the client may never see the reply.
+    """
+    ends_s, left_bytes = monotonic() + LINGER_S, LINGER_BYTES
+    # Not by what encrypts it: nobody looks at what comes.
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_WR)
+        while left_bytes > 0 and (left_s := ends_s - monotonic()) > 0:
+            connection.settimeout(left_s)
+            received = len(socket.socket.recv(connection, 1 << 16))
+            left_bytes -= received or left_bytes
