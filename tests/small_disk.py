@@ -33,6 +33,11 @@ def enlarge(place: Path, kilobytes: int) -> None:
     subprocess.run(["mount", "-o", size, str(place)], check=True)
 
 
+def make_read_only(place: Path) -> None:
+    """Allow no more writes to a small file system, not even root's."""
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of a few megabytes."""

@@ -2,11 +2,13 @@
 what is wrong and the way out, and no state lost by it."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.service.command_line import CommandLine, assert_good, assert_refused, event
 from tests.service.rows import last_counts, rows
+from tests.small_disk import disk, make_read_only  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.spark
 
@@ -135,6 +137,37 @@ def test_a_sink_folder_with_other_files(here):
     (theirs / "thesis.txt").write_text("mine")
     assert_refused(here.run(), str(theirs), "thesis.txt", "name an empty or new folder")
     assert (theirs / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="nobody may make a folder in /proc")
+@pytest.mark.parametrize("sink", ["results", "expired"])
+def test_a_sink_folder_that_cannot_be_made(here, sink):
+    here.add("0.json", FIRST)
+    places = {name: str(here.out / name) for name in ("results", "expired", "rejects")}
+    here.write(sinks={**places, sink: f"/proc/idlestate/{sink}"})
+    words = (f"sink {sink}", f"/proc/idlestate/{sink}", "cannot be created", "another path")
+    assert_refused(here.run(), *words)
+    assert not (here.checkpoint / "offsets").exists()
+
+
+def test_a_sink_folder_that_cannot_be_written_to(here, disk):  # noqa: F811
+    """Told before the first batch."""
+    here.add("0.json", FIRST)
+    places = {"results": str(here.out / "results"), "expired": str(disk / "expired")}
+    (disk / "expired").mkdir()
+    make_read_only(disk)
+    here.write(sinks=places)
+    assert_refused(here.run(), "sink expired", places["expired"], "Read-only", "another path")
+    assert not (here.checkpoint / "offsets").exists()
+
+
+def test_a_sink_folder_that_can_no_longer_be_written_to(here, disk):  # noqa: F811
+    here.write(sinks={name: str(disk / name) for name in ("results", "expired")})
+    here.add("0.json", FIRST)
+    assert_good(here.run())
+    here.add("1.json", SECOND)
+    make_read_only(disk)
+    assert_refused(here.run(), "sink results", str(disk), "cannot be created", "another path")
 
 
 def test_a_sink_folder_that_is_a_file(here):

@@ -1,0 +1,153 @@
+"""A sink's folder through Hadoop's file systems, which Spark writes with, and whose it is."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.errors import RefusedError
+
+_MARK = "_idlestate.json"
+"""Names the query that owns the folder; readers skip it as they do all names that begin so."""
+_TRIAL = "_idlestate.trial"
+
+
+class SinkFolder:
+    """A folder that a sink writes to; file names are relative to it.
+
+    Errors of the file system are raised as RefusedError: they name the sink and its folder.
+    """
+
+    def __init__(self, spark: SparkSession, folder: str, sink: str = "sink") -> None:
+        """Open a folder by path or URL; it need not exist.
+
+        Args:
+            spark: the session whose Hadoop settings apply.
+            folder: path or URL.
+            sink: how messages name it, such as `sink results`.
+        """
+        self.folder = folder
+        self.sink = sink
+        # Spark has no public file API.
+        self._jvm = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001
+        self._root = self._jvm.org.apache.hadoop.fs.Path(folder)
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._system = self._root.getFileSystem(configuration)
+
+    def is_owned_by(self, query_id: str | None) -> bool:
+        """Whether the folder carries this query's mark; False when it carries none.
+
+        Raises:
+            RefusedError: it is another query's.
+        """
+        text = self.read(_MARK)
+        if text is None:
+            return False
+        if json.loads(text)["query_id"] != query_id:
+            raise RefusedError(
+                f"{self.sink}: folder {self.folder} belongs to another query (a deleted or "
+                "different checkpoint); use a new folder, restore the query's old checkpoint, or "
+                "start everything from scratch: idlestate run FILE --afresh"
+            )
+        return True
+
+    def own(self, query_id: str) -> None:
+        """Mark the folder as this query's."""
+        self.write(_MARK, json.dumps({"query_id": query_id}))
+
+    def names(self) -> Iterator[str]:
+        """Names of files and folders in it; none when it is not there."""
+        if self._system.exists(self._root):
+            for status in self._system.listStatus(self._root):
+                yield status.getPath().getName()
+
+    def has(self, name: str) -> bool:
+        """Whether a file or folder of that name is there."""
+        found: bool = self._system.exists(self._path(name))
+        return found
+
+    def read(self, name: str) -> str | None:
+        """A whole file as text; None when it is not there."""
+        if not self.has(name):
+            return None
+        stream = self._system.open(self._path(name))
+        try:
+            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return text
+
+    def make(self) -> None:
+        """Make the folder, unless it is there.
+
+        Raises:
+            RefusedError: it cannot be.
+        """
+        with self._told("created"):
+            made = self._system.mkdirs(self._root)
+        if not made:
+            raise self._refused("created", "the file system does not allow it")
+
+    def check_writable(self) -> None:
+        """Write a file and remove it again.
+
+        Raises:
+            RefusedError: that is not possible.
+        """
+        self.write(_TRIAL, "")
+        self.remove(_TRIAL)
+
+    def write(self, name: str, text: str) -> None:
+        """A file that is there whole or not at all, also when the process is killed."""
+        draft = self._path(f"{name}.draft")
+        with self._told("written to"):
+            stream = self._system.create(draft, True)  # noqa: FBT003 - overwrites
+            try:
+                stream.write(text.encode())
+            finally:
+                stream.close()
+            self._system.rename(draft, self._path(name))
+
+    def remove(self, name: str) -> None:
+        """Remove a file or folder with all that is in it; no error when it is not there."""
+        with self._told("written to"):
+            self._system.delete(self._path(name), True)  # noqa: FBT003 - with all that is in it
+
+    def remove_own(self, url: str) -> None:
+        """Remove a file by its URL, if it is anywhere below this folder."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(url))
+        root, file = (str(self._system.makeQualified(each)) for each in (self._root, path))
+        if file.startswith(f"{root}/"):
+            with self._told("written to"):
+                self._system.delete(path, False)  # noqa: FBT003 - a file
+
+    def move(self, name: str, target: "SinkFolder", new_name: str) -> None:
+        """Move a file or folder to another folder of the same file system, if it is there."""
+        if not self.has(name):
+            return
+        target.make()
+        if not self._system.rename(self._path(name), target._path(new_name)):  # noqa: SLF001
+            raise RefusedError(
+                f"{target.sink}: {self._path(name)} cannot be moved to {target.folder}: results, "
+                "expired and rejects must be writable folders of one file system"
+            )
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
+
+    @contextmanager
+    def _told(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            said = str(error.java_exception.getMessage())
+            raise self._refused(done, said.splitlines()[0]) from error
+
+    def _refused(self, done: str, reason: str) -> RefusedError:
+        return RefusedError(
+            f"{self.sink}: folder {self.folder} cannot be {done}: {reason}; let the user that "
+            "runs this write there, or set another path for this sink"
+        )
