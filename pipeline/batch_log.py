@@ -39,6 +39,13 @@ def newest_batch(checkpoint: Folder, log: str) -> int | None:
     return max(numbers, default=None)
 
 
+def forget_entry(checkpoint: Folder, log: str, name: object) -> None:
+    """Remove an entry of one of Spark's logs, such as a batch of `commits`."""
+    checkpoint.remove(f"{log}/{name}")
+    # Hadoop keeps a checksum beside a local file.
+    checkpoint.remove(f"{log}/.{name}.crc")
+
+
 def clear_half_planned(checkpoint: Folder) -> None:
     """Remove what a first start left that died while it wrote the plan of batch 0.
 

@@ -3,19 +3,20 @@
 What Spark's logs say of later batches is taken away, newest first, so that the checkpoint makes
 sense after every step. The plan of the batch after the one gone back to stays: it runs again
 over the same input, by the same times and the same policy. Input after that is read again too, cut
-into batches as it comes.
+into batches anew: when the query starts, its file sources forget that they have noted it
+(`source_log`), and a file sink what it holds of undone batches (`file_sink`).
 """
 
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from idlestate.config.plurals import counted
-from idlestate.pipeline.batch_log import newest_batch, partitions_at
+from idlestate.pipeline.batch_log import forget_entry, newest_batch, partitions_at
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.source_log import files_read_after
 from idlestate.pipeline.state_files import damages, retained_batches, state_files
 
 
@@ -53,11 +54,12 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
             f"{partitions_at(folder, newest)}: a repartition cannot be "
             "rolled back over; go back to a batch after it"
         )
-    undone = RolledBack(to + 1, newest, tuple(_read_after(folder, to)))
+    undone = RolledBack(to + 1, newest, tuple(files_read_after(folder, to)))
+    _refuse_gone(spark, undone.read_again, to)
     for batch in range(newest, to, -1):
-        _forget(folder, "commits", batch)
+        forget_entry(folder, "commits", batch)
         if batch > to + 1:
-            _forget(folder, "offsets", batch)
+            forget_entry(folder, "offsets", batch)
     return undone
 
 
@@ -78,22 +80,14 @@ def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> Non
         )
 
 
-def _forget(folder: Folder, log: str, batch: int) -> None:
-    folder.remove(f"{log}/{batch}")
-    # Hadoop keeps a checksum beside a local file.
-    folder.remove(f"{log}/.{batch}.crc")
-
-
-def _read_after(folder: Folder, batch: int) -> Iterator[str]:
-    """Files that file sources had read after a batch, as Spark noted them."""
-    _, _, *offsets = folder.read(f"offsets/{batch}").decode().splitlines()
-    for number, offset in enumerate(offsets):
-        reached = json.loads(offset)
-        if not isinstance(reached, dict) or "logOffset" not in reached:
-            continue
-        seen: dict[str, int] = {}
-        for name in folder.names(f"sources/{number}"):
-            if name.partition(".")[0].isdigit():
-                _, *entries = folder.read(f"sources/{number}/{name}").decode().splitlines()
-                seen |= {each["path"]: each["batchId"] for each in map(json.loads, entries)}
-        yield from sorted(path for path, at in seen.items() if at > reached["logOffset"])
+def _refuse_gone(spark: SparkSession, files: tuple[str, ...], to: int) -> None:
+    """The next start would pass over what is not there."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark has no public file API
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    for url in files:
+        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
+        if not path.getFileSystem(configuration).exists(path):
+            raise RefusedError(
+                f"batch {to} cannot be gone back to: input file {url} would be read again and is "
+                "gone; restore it, or go back to a batch after the one that read it"
+            )

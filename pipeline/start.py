@@ -16,6 +16,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.runs_place import check_runs, claim_runs
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
+from idlestate.pipeline.source_log import forget_unplanned
 from idlestate.pipeline.spark_metadata import put_paths_right
 
 _WAY_OUT = "put it back, or start with a new checkpoint folder (and new sink folders)"
@@ -38,6 +39,7 @@ def prepare_checkpoint(
         StoreError: the place of its runs cannot be reached.
     """
     clear_half_planned(checkpoint)
+    forget_unplanned(checkpoint)
     put_paths_right(checkpoint)
     if checkpoint.exists(layout_path(spec.uid)):
         kept = read_layout(checkpoint, spec.uid)

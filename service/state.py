@@ -150,8 +150,8 @@ def rollback(checkpoint: Path, to: int) -> None:
     else:
         click.echo("their input is read again")
     click.echo(
-        f"what sinks hold of batches after {undone.first} is taken away by the next `idlestate "
-        "run`; a job of your own has to do so itself, and needs its input to be there still"
+        f"the next start removes what FolderSinks of `idlestate run` and Spark's file sink hold of "
+        f"batches after {undone.first}; other sinks of a job of your own must remove it themselves"
     )
 
 

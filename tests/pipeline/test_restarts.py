@@ -1,6 +1,7 @@
 """Restarts that change something, several operators and queries, and input out of order."""
 
 import random
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from tests.pipeline.streams import (
     Feed,
     Found,
     Sink,
+    counted,
+    forget,
     last_rows,
     plain_rows,
     run,
@@ -63,6 +66,26 @@ def test_a_first_start_that_died_in_the_middle_of_its_plan(
     sink = run(retained(feed.stream(spark)), checkpoint)
     assert sink.table.num_rows
     assert not rest.exists()
+
+
+@pytest.mark.parametrize("planned", [0, 2])
+def test_files_that_were_noted_and_not_planned_come_in_batches_of_the_usual_size(
+    spark: SparkSession, tmp_path: Path, planned: int
+) -> None:
+    """A file source notes files before Spark plans their batch; a driver can die in between."""
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    for batch in hours(0, 4):
+        feed.add(batch)
+    sink = run(retained(feed.stream(spark)), checkpoint)
+    before = {number: counted(table.to_pylist()) for number, table in sink.batches.items()}
+    if planned == 0:
+        for folder in ("offsets", "commits", "state", "idlestate"):
+            shutil.rmtree(checkpoint / folder)
+    else:
+        forget(checkpoint / "offsets", planned)
+        forget(checkpoint / "commits", planned)
+    run(retained(feed.stream(spark)), checkpoint, sink)
+    assert {number: counted(table.to_pylist()) for number, table in sink.batches.items()} == before
 
 
 def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: Path) -> None:

@@ -116,6 +116,27 @@ def test_going_back_far_reads_much_again_and_counts_it_once(ran: CommandLine, st
     assert (last_counts(ran.out / "results"), ends(ran)) == before
 
 
+def test_undone_files_are_read_again_in_the_batches_they_came_in(
+    ran: CommandLine, state: State
+) -> None:
+    """`files_per_batch` holds for them too: in one batch their watermark would be another."""
+    before = rows(ran.out / "results"), rows(ran.out / "expired")
+    for to in (2, 0):
+        assert_good(state("rollback", "--to", str(to)))
+        assert_good(ran.run())
+        assert (rows(ran.out / "results"), rows(ran.out / "expired")) == before
+
+
+def test_a_batch_whose_later_input_is_gone_is_not_gone_back_to(
+    ran: CommandLine, state: State
+) -> None:
+    """The next run would pass over the file without a word."""
+    (ran.events / "2.json").unlink()
+    assert_refused(state("rollback", "--to", "0"), "2.json", "is gone; restore it")
+    assert_good(state("rollback", "--to", "2"))
+    assert_good(ran.run())
+
+
 def test_what_cannot_be_gone_back_to(ran: CommandLine, state: State) -> None:
     assert_refused(state("rollback", "--to", "4"), "batch 4 is the newest")
     assert_refused(state("rollback", "--to", "9"), "has not kept batch 9", "0, 1, 2, 3, 4")
