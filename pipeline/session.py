@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.config.plurals import counted
 from idlestate.pipeline.errors import IdlestateError, RefusedError
+from idlestate.pipeline.file_sink import forget_uncommitted
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -121,6 +122,20 @@ def check_started(spark: SparkSession, query: StreamingQuery) -> None:
         raise RefusedError(refusal)
 
 
+def operators_of(query: StreamingQuery) -> tuple[Folder, list[OperatorSpec]]:
+    """The checkpoint of a query that was started, and its operators.
+
+    Raises:
+        RefusedError: it has none.
+    """
+    for listener in _listeners.values():
+        if str(query.runId) in listener.started:
+            return listener.started[str(query.runId)]
+    raise RefusedError(
+        f"query {query.name or query.id} does not use retain(): wait for it with awaitTermination()"
+    )
+
+
 class _StartListener(StreamingQueryListener):
     """Prepares checkpoints of starting queries."""
 
@@ -128,6 +143,8 @@ class _StartListener(StreamingQueryListener):
         self._spark = spark
         self.operators: dict[str, OperatorSpec] = {}
         self.refusals: dict[str, str] = {}
+        self.started: dict[str, tuple[Folder, list[OperatorSpec]]] = {}
+        """Checkpoint and operators of each run of a query, by its id."""
         self._owners: dict[str, str] = {}
         """The query of each operator in a sidecar, by token."""
 
@@ -150,7 +167,9 @@ class _StartListener(StreamingQueryListener):
         links: dict[str, str] = {}
         root = execution.resolvedCheckpointRoot()
         try:
+            self.started[str(event.runId)] = Folder(root), specs
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
+            forget_uncommitted(self._spark, execution, Folder(root), str(event.id))
             links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:
             refusal = str(error)

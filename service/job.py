@@ -22,16 +22,17 @@ from idlestate.config.models import Pipeline, Source
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.batch_log import expired_read, newest_batch, owed_sweep
+from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
+from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.runs_place import remove_runs
 from idlestate.pipeline.session import check_started
-from idlestate.pipeline.sidecar_start import drop_operator, finish_input, link_of, reports_of
+from idlestate.pipeline.sidecar_start import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.start import check_owner
@@ -94,8 +95,6 @@ class Job:
             _absolute(sinks.rejects),
             format=sinks.format,
         )
-        self._expired_rows: int | None = None
-        """Expired records that there were when bounded input had ended."""
         self.log = self.checkpoint.parent / f"{self.checkpoint.name}.spark.log"
 
     @property
@@ -235,8 +234,7 @@ class Job:
             writer = writer.trigger(processingTime=f"{trigger_ms} milliseconds")
         rows, life_seconds = 0, self._life_seconds()
         began = clock.monotonic_s()
-        while True:
-            query = writer.start()
+        for query in runs_to_end(writer.start):
             try:
                 check_started(spark, query)
                 for batch in _follow(query, monitor, interrupts, reloads):
@@ -246,30 +244,10 @@ class Job:
                     on_batch(batch)
             finally:
                 query.stop()
-            if trigger_ms is not None or not self._owes_rows():
+            if trigger_ms is not None:
                 break
         self._take_state(spark, monitor)
         return Finished(monitor, growth, rows, clock.monotonic_s() - began, life_seconds)
-
-    def _owes_rows(self) -> bool:
-        """Whether bounded input has ended, and rows that it gives rise to are still to come."""
-        link = link_of(self._folder, self.uid, self._sidecar)
-        if link is not None:
-            if self._expired_rows is None:
-                self._expired_rows = finish_input(self._folder, link, sweep=self.policy_is_event)
-            return expired_read(self._folder) < self._expired_rows
-        owed = owed_sweep(self._folder) if self.policy_is_event else None
-        if owed is None:
-            return False
-        # The last data batch runs again from its log, and the sweep that was lost follows.
-        for name in (f"commits/{owed}", f"commits/.{owed}.crc"):
-            self._folder.remove(name)
-        return True
-
-    @property
-    def policy_is_event(self) -> bool:
-        """Whether the rules go by the events' own time."""
-        return self.policy.time.value == "event"
 
     def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:
         newest = newest_batch(self._folder, "commits")

@@ -18,6 +18,7 @@ _HOMES = {
     "read_state": "idlestate.pipeline.read_state",
     "reload": "idlestate.pipeline.policy_change",
     "retain": "idlestate.pipeline.retain",
+    "run_to_end": "idlestate.pipeline.run_to_end",
 }
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "read_state",
     "reload",
     "retain",
+    "run_to_end",
 ]
 
 

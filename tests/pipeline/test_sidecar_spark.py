@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate import SidecarClient, retain
+from idlestate import SidecarClient, retain, run_to_end
 from idlestate.pipeline.expired_source import FORMAT
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
@@ -31,6 +31,7 @@ from tests.pipeline.streams import (
     last_rows,
     plain_rows,
     run,
+    start,
     states,
 )
 from tests.pipeline.test_processing_time import (
@@ -68,12 +69,7 @@ def changes(spark: SparkSession, feed: Feed, setting: Setting, backend: str) -> 
 
 def run_to_the_end(make: Any, checkpoint: Path, sink: Sink) -> None:
     """A bounded run: its batches, the final sweep, and what that closed."""
-    run(make(), checkpoint, sink)
-    folder = Folder(str(checkpoint))
-    link = link_of(folder, "law")
-    assert link is not None
-    finish_input(folder, link, sweep=True)
-    run(make(), checkpoint, sink)
+    run_to_end(lambda: start(make(), checkpoint, sink, availableNow=True))
 
 
 @pytest.mark.parametrize(

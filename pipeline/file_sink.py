@@ -1,0 +1,106 @@
+"""Spark's own file sink (`start(path)`, `toTable` of a file format) when a batch runs again.
+
+The sink notes what a batch wrote in `<path>/_spark_metadata/<batch>` before Spark commits the
+batch, and skips every batch up to the newest it has noted. A batch that runs again after a crash
+or a rollback would be skipped, and a stateful operator that did not run has no state to commit:
+Spark fails on it (`CheckpointInfo length: 0`) at every start. So before the first batch the notes
+of batches that are not committed are removed, together with the files they name.
+
+Every tenth note or so is `<batch>.compact` and also lists the files of all earlier batches. To
+remove it loses nothing: Spark keeps the earlier notes for at least as many batches as the
+checkpoint (`minBatchesToRetain`), and compacts them again.
+
+Private to Spark, looked at in 4.0 to 4.3: `StreamExecution.sink`, the text `FileSink[path]`, and
+the layout of the log.
+"""
+
+import json
+import re
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.batch_log import newest_batch
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.sink_folder import SinkFolder
+
+_LOG = "_spark_metadata"
+_COMPACT = ".compact"
+
+
+def forget_uncommitted(
+    spark: SparkSession, execution: Any, checkpoint: Folder, query_id: str
+) -> None:
+    """Remove from a file sink what it holds of uncommitted batches; other sinks are left alone.
+
+    Args:
+        spark: the session of the query.
+        execution: the query's `StreamExecution` in the JVM, before its first batch.
+        checkpoint: the query's checkpoint.
+        query_id: the query, which the sink's folder is marked with.
+
+    Raises:
+        RefusedError: the notes may be another query's, or earlier ones would be lost with them.
+    """
+    found = re.fullmatch(r"FileSink\[(.*)\]", execution.sink().toString(), re.DOTALL)
+    if not found:
+        return
+    sink = SinkFolder(spark, found[1])
+    log = SinkFolder(spark, f"{found[1].rstrip('/')}/{_LOG}")
+    committed = newest_batch(checkpoint, "commits")
+    kept, ahead = _split(log, -1 if committed is None else committed)
+    if not sink.is_owned_by(query_id):
+        if ahead:
+            raise _strange(log, checkpoint, committed, ahead)
+        sink.own(query_id)
+    if not kept and committed is not None and any(name.endswith(_COMPACT) for name in ahead):
+        raise RefusedError(
+            f"sink {sink.folder}: {ahead[-1]} in {_LOG} is the only record of the files of batches "
+            f"up to {committed}, and batch {committed + 1} has to run again; let the query write "
+            "to a new folder"
+        )
+    _forget(sink, log, kept, ahead)
+
+
+def _split(log: SinkFolder, committed: int) -> tuple[list[str], list[str]]:
+    """Names of the log up to a batch and after it, oldest first."""
+    numbered = sorted(
+        (int(number), name)
+        for name in log.names()
+        if (number := name.removesuffix(_COMPACT)).isdigit()
+    )
+    kept = [name for number, name in numbered if number <= committed]
+    return kept, [name for _, name in numbered[len(kept) :]]
+
+
+def _forget(sink: SinkFolder, log: SinkFolder, kept: list[str], ahead: list[str]) -> None:
+    """Notes first, newest first: at no moment one stands that names a file that is gone."""
+    if not ahead:
+        return
+    files = {url for name in ahead for url in _files(log, name)}
+    if any(name.endswith(_COMPACT) for name in ahead):
+        files -= {url for name in kept for url in _files(log, name)}
+    for name in reversed(ahead):
+        log.remove(name)
+    for url in files:
+        sink.remove_own(url)
+
+
+def _files(log: SinkFolder, name: str) -> list[str]:
+    """URLs of the files that a note names."""
+    _, *entries = (log.read(name) or "").splitlines()
+    return [json.loads(entry)["path"] for entry in entries]
+
+
+def _strange(
+    log: SinkFolder, checkpoint: Folder, committed: int | None, ahead: list[str]
+) -> RefusedError:
+    newest = "has committed none" if committed is None else f"has committed {committed}"
+    return RefusedError(
+        f"sink {log.folder} lists batches that checkpoint {checkpoint} has not committed "
+        f"({', '.join(ahead)}; the checkpoint {newest}), and Spark would skip them. If another "
+        "query wrote them, use a new folder for the sink; if this query did, remove these files "
+        "and their checksums "
+        f"({', '.join(f'.{name}.crc' for name in ahead)}) and start it again"
+    )

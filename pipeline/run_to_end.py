@@ -1,0 +1,72 @@
+"""Running a query on bounded input until every row that the input gives rise to has come.
+
+Spark runs the sweep that closes the last lives in a batch without data, right after the last data.
+A crash between the two loses it: a restart finds nothing to read and runs no batch. So the commit
+of the last data batch is taken back, the batch runs again from its log, and the sweep follows. With
+state in a sidecar the last expire rows are read by one more start.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from idlestate.pipeline.batch_log import expired_read, forget_entry, owed_sweep
+from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.session import operators_of
+from idlestate.pipeline.sidecar_start import finish_input, link_of
+
+
+def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Run a query on bounded input to its end, also if an earlier run of it was killed.
+
+        writer = changes.writeStream.option("checkpointLocation", "job/checkpoint")
+        run_to_end(lambda: writer.trigger(availableNow=True).start("job/changes"))
+
+    Args:
+        start: starts the query, with `trigger(availableNow=True)`. It is called a second time if
+            expire rows are still to come when the query ends, such as those of a last sweep that a
+            crash prevented.
+
+    Returns:
+        The query's last run, which has ended.
+
+    Raises:
+        RefusedError: the query does not use `retain`, or does not fit its checkpoint or sink.
+        StreamingQueryException: it failed.
+    """
+    for query in runs_to_end(start):
+        query.awaitTermination()
+    return query
+
+
+def runs_to_end(start: Callable[[], StreamingQuery]) -> Iterator[StreamingQuery]:
+    """The runs of a query that `run_to_end` makes; the caller waits for each of them to end."""
+    expired_rows: dict[str, int] = {}
+    while True:
+        query = start()
+        yield query
+        checkpoint, specs = operators_of(query)
+        owed = [_owes_rows(checkpoint, spec, expired_rows) for spec in specs]
+        if not any(owed):
+            return
+
+
+def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, int]) -> bool:
+    """Whether input has ended and rows of an operator are still to come, which a start brings.
+
+    Args:
+        checkpoint: the query's, which has ended.
+        spec: the operator.
+        expired_rows: expired records in all of each operator whose input has ended in its sidecar.
+    """
+    link = link_of(checkpoint, spec.uid, spec.sidecar)
+    if link is not None:
+        if spec.uid not in expired_rows:
+            expired_rows[spec.uid] = finish_input(checkpoint, link, sweep=spec.is_event_time)
+        return expired_read(checkpoint) < expired_rows[spec.uid]
+    owed = owed_sweep(checkpoint) if spec.is_event_time else None
+    if owed is None:
+        return False
+    forget_entry(checkpoint, "commits", owed)
+    return True

@@ -1,0 +1,185 @@
+"""Spark's own file sink and tables: a batch that runs again counts once."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.rollback import roll_back
+from idlestate.pipeline.session import check_started
+from tests.compare import assert_rows
+from tests.pipeline.clicks import AGGREGATES, KEYS, RULE, SCHEMA, hours, record, retained
+from tests.pipeline.streams import Feed, forget, last_rows, plain_rows
+from tests.reference_pipeline import play
+
+HOURS = 6
+DELAY_MS = 600_000
+COMPACT = "spark.sql.streaming.fileSink.log.compactInterval"
+
+
+class Written:
+    """A query that writes with Spark's file sink, to a folder or to a table."""
+
+    def __init__(self, spark: SparkSession, folder: Path, kind: str = "folder") -> None:
+        self.spark = spark
+        self.kind = kind
+        self.feed = Feed(folder / "input", SCHEMA, files_per_batch=1)
+        self.checkpoint = folder / "check point"
+        self.out = folder / "out put"
+        self.log = self.out / "_spark_metadata"
+        self.table = f"changes_{abs(hash(folder))}"
+
+    def start(self, checkpoint: Path | None = None) -> StreamingQuery:
+        changes = retained(self.feed.stream(self.spark))
+        writer = changes.writeStream.trigger(availableNow=True).option(
+            "checkpointLocation", str(checkpoint or self.checkpoint)
+        )
+        if self.kind == "table":
+            return writer.format("parquet").option("path", str(self.out)).toTable(self.table)
+        return writer.start(str(self.out))
+
+    def run(self) -> None:
+        self.start().awaitTermination()
+
+    @property
+    def rows(self) -> DataFrame:
+        if self.kind == "table":
+            self.spark.catalog.refreshTable(self.table)
+            return self.spark.read.table(self.table)
+        return self.spark.read.parquet(str(self.out))
+
+    @property
+    def newest(self) -> int:
+        return max(int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*"))
+
+    def noted(self) -> set[str]:
+        return {path.name for path in self.log.iterdir() if not path.name.startswith(".")}
+
+    def refusal(self, checkpoint: Path | None = None) -> str:
+        query = self.start(checkpoint)
+        with pytest.raises(StreamingQueryException):
+            query.awaitTermination()
+        with pytest.raises(RefusedError) as refused:
+            check_started(self.spark, query)
+        return str(refused.value)
+
+    def assert_right(self) -> None:
+        """Each batch once, as an undisturbed run has it; also without Spark's log."""
+        records = [[record(row) for row in batch] for batch in hours(0, HOURS)]
+        expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
+        table = self.rows.toArrow()
+        assert_rows(expected.last_rows(), last_rows(plain_rows(table, KEYS)), AGGREGATES)
+        once = ("user", "first_access", "batch_id", "change")
+        found = Counter(tuple(row[name] for name in once) for row in table.to_pylist())
+        assert set(found.values()) == {1}
+        assert ds.dataset(self.out, format="parquet").count_rows() == len(table)
+
+
+both = pytest.mark.parametrize("written", ["folder", "table"], indirect=True)
+
+
+@pytest.fixture
+def written(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
+) -> Iterator[Written]:
+    query = Written(spark, tmp_path, getattr(request, "param", "folder"))
+    for batch in hours(0, HOURS):
+        query.feed.add(batch)
+    spark.conf.set(COMPACT, 3)
+    yield query
+    spark.conf.unset(COMPACT)
+    spark.sql(f"DROP TABLE IF EXISTS {query.table}")
+
+
+@both
+def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(
+    written: Written,
+) -> None:
+    """The driver died between the two; also where the newest note is a compact one."""
+    written.run()
+    written.assert_right()
+    assert "5.compact" in written.noted()
+    for batch in (written.newest, 5):
+        forget(written.checkpoint / "commits", batch)
+        forget(written.checkpoint / "offsets", batch + 1)
+        for note in written.log.iterdir():
+            number = note.name.removeprefix(".").removesuffix(".crc").removesuffix(".compact")
+            if number.isdigit() and int(number) > batch:
+                note.unlink()
+        written.run()
+        assert "5.compact" in written.noted()
+    rows = written.rows
+    assert (
+        rows.count() == rows.dropDuplicates(["user", "first_access", "batch_id", "change"]).count()
+    )
+
+
+@both
+def test_after_a_rollback_all_undone_batches_are_written_again(
+    written: Written, spark: SparkSession
+) -> None:
+    written.run()
+    before = sorted(map(str, written.rows.collect()))
+    newest = written.newest
+    for to in (newest - 1, 1):
+        roll_back(spark, str(written.checkpoint), to)
+        written.run()
+        assert written.newest == newest
+        assert sorted(map(str, written.rows.collect())) == before
+        written.assert_right()
+
+
+def test_a_sink_of_another_query_is_refused_and_left_as_it_is(written: Written) -> None:
+    written.run()
+    before = written.noted(), written.rows.count()
+    message = written.refusal(written.checkpoint.with_name("another"))
+    assert "belongs to another query" in message
+    assert str(written.out) in message
+    assert (written.noted(), written.rows.count()) == before
+
+
+def test_notes_of_unknown_origin_are_refused_with_the_files_to_remove(written: Written) -> None:
+    """A folder that an earlier version wrote carries no mark."""
+    written.run()
+    newest = written.newest
+    (written.out / "_idlestate.json").unlink()
+    forget(written.checkpoint / "commits", newest)
+    message = written.refusal()
+    assert f"({newest}; the checkpoint has committed {newest - 1})" in message
+    assert f".{newest}.crc" in message
+    for name in (f"{newest}", f".{newest}.crc"):
+        (written.log / name).unlink()
+    written.run()
+    assert written.rows.count() == len(set(map(str, written.rows.collect())))
+
+
+def test_notes_are_not_removed_if_earlier_ones_would_be_lost(written: Written) -> None:
+    written.run()
+    for name in ("0", "1", "2.compact", "3", "4"):
+        (written.log / name).unlink()
+    forget(written.checkpoint / "commits", 5)
+    forget(written.checkpoint / "offsets", 6)
+    before = written.noted()
+    assert "write to a new folder" in written.refusal()
+    assert written.noted() == before
+
+
+def test_files_of_a_sink_that_was_copied_are_not_removed(written: Written) -> None:
+    """Notes name files by their full path: those of a copy name the original's."""
+    written.run()
+    files = set(written.out.glob("*.parquet"))
+    copies = written.out.parent / "copy"
+    shutil.copytree(written.checkpoint, copies / "checkpoint")
+    shutil.copytree(written.out, copies / "out")
+    written.checkpoint, written.out = copies / "checkpoint", copies / "out"
+    written.kind = "folder"
+    forget(written.checkpoint / "commits", written.newest)
+    written.run()
+    assert set(files) == {file for file in files if file.exists()}
