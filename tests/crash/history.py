@@ -6,12 +6,17 @@ MERGE   Python and JVM, when a batch has begun to write and merge runs
 REMOVAL the same, when it has begun to remove runs
 WORKER  one Python worker, at a random moment of a batch
 EXECUTOR the JVM of one of two executors, the same; its Python workers outlive it for a moment
+SINK    Python and JVM, when a file of the sink has appeared
+NOTED   the same, when the sink has a whole batch: a note of Spark's file sink, or a batch's folder
+COMPACT the same, when Spark's file sink has noted a batch and all before it in one file
 START   Python and JVM, as soon as a first start has touched the checkpoint
 SWEEP   Python and JVM, between the last data batch and the batch without data behind it
 OWED    Python and JVM, while a restart makes up for the sweep that was lost so
 """
 
+import os
 import random
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +30,15 @@ from tests.crash.processes import POLL_S, Run, StuckError, kill, pause, wait_unt
 from tests.crash.query_runs import QueryRuns
 
 SWEEP_TRIES = 4
-SWEEP_POLL_S = 0.0005
+QUICK_POLL_S = 0.0005
 INSISTING = 0.85
 """How many of the kills wait for another batch when theirs was committed too soon."""
 DONE = 0
 RETAINED = 3
 """Batches that Spark keeps: few, so that runs are removed from early on."""
+FOLDERS = "folders"
+"""The sink of `idlestate run`; others are those of `own_job.py`."""
+OWN_JOB = Path(__file__).with_name("own_job.py")
 ONE_MACHINE, TWO_EXECUTORS = "local[2]", "local-cluster[2,1,1024]"
 SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": RETAINED,
@@ -47,9 +55,20 @@ class Aim(StrEnum):
     REMOVAL = "removal"
     WORKER = "worker"
     EXECUTOR = "executor"
+    SINK = "sink"
+    NOTED = "noted"
+    COMPACT = "compact"
     START = "start"
     SWEEP = "sweep"
     OWED = "owed"
+
+
+BATCH_IN_SINK = {
+    Aim.NOTED: re.compile(r"\d+(\.compact)?|batch(_id)?=\d+"),
+    Aim.COMPACT: re.compile(r"\d+\.compact"),
+    Aim.SINK: re.compile(r".*"),
+}
+"""Names of files and folders in a sink that a kill waits for."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +94,15 @@ class History(QueryRuns):
     policy: str
     draw: random.Random
     master: str = ONE_MACHINE
+    sink: str = FOLDERS
     kills: list[Kill] = field(default_factory=list)
     plans: dict[int, Planned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._prepare(write_config(self.place, self.given.folder, self.policy))
         self._hurt: Run | None = None
+        if self.sink != FOLDERS:
+            self._job, self._options = OWN_JOB, (self.sink,)
 
     def suffer(self, aims: Sequence[Aim]) -> None:
         """Start, kill and start again as the aims say, then let the query end by itself."""
@@ -140,6 +162,9 @@ class History(QueryRuns):
         ahead = 1 if self.master == TWO_EXECUTORS else self.draw.choice((1, 1, 2))
         target = min(planned + ahead, self.given.last_batch - 1)
         self._until(f"batch {target}", lambda: view.planned >= target)
+        if aim in BATCH_IN_SINK:
+            self._until(f"{aim} in the sink", self._sink_grown(aim), QUICK_POLL_S)
+            return view.planned, 0
         if aim is Aim.MERGE:
             self._until("a run", lambda: view.run_files(UID, target) or view.planned > target)
             return view.planned, self.draw.uniform(0, 0.05)
@@ -158,6 +183,23 @@ class History(QueryRuns):
             return len(seen) > len(there)
 
         return happened
+
+    def _sink_grown(self, aim: Aim) -> Callable[[], bool]:
+        """Says whether the sink has more of the names that a kill waits for."""
+        before = self._in_sink(aim)
+        last = self.given.last_batch - 1
+        return lambda: bool(self._in_sink(aim) - before) or self.view.planned > last
+
+    def _in_sink(self, aim: Aim) -> set[Path]:
+        wanted = BATCH_IN_SINK[aim]
+        return {
+            Path(folder, name)
+            for sink in self.out.glob("*/")
+            if sink != self.checkpoint
+            for folder, folders, files in os.walk(sink)
+            for name in (*folders, *files)
+            if wanted.fullmatch(name)
+        }
 
     def _kill_all(self, aim: Aim, waited_s: float) -> Kill:
         self._running().kill()
@@ -204,7 +246,7 @@ class History(QueryRuns):
             self._running()
             self._until(f"batch {last}", lambda: self.view.has_planned(last))
             committed = f"the commit of batch {last}"
-            self._until(committed, lambda: self.view.has_committed(last), SWEEP_POLL_S)
+            self._until(committed, lambda: self.view.has_committed(last), QUICK_POLL_S)
             struck = self._kill_all(Aim.SWEEP, 0.0)
             if self.view.planned == self.view.committed == last:
                 self._note(struck)

@@ -19,6 +19,8 @@ from tests.reference import Row, Rule, State
 from tests.reference_pipeline import play
 
 Fact = tuple[Any, ...]
+Rows = Iterable[tuple[dict[str, Any], int]]
+"""Rows of a sink with their batch."""
 ROW_TIMES = ("first_access", "last_access", "expired_at")
 LIFE = (
     *("created_at", "written_at", "read_at", "armed_at"),
@@ -188,26 +190,32 @@ def read_outcomes(outs: list[Path], log: Path) -> list[Outcome]:
 
 def _outcome(out: Path, state: dict[str, Any]) -> Outcome:
     lives = ((one["user"], *(one[name] for name in (*AGGREGATES, *LIFE))) for one in state["lives"])
+    updates, expired, rejects = (
+        _sink_rows(out / folder) if (out / folder).exists() else _rows_of(state["changes"], change)
+        for folder, change in (("results", "update"), ("expired", "expire"), ("rejects", "reject"))
+    )
     return Outcome(
-        updates=Counter(_sink_facts(out / "results", "update")),
-        expired=Counter(_sink_facts(out / "expired", "expire")),
-        rejects=Counter(
-            (row["reason"], row["rejected"], batch_id)
-            for row, batch_id in _sink_rows(out / "rejects")
-        ),
+        updates=Counter(_sink_facts(updates, "update")),
+        expired=Counter(_sink_facts(expired, "expire")),
+        rejects=Counter((row["reason"], row["rejected"], batch_id) for row, batch_id in rejects),
         lives=Counter(lives),
         counts=state["counts"],
     )
 
 
-def _sink_facts(folder: Path, change: str) -> Iterable[Fact]:
-    for row, batch_id in _sink_rows(folder):
-        assert row["change"] == change, (folder, row)
+def _rows_of(changes: list[dict[str, Any]], change: str) -> Rows:
+    """Rows of a kind with their batch, out of a sink that has all of them."""
+    return ((row, row["batch_id"]) for row in changes if row["change"] == change)
+
+
+def _sink_facts(rows: Rows, change: str) -> Iterable[Fact]:
+    for row, batch_id in rows:
+        assert row["change"] == change, row
         fact = (row["user"], *(_plain(row[name]) for name in AGGREGATES))
         yield (*fact, *(_plain(row[name]) for name in ROW_TIMES), row["reason"], batch_id)
 
 
-def _sink_rows(folder: Path) -> Iterable[tuple[dict[str, Any], int]]:
+def _sink_rows(folder: Path) -> Rows:
     """Rows of a sink folder with their batch; nothing half-written may lie there."""
     for batch in sorted(folder.iterdir()):
         if batch.name == "_idlestate.json" or batch.name.endswith(".crc"):

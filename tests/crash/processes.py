@@ -91,12 +91,13 @@ def kill(pid: int) -> bool:
 
 
 class Run:
-    """One process of `idlestate run`, the leader of a process group of its own.
+    """One process of `idlestate run` or of a job, the leader of a process group of its own.
 
     Args:
         config: the configuration file.
         log: where everything goes that it prints.
         options: more words of the command line.
+        job: a script that is run in place of `idlestate run`.
         submit: options of `spark-submit`, when that is to start it.
         classes: an archive of the JVM's classes, for starts that cost a fifth less; a run that ends
             by itself writes it where there is none.
@@ -107,14 +108,19 @@ class Run:
         config: Path,
         log: Path,
         *options: str,
+        job: Path | None = None,
         submit: Sequence[str] | None = None,
         classes: Path | None = None,
     ) -> None:
         self.log = log
-        command = [sys.executable, "-m", "idlestate.service.cli"]
+        words = [str(job)] if job is not None else [cli.__file__, "run"]
         if submit is not None:
-            command = [str(Path(sys.executable).with_name("spark-submit")), *submit, cli.__file__]
-        command += ["run", str(config), *options]
+            command = [str(Path(sys.executable).with_name("spark-submit")), *submit, *words]
+        elif job is not None:
+            command = [sys.executable, *words]
+        else:
+            command = [sys.executable, "-m", "idlestate.service.cli", "run"]
+        command += [str(config), *options]
         only_spark = {} if classes is None else {"SPARK_SUBMIT_OPTS": _archive_option(classes)}
         with log.open("ab") as output:
             self._process = subprocess.Popen(

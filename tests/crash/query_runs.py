@@ -15,6 +15,8 @@ class QueryRuns:
     plans: dict[int, Planned]
     _options: Sequence[str] = ()
     """More words of the command line of each run."""
+    _job: Path | None = None
+    """The script of each run in place of `idlestate run`."""
     _run: Run | None
     _starts: int
 
@@ -35,7 +37,9 @@ class QueryRuns:
     def _start(self, submit: Sequence[str] | None = None) -> Run:
         self._starts += 1
         log, classes = self.place / f"run-{self._starts}.log", self.place.parent / "classes.jsa"
-        self._run = Run(self.config, log, *self._options, submit=submit, classes=classes)
+        self._run = Run(
+            self.config, log, *self._options, job=self._job, submit=submit, classes=classes
+        )
         return self._run
 
     def _note_plans(self) -> None:

@@ -2,8 +2,9 @@
 
     python tests/crash/state_reader.py UID LOG CHECKPOINT...
 
-A line is {"lives": [[name, value], ...] per life, "counts": {name: number}}; times in ms. A sidecar
-that stands beside a checkpoint's folder is started for the reading.
+A line is {"lives": [[name, value], ...] per life, "counts": {name: number}, "changes": [row, ...]
+of the sink `changes` beside the checkpoint, if there is one}; times in ms. A sidecar that stands
+beside a checkpoint's folder is started for the reading.
 """
 
 import json
@@ -18,11 +19,14 @@ from typing import Any
 # Behind everything else, so that no room of the project is found by its bare name first.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from pyspark.sql import SparkSession
+
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.sidecar_start import link_of, reports_of
 from idlestate.service.spark import start_spark
+from tests.crash.own_job import CHANGES
 from tests.crash.served_sidecar import ServedSidecar
 
 
@@ -39,8 +43,17 @@ def main(uid: str, log: str, checkpoints: list[str]) -> None:
             else:
                 found = counts_of(reports_of(Folder(checkpoint), link, newest))
                 stop_private_sidecar(Path(checkpoint))
-        print(json.dumps({"lives": lives, "counts": found}))
+        changes = written(spark, Path(checkpoint).with_name(CHANGES))
+        print(json.dumps({"lives": lives, "counts": found, "changes": changes}))
     spark.stop()
+
+
+def written(spark: SparkSession, sink: Path) -> list[dict[str, Any]]:
+    """Rows of a sink as Spark reads them."""
+    if not sink.exists():
+        return []
+    rows = spark.read.parquet(str(sink)).toArrow().to_pylist()
+    return [{name: plain(value) for name, value in row.items()} for row in rows]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
-from tests.crash.history import ONE_MACHINE, TWO_EXECUTORS, Aim, History, Kill
+from tests.crash.history import FOLDERS, ONE_MACHINE, TWO_EXECUTORS, Aim, History, Kill
 from tests.crash.outcome import Difference, Outcome, differences, oracle_differences, read_outcomes
 from tests.crash.side_by_side import suffered
 
@@ -16,7 +16,8 @@ EVENT, PROCESSING = "event", "processing"
 EVERY = 4
 """One history in so many is in processing time, and one on two executors."""
 KILLS_PER_HISTORY = 8
-ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER)
+SINKS = (FOLDERS, "file", "table", "function")
+ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER, Aim.NOTED)
 
 
 @dataclass
@@ -56,6 +57,7 @@ class Plan:
     policy: str
     aims: tuple[Aim, ...]
     master: str = ONE_MACHINE
+    sink: str = FOLDERS
 
 
 NextPlan = Callable[[int, int], Plan | None]
@@ -71,16 +73,19 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
             return Plan(EVENT, ())
         if left <= 0:
             return None
+        # Every kind of history meets every sink.
+        sink = SINKS[(number + number // EVERY) % len(SINKS)]
         if number % EVERY == 1:
             aims = (Aim.EXECUTOR, Aim.WORKER, *(draw.choice(ON_CLUSTER) for _ in range(6)))
-            return Plan(EVENT, aims[:left], TWO_EXECUTORS)
+            return Plan(EVENT, aims[:left], TWO_EXECUTORS, sink)
         if number % EVERY == 2:
-            return Plan(PROCESSING, (Aim.DRIVER, Aim.REPLAY, Aim.WORKER, Aim.MERGE)[:left])
+            aims = (Aim.NOTED, Aim.REPLAY, Aim.WORKER, Aim.MERGE, Aim.SINK)
+            return Plan(PROCESSING, aims[:left], sink=sink)
         ends = (Aim.SWEEP, Aim.OWED)[:left]
-        begins = (Aim.START if number > 3 else Aim.DRIVER, Aim.MERGE, Aim.REPLAY, Aim.REMOVAL)
-        rest = (Aim.DRIVER, Aim.MERGE, Aim.REMOVAL, Aim.REPLAY, Aim.WORKER)
+        begins = (Aim.START if number > 3 else Aim.NOTED, Aim.MERGE, Aim.COMPACT, Aim.REPLAY)
+        rest = (Aim.DRIVER, Aim.MERGE, Aim.REMOVAL, Aim.REPLAY, Aim.WORKER, Aim.SINK, Aim.NOTED)
         others = tuple(draw.choice(rest) for _ in range(KILLS_PER_HISTORY))
-        return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends))
+        return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends), sink=sink)
 
     return next_plan
 
@@ -97,8 +102,8 @@ def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan, at_once:
         if plan is None:
             return None
         place, draw = folder / f"{plan.policy}-{number}", random.Random(f"{seed}-{number}")
-        say(f"{place.name}: {plan.policy} time, {plan.master}")
-        return History(place, given, plan.policy, draw, plan.master), plan.aims
+        say(f"{place.name}: {plan.policy} time, {plan.master}, sink: {plan.sink}")
+        return History(place, given, plan.policy, draw, plan.master, plan.sink), plan.aims
 
     histories = suffered(begin, at_once)
     report = Report([kill for history in histories for kill in history.kills])

@@ -1,4 +1,4 @@
-"""Ten kills of every kind; `make crash` has more.
+"""Twelve kills of every kind, over every sink; `make crash` has more.
 
 A worker or an executor of two is replaced while the query runs on, so that several kills cost one
 start of a JVM; whoever kills a driver pays for another start.
@@ -14,17 +14,18 @@ from tests.crash.suite import EVENT, PROCESSING, Plan, carry_out
 
 SEED = 20250303
 FILES = 12
-KILLS = 10
+KILLS = 12
 PLANS = [
     Plan(EVENT, (Aim.MERGE, Aim.REPLAY, Aim.SWEEP)),
-    Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS),
-    Plan(PROCESSING, (Aim.REMOVAL,)),
+    Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS, "table"),
+    Plan(PROCESSING, (Aim.REMOVAL,), sink="function"),
+    Plan(EVENT, (Aim.NOTED, Aim.COMPACT), sink="file"),
 ]
 
 
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
-def test_ten_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_twelve_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     plans = iter(PLANS)
 
     def next_plan(_: int, kills: int) -> Plan | None:
