@@ -54,11 +54,6 @@ class Outcome:
             newest[_life(fact)] = fact[:BATCH_ID]
         return Counter(fact for life, fact in newest.items() if life not in ended)
 
-    @property
-    def batches(self) -> set[Any]:
-        """Batches that wrote updates."""
-        return {_batch_id(fact) for fact in self.updates}
-
     def updates_per_batch(self) -> Counter[Fact]:
         """How often a batch updates a life: once, if nothing is doubled."""
         return Counter((*_life(fact), _batch_id(fact)) for fact in self.updates.elements())
@@ -96,26 +91,11 @@ def compare_counts(wanted: Mapping[str, int], found: Mapping[str, int]) -> Diffe
 
 
 def differences(wanted: Outcome, found: Outcome) -> list[Difference]:
-    """An undisturbed run and another one: every kind of fact is the same.
-
-    A kill just before a batch is planned may make one batch of it and the next one. Only then
-    rows are compared without their batches.
-    """
-    if wanted.batches == found.batches:
-        rows = [
-            compare("results", wanted.updates, found.updates),
-            compare("expired", wanted.expired, found.expired),
-            compare("rejects", wanted.rejects, found.rejects),
-        ]
-    else:
-        rows = [
-            *once_per_batch(found),
-            compare("results", wanted.last_updates(), found.last_updates()),
-            compare("expired", unbatched(wanted.expired), unbatched(found.expired)),
-            compare("rejects", unbatched(wanted.rejects), unbatched(found.rejects)),
-        ]
+    """An undisturbed run and another one: every kind of fact is the same, batch by batch."""
     every = [
-        *rows,
+        compare("results", wanted.updates, found.updates),
+        compare("expired", wanted.expired, found.expired),
+        compare("rejects", wanted.rejects, found.rejects),
         compare("states", wanted.lives, found.lives),
         compare_counts(wanted.counts, found.counts),
     ]

@@ -106,7 +106,7 @@ def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path
     message = plain_message(str(refused.value))
     assert message is not None
     assert "belongs to another query" in message
-    assert "name a new folder" in message
+    assert "use a new folder" in message
 
 
 def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
