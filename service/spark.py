@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.session import configure
+from idlestate.service.java import java_trouble
 
 RETAIN_BATCHES = 10
 """Batches that a checkpoint keeps to go back to; each keeps its runs on disk."""
@@ -26,10 +27,6 @@ _SETTINGS = {
 }
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """In the environment when `spark-submit` started this process."""
-_JAVA_HINT = (
-    "install a Java 17 runtime (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) "
-    "or set JAVA_HOME to one"
-)
 
 
 def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
@@ -41,7 +38,7 @@ def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
         log: where everything goes that Spark and its workers print.
 
     Raises:
-        RefusedError: there is no Java to run Spark with.
+        RefusedError: Spark did not start; most often there is no Java that it runs with.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
@@ -81,7 +78,8 @@ def _launch(log: Path) -> SparkSession:
             try:
                 gateway = launch_gateway(conf, {"stdout": output, "stderr": subprocess.STDOUT})
             except Exception as error:
-                raise RefusedError(f"Spark did not start: {_JAVA_HINT} (see {log})") from error
+                why = java_trouble() or f"what it printed is in {log}"
+                raise RefusedError(f"Spark did not start: {why}") from error
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("WARN")
     # It prints a stack trace to the terminal when the JVM is killed; the log takes it.

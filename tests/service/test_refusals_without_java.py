@@ -37,11 +37,14 @@ def test_a_machine_without_java_gets_one_line_that_says_what_to_install(line, tm
     assert not line.checkpoint.exists()
 
 
-def test_a_java_home_without_java_is_told_the_same(line, tmp_path):
+def test_a_java_home_without_java_is_named_with_what_it_holds(line, tmp_path):
     line.add("0.json", [event("2025-03-03T10:00:00Z", "a")])
     line.write()
-    environment = {**os.environ, "JAVA_HOME": str(tmp_path / "nothing")}
-    assert_refused(line.run_apart(environment=environment, limit_s=120), "Java 17", "JAVA_HOME")
+    home = tmp_path / "home"
+    (home / "jre").mkdir(parents=True)
+    environment = {**os.environ, "JAVA_HOME": str(home)}
+    said = line.run_apart(environment=environment, limit_s=120)
+    assert_refused(said, f"JAVA_HOME is wrong: {home} holds no bin/java (it holds jre)")
 
 
 def test_a_taken_metrics_port_is_named_with_the_way_out(line):
