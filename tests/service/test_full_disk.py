@@ -57,3 +57,16 @@ def test_a_full_disk_loses_nothing(here: CommandLine, disk: Path, what: str):  #
     ballast.unlink()
     assert_good(here.run())
     assert outcome(here) == expected
+
+
+@pytest.mark.parametrize("kilobytes", [0, 200])
+def test_a_full_disk_is_told_in_one_line(line: CommandLine, disk: Path, kilobytes: int):  # noqa: F811
+    """Though Spark's log is on that disk too, and the link to the JVM has much to say."""
+    day(line)
+    line.write(checkpoint=str(disk / "checkpoint"))
+    leave_room(disk, kilobytes)
+    said = line.run_apart()
+    assert_refused(said, "the disk is full")
+    progress = ("pipeline ", "metrics at ", "batch ")
+    (told,) = [each for each in said.text.splitlines() if not each.startswith(progress)]
+    assert told.startswith("the disk is full: free some space")

@@ -89,7 +89,7 @@ def test_damage_is_named_with_the_batch_to_go_back_to(
         file.write_bytes(file.read_bytes()[:-1] + b"?")
     said = state("verify")
     words = "is missing" if hurt == "lost" else "wrong checksum"
-    assert_refused(said, file.name, words, "needed by batches", f"--to {batch - 1}")
+    assert_refused(said, file.name, words, "needed by batch", f"--to {batch - 1}")
 
     back = state("rollback", "--to", str(batch - 1))
     assert_good(back)
