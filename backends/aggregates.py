@@ -47,14 +47,16 @@ def parse_call(text: str) -> Call:
     match = _CALL.fullmatch(text)
     function = match[1].lower() if match else ""
     if match is None or function not in FUNCTIONS:
-        raise AggregateError(f"{text!r} is no aggregate; write one of {_spellings()}")
+        raise AggregateError(f"unknown aggregate {text!r}: the aggregates are {_spellings()}")
     inner = match[2]
     columns = () if inner in (None, "", "*") else tuple(part.strip() for part in inner.split(","))
     if any(not _NAME.fullmatch(column) for column in columns):
-        raise AggregateError(f"{text!r} names no plain columns; write one of {_spellings()}")
+        raise AggregateError(f"{text!r} takes column names only: the aggregates are {_spellings()}")
     wanted = {"count": (0, 1), "min_by": (2,), "max_by": (2,)}.get(function, (1,))
     if len(columns) not in wanted or (inner == "*" and function != "count"):
-        raise AggregateError(f"{text!r} has the wrong columns; write one of {_spellings()}")
+        raise AggregateError(
+            f"{text!r} has the wrong number of columns: the aggregates are {_spellings()}"
+        )
     return Call(function, tuple(column.strip("`") for column in columns))
 
 
@@ -116,8 +118,8 @@ def _bind(
     for column in call.columns:
         if column not in types:
             raise AggregateError(
-                f"aggregate {name}: {text} names the column {column}, which the input has not; "
-                f"it has {', '.join(types)}"
+                f"aggregate {name}: column {column} of {text} not found; available: "
+                f"{', '.join(types)}"
             )
         if not _is_supported(types[column]):
             raise AggregateError(

@@ -16,12 +16,12 @@ class ConfigFile(Section):
     version: Annotated[int, whole(1, 1)] = Field(examples=["1"])
     """Version of this format: 1."""
     defaults: PolicyBody = PolicyBody()
-    """What every policy takes where it says nothing itself."""
+    """Settings that every policy inherits unless it sets its own."""
     policies: dict[text.Name, PolicyBody] = Field(default_factory=dict)
     """Retention policies by name."""
     selectors: Annotated[tuple[Selector, ...], Field(strict=False)] = ()
-    """Which policy an operator gets when its pipeline names none."""
+    """The policy of operators whose pipeline sets none."""
     pipelines: dict[text.Name, Pipeline] = Field(default_factory=dict)
     """Pipelines by name, which is the operator's uid."""
     sidecar: Sidecar | None = None
-    """What `idlestate serve` goes by."""
+    """The settings of `idlestate serve`."""

@@ -40,7 +40,7 @@ _TOO_FINE = {"us", "µs", "usec", "micros", "microseconds", "ns", "nanos", "nano
 
 
 class DurationError(ValueError):
-    """A text is no duration: write what `fix` says."""
+    """A text is not a valid duration: write what `fix` says."""
 
     def __init__(self, what: str, fix: str) -> None:
         """Take what is wrong and what would be right."""
@@ -66,8 +66,8 @@ def parse_duration(text: str) -> int:
             total_ms += int(part.removesuffix(unit)) * unit_ms
     if total_ms > MAX_DURATION_MS:
         raise DurationError(
-            f"{show(text)} is longer than {format_duration(MAX_DURATION_MS)}, the longest there is",
-            f"write at most {format_duration(MAX_DURATION_MS)}",
+            f"{show(text)} exceeds the maximum of {format_duration(MAX_DURATION_MS)}",
+            f"use at most {format_duration(MAX_DURATION_MS)}",
         )
     return total_ms
 
@@ -90,36 +90,36 @@ def format_duration(span_ms: int) -> str:
 def unit_hint(number: str) -> str:
     """What to write instead of a number that has no unit."""
     whole = number if number.isdecimal() else "30"
-    return f"write the unit: {whole}s, {whole}m or {whole}h"
+    return f"add a unit: {whole}s, {whole}m or {whole}h"
 
 
 def _explain(text: str) -> DurationError:
-    """Say why a text is no duration, and what its author may have meant."""
+    """Say why a text is not a valid duration, and what its author may have meant."""
     shown = show(text)
     if _BARE_NUMBER.fullmatch(text):
         return DurationError(f"{shown} has no unit", unit_hint(text))
     if text.startswith("-"):
-        return DurationError(f"{shown} is negative", f"write a duration such as {EXAMPLES}")
+        return DurationError(f"{shown} is negative", f"use a duration such as {EXAMPLES}")
     if clock := _CLOCK.fullmatch(text):
         first, second, third = clock.groups()
         meant = [f"{int(first)}h{int(second)}m" + (f"{int(third)}s" if third else "")]
         if third is None:
             meant.append(f"{int(first)}m{int(second)}s")
-        return DurationError(f"{shown} is no duration", f"write {' or '.join(meant)}")
+        return DurationError(f"{shown} is not a valid duration", f"use {' or '.join(meant)}")
     words = [word for _, _, word in _PART.findall(text)] if _is_parts(text) else []
     for word in words:
         if word in _NOT_FIXED or word.lower() in _NOT_FIXED:
             return DurationError(
-                f"{shown}: {word} is no unit, months and years have no fixed length"
-                + (" (m is minutes)" if word == "M" else ""),
-                f"write days, such as {_in_days(text, word)}",
+                f"{shown}: {word} is not a unit, as months and years vary in length"
+                + (" (m means minutes)" if word == "M" else ""),
+                f"use days, such as {_in_days(text, word)}",
             )
         if word in _TOO_FINE:
-            return DurationError(f"{shown}: {word} is too fine", "write whole ms, such as 500ms")
+            return DurationError(f"{shown}: {word} is too fine", "use whole ms, such as 500ms")
     meant_ms = _sum_of_parts(text) if words else None
     if meant_ms is not None and meant_ms <= MAX_DURATION_MS:
-        return DurationError(f"{shown} is no duration", f"write {format_duration(meant_ms)}")
-    return DurationError(f"{shown} is no duration", f"write a duration such as {EXAMPLES}")
+        return DurationError(f"{shown} is not a valid duration", f"use {format_duration(meant_ms)}")
+    return DurationError(f"{shown} is not a valid duration", f"use a duration such as {EXAMPLES}")
 
 
 def _is_parts(text: str) -> bool:

@@ -53,8 +53,8 @@ def _read_word(value: object, words: tuple[str, ...], hint: str = "") -> str:
     if isinstance(value, str) and value in words:
         return value
     meant = nearest(value, words, likeness=0.8) if isinstance(value, str) else None
-    what = f"{show(value)} is none of {', '.join(words)}" if words[1:] else f"no {show(value)} here"
-    raise refuse(what + hint, f"write {meant or ' or '.join(words)}")
+    what = f"{show(value)} is not one of {', '.join(words)}"
+    raise refuse(what + hint, f"use {meant or ' or '.join(words)}")
 
 
 def _words(*words: str, hint: str = "") -> Kind:
@@ -74,7 +74,7 @@ Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 
 
 def _read_whole(value: object, least: int, most: int) -> int:
-    fix = f"write {least}" if least == most else f"write a whole number from {least} to {most}"
+    fix = f"use {least}" if least == most else f"use a whole number from {least} to {most}"
     if not isinstance(value, int) or isinstance(value, bool):
         raise refuse(f"expected a whole number, found {show(value)}", fix)
     if not least <= value <= most:
@@ -90,7 +90,7 @@ def whole(least: int, most: int) -> Kind:
 
 def _read_flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise refuse(f"expected true or false, found {show(value)}", "write true or false")
+        raise refuse(f"expected true or false, found {show(value)}", "use true or false")
     return value
 
 
@@ -98,13 +98,13 @@ Flag = Annotated[bool, Kind(_read_flag, {"type": "boolean"})]
 
 
 def _read_address(value: object) -> str:
-    fix = "write 127.0.0.1 for this machine alone, or 0.0.0.0 for all"
+    fix = "use 127.0.0.1 for this machine only, or 0.0.0.0 for all networks"
     if not isinstance(value, str):
         raise refuse(f"expected an IP address, found {show(value)}", fix)
     try:
         ipaddress.ip_address("127.0.0.1" if value == "localhost" else value)
     except ValueError as error:
-        raise refuse(f"{show(value)} is no IP address", fix) from error
+        raise refuse(f"{show(value)} is not an IP address", fix) from error
     return value
 
 

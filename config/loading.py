@@ -74,7 +74,7 @@ class Config:
         if name in self.policies:
             return self.policies[name]
         meant = nearest(name, self.policies)
-        fix = f"write {meant}" if meant else f"its policies are {listed(self.policies) or 'none'}"
+        fix = f"use {meant}" if meant else f"its policies are {listed(self.policies) or 'none'}"
         raise ValueError(f"{self.file} has no policy {show(name)}; {fix}")
 
 
@@ -90,7 +90,7 @@ def load(path: str | Path, check_aggregate: CheckAggregate | None = None) -> Con
             data = opened.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        fix = "write the path of a configuration file, such as config/clicks.yaml"
+        fix = "pass the path of a configuration file, such as config/clicks.yaml"
         raise ConfigError([Problem(file, 0, "", f"cannot be read: {why}", fix)]) from error
     return parse(data, file, check_aggregate)
 

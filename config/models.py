@@ -31,7 +31,7 @@ class IdleWindow(Section):
     min_ms: times.IdleEdge = Field(alias="min", examples=["30m"])
     """An idle key lives at least this long."""
     max_ms: times.IdleEdge = Field(alias="max", examples=["45m"])
-    """An idle key lives at most this long; at least min + min_gap."""
+    """An idle key lives at most this long. Must be at least min + min_gap."""
 
     @property
     def is_off(self) -> bool:
@@ -44,7 +44,7 @@ def _read_idle(value: object) -> object:
     if isinstance(value, dict):
         return value
     if isinstance(value, list):
-        raise refuse(f"expected a duration, found {show(value)}", "write {min: 30m, max: 45m}")
+        raise refuse(f"expected a duration, found {show(value)}", "use {min: 30m, max: 45m}")
     min_ms = times.read_idle_text(value)
     return IdleWindow.model_construct(min_ms=min_ms, max_ms=min_ms * 3 // 2)
 
@@ -56,35 +56,36 @@ Idle = Annotated[
 
 
 class PolicyBody(Section):
-    """Retention rules. What a policy leaves out it takes from `defaults`."""
+    """Retention rules. Settings that a policy leaves out come from `defaults`."""
 
     idle: Idle | None = None
-    """{min: 30m, max: 45m}, or one duration (12h is 12h / 18h), or never."""
+    """{min: 30m, max: 45m}, or one duration (12h means 12h to 18h), or never."""
     update: Update | None = None
-    """Which accesses count for the idle rule; default on_create_and_write."""
+    """Which accesses reset the idle time; default on_create_and_write."""
     ttl_ms: times.RuleSpan | None = Field(default=None, alias="ttl")
     """A life ends this long after its last write; default never."""
     ttl_update: Update | None = None
-    """on_read_and_write lets ttl count from the last read too; default on_create_and_write."""
+    """With on_read_and_write, ttl counts from reads too; default on_create_and_write."""
     max_lifetime_ms: times.RuleSpan | None = Field(default=None, alias="max_lifetime")
     """A life ends this long after its creation; default never."""
     time: Time | None = None
-    """Whether the rules go by the events' time or by the time of processing; default event."""
+    """Whether the rules use event time or processing time; default event."""
     min_gap_ms: times.Span | None = Field(default=None, alias="min_gap")
-    """The least max - min of the idle window; default 5m. It keeps removals spread out."""
+    """The least distance between idle min and max; default 5m. It spreads removals out."""
     remember_ms: times.Memory | None = Field(default=None, alias="remember")
-    """How long an ended key is remembered, to count comebacks; default idle max, ttl, lifetime."""
+    """How long an expired key is remembered, to count keys that come back; default: the idle max,
+    else ttl, else max_lifetime."""
 
 
 class Selector(Section):
-    """Gives a policy to the operators and states it matches."""
+    """Assigns a policy to the operators and states that it matches."""
 
     operator: text.Glob = Field(examples=['"*"'])
     """Name of an operator, or a pattern with * and ?."""
     state: text.Glob = "*"
     """Name of a state, or a pattern with * and ?; an operator's aggregates are `aggregates`."""
     policy: text.Name = Field(examples=["sessions"])
-    """The policy they get."""
+    """The policy."""
 
 
 class Source(Section):
@@ -95,24 +96,24 @@ class Source(Section):
     format: Format = Field(examples=["parquet"])
     """parquet, json (one object a line) or csv; json and csv also as .gz."""
     ddl: text.Ddl | None = Field(default=None, alias="schema")
-    """Columns and types, as Spark's DDL or as a mapping; by default taken from the files."""
+    """Columns and types, as Spark DDL or as a mapping; default: taken from the files."""
     files_per_batch: Annotated[int, whole(1, 1_000_000)] | None = None
-    """At most so many new files in one batch; default all that are there."""
+    """At most this many new files per batch; default: all new files."""
     header: Flag = True
-    """csv: whether each file begins with a line of column names."""
+    """csv: whether each file starts with a line of column names."""
     delimiter: text.Delimiter = ","
-    """csv: the character between two values."""
+    """csv: the character between values."""
     timestamp_format: text.TimePattern | None = None
-    """json, csv: Spark's pattern of timestamps; default ISO 8601."""
+    """json, csv: Spark's pattern for timestamps; default ISO 8601."""
 
 
 class Sinks(Section):
-    """Where the rows go. Each place is a folder of its own."""
+    """Where the rows go. Each sink needs its own folder."""
 
     results: text.Place = Field(examples=["build/out/results"])
-    """The newest aggregates of each key."""
+    """The latest aggregates of each key."""
     expired: text.Place | None = None
-    """One row for each life that ended."""
+    """One row per life that ended."""
     rejects: text.Place | None = None
     """Rows that were late, malformed, or whose event time is unusable."""
     format: Format = "parquet"
@@ -120,10 +121,10 @@ class Sinks(Section):
 
 
 class Metrics(Section):
-    """Where the figures for Prometheus are served while a pipeline runs."""
+    """Where a running pipeline serves its Prometheus metrics."""
 
     port: Annotated[int, whole(0, 65_535)] = METRICS_PORT
-    """TCP port; 0 takes any free one."""
+    """TCP port; 0 picks a free one."""
     address: Address = "127.0.0.1"
     """IP address to listen on."""
 
@@ -134,40 +135,40 @@ class Pipeline(Section):
     source: Source = Field(examples=["{path: build/clicks, format: parquet}"])
     """Where the events come from."""
     event_time: text.Column | None = None
-    """Timestamp column of the events' time; needed unless the policy says time: processing."""
+    """Timestamp column with the event time; required unless the policy sets time: processing."""
     delay_ms: times.Span = Field(default=0, alias="delay")
-    """How far behind the newest event a row may come; needed with event time."""
+    """How far a row may lag behind the newest event; required with event time."""
     max_ahead_ms: times.PositiveSpan = Field(default=3_600_000, alias="max_ahead")
-    """Rows further ahead of the clock than this are set aside; default 1h."""
+    """Rows further ahead of the clock than this are rejected; default 1h."""
     min_event_time_ms: times.FirstEventTime = Field(
         default=times.FIRST_EVENT_TIME_MS, alias="min_event_time"
     )
-    """Rows before this are set aside; default "1970-01-02", which is the earliest allowed."""
+    """Rows before this are rejected; default "1970-01-02", the earliest value allowed."""
     order: text.OrderColumns = ()
-    """Columns that order a key's rows of the same event time."""
+    """Columns that order rows of a key with the same event time."""
     read_when: text.Column | None = None
-    """Boolean column; rows in which it is true only look and write nothing."""
+    """Boolean column; rows in which it is true read the key and write nothing."""
     key: text.KeyColumns = Field(examples=["[session_id]"])
     """The columns that make up the key."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
         min_length=1, examples=["{events: count}"]
     )
-    """What is kept per key, by the name of its column: count, sum(x), max(event_time), ..."""
+    """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ..."""
     policy: text.Name | None = None
-    """The policy; default the one of the selector that fits best."""
+    """The policy; default: that of the most specific matching selector."""
     sinks: Sinks = Field(examples=["{results: build/out/results}"])
     """Where the rows go."""
     backend: Backend = "spark"
-    """Where state is kept: spark, in the query's checkpoint; rocksdb or heap, in a sidecar."""
+    """Where state is kept: spark (in the checkpoint), or rocksdb or heap (in a sidecar)."""
     checkpoint: text.Place = Field(examples=["build/checkpoint"])
-    """The query's checkpoint; state lives inside it."""
+    """The checkpoint of the query; it holds the state."""
     runs: text.RunsPlace | None = Field(default=None, examples=["s3://bucket/folder"])
-    """Where the files of state are kept instead; fixed by the first start."""
+    """Where the files of state are stored instead; fixed by the first start."""
     state_partitions: Annotated[int, whole(1, 10_000)] | None = None
-    """Partitions of the state; fixed by the first start. Default one per core."""
+    """Partitions of the state; fixed by the first start. Default: one per core."""
     shards: Annotated[int, whole(1, 32_768)] | None = None
     """Shards of the state, a multiple of state_partitions; fixed by the first start."""
     trigger_ms: times.Trigger = Field(default=None, alias="trigger")
-    """available_now (what is there, then end) or the time between batches; default the first."""
+    """available_now (process what is there, then stop; the default) or the time between batches."""
     metrics: Metrics = Metrics()
-    """Where the figures for Prometheus are served."""
+    """Where Prometheus metrics are served."""

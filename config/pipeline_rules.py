@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from idlestate.config.places import Place, check_places
-from idlestate.config.plurals import counted
 from idlestate.config.problems import FieldPath, Finding, listed, nearest, show
 from idlestate.retention.policy import TimeDomain
 
@@ -67,10 +66,12 @@ def check_policy_name(named: Raw, known: Mapping[str, object]) -> Iterator[Findi
     """Refuse the name of a policy that the file does not have."""
     if named.text is not None and named.text not in known:
         meant = nearest(named.text, known)
-        fix = f"write {meant}" if meant else f"the policies are {listed(known)}"
+        fix = f"use {meant}" if meant else f"the policies are {listed(known)}"
         if not known:
-            fix = f"write policies: {{{named.text}: {{idle: {{min: 30m, max: 45m}}}}}} at the top"
-        yield Finding(named.path, f"there is no policy {show(named.text)}", fix)
+            fix = (
+                f"add policies: {{{named.text}: {{idle: {{min: 30m, max: 45m}}}}}} at the top level"
+            )
+        yield Finding(named.path, f"unknown policy {show(named.text)}", fix)
 
 
 def check_pipelines(
@@ -85,8 +86,10 @@ def check_pipelines(
     folded: dict[str, str] = {}
     for pipeline in pipelines.sections:
         if twin := folded.get(pipeline.name.lower()):
-            what = f"{pipeline.name} and {twin} differ in case alone: one folder on some systems"
-            yield Finding(pipeline.path, what, "give one of them another name")
+            what = (
+                f"{pipeline.name} and {twin} differ only in case and share a folder on some systems"
+            )
+            yield Finding(pipeline.path, what, "rename one of them")
         folded.setdefault(pipeline.name.lower(), pipeline.name)
         if pipeline.fields:
             yield from _check_time(pipeline, time_of(pipeline))
@@ -108,13 +111,13 @@ def _check_time(pipeline: Raw, time: TimeDomain | None) -> Iterator[Finding]:
     if time is TimeDomain.EVENT:
         for name, example in (("event_time", "a timestamp column"), ("delay", "10m")):
             if name not in pipeline.fields:
-                what = f"{name} is missing: the policy goes by event time"
-                fix = f"write {name}: {example}, or time: processing in the policy"
+                what = f"{name} is missing, and the policy uses event time"
+                fix = f"add {name}: {example}, or set time: processing in the policy"
                 yield Finding((*pipeline.path, name), what, fix)
     for name in _EVENT_TIME_ONLY if time is TimeDomain.PROCESSING else ():
         if name in pipeline.fields:
-            what = f"{name} belongs to event time, and the policy says time: processing"
-            fix = "remove it, or write time: event in the policy"
+            what = f"{name} applies to event time, but the policy sets time: processing"
+            fix = "remove it, or set time: event in the policy"
             yield Finding((*pipeline.path, name), what, fix)
 
 
@@ -125,7 +128,7 @@ def _check_source(source: Raw) -> Iterator[Finding]:
         unused.append("timestamp_format")
     for name in unused:
         if name in source.fields:
-            what = f"{name} says nothing about {kind} files"
+            what = f"{name} does not apply to {kind} files"
             yield Finding((*source.path, name), what, "remove it")
 
 
@@ -140,7 +143,7 @@ def _check_columns(pipeline: Raw) -> Iterator[Finding]:
     for aggregate in pipeline["aggregates"].sections:
         if user := taken.get(aggregate.name.lower()):
             what = f"{show(aggregate.name)} is the name of {user}"
-            yield Finding(aggregate.path, what, "give the aggregate another name")
+            yield Finding(aggregate.path, what, "rename the aggregate")
         taken[aggregate.name.lower()] = "another aggregate"
 
 
@@ -149,17 +152,15 @@ def _check_shards(pipeline: Raw) -> Iterator[Finding]:
     if not (isinstance(partitions, int) and isinstance(shards, int)) or partitions < 1:
         return
     if shards % partitions:
-        what = (
-            f"{counted(shards, 'shard')} cannot be spread evenly over {partitions} state_partitions"
-        )
-        fix = f"write a multiple of {partitions}, such as {4 * partitions}"
+        what = f"shards {shards} is not a multiple of state_partitions {partitions}"
+        fix = f"use a multiple of {partitions}, such as {4 * partitions}"
         yield Finding((*pipeline.path, "shards"), what, fix)
 
 
 def _check_aggregates(aggregates: Raw, check: CheckAggregate | None) -> Iterator[Finding]:
     for aggregate in aggregates.sections:
         if check and aggregate.text and (wrong := check(aggregate.text)):
-            fix = "write a function of the source's columns, such as count or max(event_time)"
+            fix = "use a function of the source's columns, such as count or max(event_time)"
             yield Finding(aggregate.path, wrong, fix)
 
 

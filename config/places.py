@@ -30,7 +30,9 @@ class Place:
         if self.is_shared:
             rest = rest.partition("?")[0]
         steps = rest.split("/")
-        globs = [at for at, step in enumerate(steps) if any(c in step for c in "*?[{")]
+        # A refused `${NAME}` is no pattern.
+        plain_steps = [step.replace("${", "") for step in steps]
+        globs = [at for at, step in enumerate(plain_steps) if any(c in step for c in "*?[{")]
         plain = "/".join(steps[: globs[0]] if globs else steps)
         return (f"{scheme}://" if separator else "") + posixpath.normpath(plain or "/")
 
@@ -49,8 +51,8 @@ def check_places(sources: dict[str, Place], outputs: dict[str, list[Place]]) -> 
         for place in places:
             source = sources.get(uid)
             if source and (source.holds(place) or place.holds(source)):
-                what = f"{show(place.text)} and the source {show(source.text)} lie in one another"
-                fix = "write a folder apart: the query would read its own output"
+                what = f"{show(place.text)} and the source {show(source.text)} overlap"
+                fix = "use a separate folder, or the query would read its own output"
                 yield Finding(place.path, what, fix)
             for other in earlier:
                 if place.is_shared and other.is_shared:
@@ -64,11 +66,11 @@ def _clash(place: Place, other: Place) -> Finding:
     user = render_path(other.path)
     if place.whole == other.whole:
         return Finding(
-            place.path, f"{show(place.text)} is the place of {user} too", "write a folder apart"
+            place.path, f"{show(place.text)} is also the path of {user}", "use a separate folder"
         )
-    inner = "lies inside" if other.holds(place) else "holds"
+    relation = "is inside" if other.holds(place) else "contains"
     return Finding(
         place.path,
-        f"{show(place.text)} {inner} {show(other.text)} of {user}",
-        "write a folder apart",
+        f"{show(place.text)} {relation} {show(other.text)}, the path of {user}",
+        "use a separate folder",
     )

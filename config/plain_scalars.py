@@ -32,7 +32,7 @@ _NUMBER = re.compile(
 
 
 class ScalarError(ValueError):
-    """A plain scalar is refused: write what `fix` says."""
+    """A plain scalar is refused; `fix` says what to use instead."""
 
     def __init__(self, what: str, fix: str) -> None:
         """Take what is wrong and what would be right."""
@@ -62,32 +62,33 @@ def _refuse_traps(text: str) -> None:
     shown = quoted[1:-1]
     if text in _NOTHING:
         raise ScalarError(
-            "there is no value",
-            "write one or remove the line (text that holds a comma or a # needs quotes)",
+            "the value is missing",
+            "add one or remove the line (text that contains a comma or # needs quotes)",
         )
     if meant := _SWITCHES.get(text.lower()):
-        never = "never for a rule that is off, " if meant == "false" else ""
+        never = "never to turn a rule off, " if meant == "false" else ""
         raise ScalarError(
-            f"{shown} is a boolean to some YAML readers and text to others",
-            f"write {meant} for the boolean, {never}or {quoted} for the text",
+            f"{shown} is a boolean to some YAML parsers and text to others",
+            f"use {meant} for the boolean, {never}or {quoted} for the text",
         )
     if _BASE_60.fullmatch(text):
         raise ScalarError(
-            f"{shown} is a number in base 60 to some YAML readers",
-            f"write a duration such as 1h30m, or {quoted} for the text",
+            f"{shown} is a base-60 number to some YAML parsers",
+            f"use a duration such as 1h30m, or {quoted} for the text",
         )
     if _OCTAL.fullmatch(text):
         digits = text.replace("_", "").lstrip("+-0") or "0"
         raise ScalarError(
-            f"{shown} is an octal number to some YAML readers",
-            f"write {show(digits)[1:-1]} for the number, or {quoted} for the text",
+            f"{shown} is an octal number to some YAML parsers",
+            f"use {show(digits)[1:-1]} for the number, or {quoted} for the text",
         )
     if _DATE.fullmatch(text):
         raise ScalarError(
-            f"{shown} is turned into a date by some YAML readers", f"write {quoted} in quotes"
+            f"{shown} is a date to some YAML parsers and text to others",
+            f"put it in quotes: {quoted}",
         )
     if _NUMBER.fullmatch(text):
         raise ScalarError(
-            f"{shown} is not the same number to every YAML reader",
-            f"write it in plain digits, or {quoted} for the text",
+            f"{shown} is not the same number to all YAML parsers",
+            f"use plain digits, or {quoted} for the text",
         )

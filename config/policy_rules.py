@@ -111,8 +111,8 @@ class Merged:
         if "remember" in self.own.raw and self.own.path != ("defaults",) and not (bounded or lost):
             yield Finding(
                 (*self.own.path, "remember"),
-                "there is nothing to remember: no rule of this policy ends a life",
-                "remove it, or write idle, ttl or max_lifetime",
+                "remember has no effect: this policy has no expiry rule",
+                "remove it, or add idle, ttl or max_lifetime",
             )
 
     def _check_window(self) -> Iterator[Finding]:
@@ -127,12 +127,12 @@ class Merged:
         gap_ms = self.min_gap_ms
         wide = format_duration(idle.min_ms + gap_ms)
         if idle.min_ms <= 1:
-            why = f"a min of {low} switches the idle rule off, though max is {high}"
-            fix = "write idle: never, or a min such as 30m"
+            why = f"min {low} turns the idle rule off, but max is {high}"
+            fix = "use idle: never, or a larger min such as 30m"
             yield Finding(at_min, why, fix)
         elif idle.max_ms < idle.min_ms:
             what = f"max {high} is less than min {low}"
-            yield Finding(at_max, what, f"write a max of at least {wide}")
+            yield Finding(at_max, what, f"use a max of at least {wide}")
         elif is_too_narrow(idle.min_ms, idle.max_ms, gap_ms):
             yield self._too_narrow(holder, idle, gap_ms)
 
@@ -146,16 +146,16 @@ class Merged:
             return Finding(
                 (*self.own.path, "min_gap"),
                 f"min_gap {gap} is more than the {slack} between min and max of defaults.idle",
-                f"write at most {slack}, or an idle window of this policy's own",
+                f"use at most {slack}, or give this policy its own idle window",
             )
         if isinstance(holder.raw.get("idle"), dict):
             return Finding(
                 (*path, "max"),
-                f"max {high} is only {slack} after min {low}, and min_gap is {gap}",
-                f"write a max of at least {wide}, or min_gap: {slack} beside idle",
+                f"max {high} is only {slack} above min {low}, but min_gap is {gap}",
+                f"use a max of at least {wide}, or add min_gap: {slack} next to idle",
             )
         return Finding(
             path,
-            f"{low} stands for min {low} and max {high}, only {slack} apart, and min_gap is {gap}",
-            f"write min_gap: {slack} beside it, or idle: {{min: {low}, max: {wide}}}",
+            f"{low} means min {low} and max {high}, only {slack} apart, but min_gap is {gap}",
+            f"add min_gap: {slack} next to idle, or use idle: {{min: {low}, max: {wide}}}",
         )

@@ -53,12 +53,12 @@ def _specificity(pattern: str) -> tuple[bool, int]:
 
 
 def unbounded_advice(uid: str, choice: Choice) -> tuple[str, str]:
-    """What to tell about an operator whose policy ends no life: what is wrong, what to write."""
+    """The warning about an operator whose policy has no expiry rule: what is wrong, what to set."""
     name = choice.policy or "sessions"
     rule = "idle: {min: 30m, max: 45m}"
-    grows = "state grows WITHOUT BOUND, every key is kept for ever"
+    grows = "state grows WITHOUT BOUND, as every key is kept forever"
     if choice.policy is None:
-        fix = f"write policy: {name} here, and policies: {{{name}: {{{rule}}}}} at the top level"
+        fix = f"add policy: {name} here, and policies: {{{name}: {{{rule}}}}} at the top level"
         return f"{uid} has no policy: its {grows}", fix
-    fix = f"write {rule}, a ttl or a max_lifetime into policies.{name}"
-    return f"the policy {name} of {uid} ends no life: its {grows}", fix
+    fix = f"add {rule}, a ttl or a max_lifetime to policies.{name}"
+    return f"policy {name} of {uid} has no expiry rule: its {grows}", fix

@@ -1,4 +1,4 @@
-"""The part of a configuration file that `idlestate serve` goes by."""
+"""The part of a configuration file that `idlestate serve` reads."""
 
 from functools import partial
 from typing import Annotated
@@ -15,14 +15,16 @@ _DAY_MS = 86_400_000
 
 
 def _read_listen(value: object) -> str:
-    fix = "write unix:PATH for a socket, or ADDRESS:PORT such as 127.0.0.1:9465"
+    fix = "use unix:PATH for a socket, or ADDRESS:PORT such as 127.0.0.1:9465"
     if not isinstance(value, str):
         raise refuse(f"expected an address, found {show(value)}", fix)
     path = value.removeprefix("unix:")
     host, colon, port = value.rpartition(":")
     is_tcp = bool(host and colon and port.isascii() and port.isdigit() and int(port) <= 65_535)
     if not value.isprintable() or not (path if path != value else is_tcp):
-        raise refuse(f"{show(value)} is no address", fix)
+        raise refuse(f"{show(value)} is not a valid address", fix)
+    if path != value:
+        text.take_as_written(path)
     return value
 
 
@@ -39,7 +41,7 @@ _TYPES = (
 
 def _read_type(value: object, words: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in words:
-        raise refuse(f"{show(value)} is no type", f"write one of {', '.join(words)}")
+        raise refuse(f"{show(value)} is not a valid type", f"use one of {', '.join(words)}")
     return value
 
 
@@ -47,20 +49,20 @@ ColumnType = Annotated[str, Kind(partial(_read_type, words=_TYPES), {"enum": lis
 
 
 class HostedOperator(Section):
-    """An operator that clients write to without a Spark query; its time is processing time."""
+    """An operator that clients write to without a Spark query; it uses processing time."""
 
     columns: dict[text.Column, ColumnType] = Field(examples=["{user: string, amount: bigint}"])
-    """The columns of its rows, and their types in Spark's words."""
+    """The columns of its rows, with Spark's names for their types."""
     key: text.KeyColumns = Field(examples=["[user]"])
     """The columns that make up the key."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
         min_length=1, examples=["{events: count}"]
     )
-    """What is kept per key, by the name of its column."""
+    """Aggregates per key, by the name of their column."""
     policy: text.Name | None = None
-    """The policy, with time: processing; default the one of the selector that fits best."""
+    """The policy, with time: processing; default: that of the most specific matching selector."""
     shards: Annotated[int, whole(1, 32_768)] = 4
-    """Parts of its state; fixed by the first start."""
+    """Shards of its state; fixed by the first start."""
 
 
 class Tls(Section):
@@ -71,39 +73,39 @@ class Tls(Section):
     key_file: text.Place = Field(examples=["tls/server.key"])
     """Its private key."""
     client_ca_file: text.Place | None = None
-    """Clients need a certificate of this authority."""
+    """Clients must present a certificate from this authority."""
 
 
 class Sidecar(Section):
-    """A process that keeps state outside of queries."""
+    """A process that holds state outside of queries."""
 
     directory: text.Place = Field(examples=["build/sidecar"])
-    """Where its state is; one sidecar at a time."""
+    """Where its state is stored; one sidecar at a time can use it."""
     backend: Store = "rocksdb"
-    """Where state is kept: rocksdb or heap."""
+    """How state is stored: rocksdb or heap."""
     workers: Annotated[int, whole(1, 64)] = 1
-    """Over how many processes the tables are spread; each takes a range of every operator's
-    shards."""
+    """Number of processes that share the tables; each takes a range of the shards of every
+    operator."""
     data: Listen | None = None
-    """The data plane (Arrow Flight); default a socket data.sock in the directory."""
+    """The data plane (Arrow Flight); default: the socket data.sock in the directory."""
     control: Listen | None = None
-    """The control plane (HTTP); default a socket control.sock in the directory."""
+    """The control plane (HTTP); default: the socket control.sock in the directory."""
     token_file: text.Place | None = None
-    """A file with a bearer token that clients have to show; needed beyond this machine, or
-    tls.client_ca_file."""
+    """A file with a bearer token that clients must present. Listening beyond this machine requires
+    this or tls.client_ca_file."""
     tls: Tls | None = None
-    """Encrypts both planes; a token that goes to other machines without it is warned about."""
+    """Encrypts both planes; a warning is given if a token is sent to other machines without it."""
     sync: Flag = False
-    """Whether what was acknowledged outlives a loss of power too, not only of the process."""
+    """Whether acknowledged writes survive a power failure, not only a crash of the process."""
     cache_mb: Annotated[int, whole(1, 1_000_000)] = 4096
-    """How much of its tables each operator may keep in memory, beside what heap is."""
+    """Cache of each operator's tables in MB, in addition to what the heap backend takes."""
     budget_ms: times.PositiveSpan = Field(default=50, alias="budget")
-    """How long a sweep works before others get their turn; default 50ms."""
+    """How long a sweep runs before other work gets its turn; default 50ms."""
     sweep_every_ms: times.PositiveSpan = Field(default=1000, alias="sweep_every")
-    """How often sweeps look for what is due; default 1s."""
+    """How often sweeps look for expired keys; default 1s."""
     expired_retention_ms: times.PositiveSpan = Field(default=7 * _DAY_MS, alias="expired_retention")
-    """How long expired records wait for consumers that do not acknowledge them; default 7d."""
+    """How long expired records are kept for consumers that do not acknowledge them; default 7d."""
     max_clock_step_ms: times.PositiveSpan = Field(default=300_000, alias="max_clock_step")
-    """How far the wall clock may be set before sweeps stop and wait for a person; default 5m."""
+    """How far the wall clock may jump before sweeps stop until someone intervenes; default 5m."""
     operators: dict[text.Name, HostedOperator] = Field(default_factory=dict)
     """Operators that clients write to, by uid."""

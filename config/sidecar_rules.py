@@ -24,19 +24,19 @@ def check_sidecar(
     for operator in sidecar["operators"].sections:
         yield from check_policy_name(operator["policy"], policies)
         if time_of(operator) is TimeDomain.EVENT:
-            what = "its policy goes by event time, which only a query knows"
-            yield Finding(operator.path, what, "name a policy with time: processing")
+            what = "its policy uses event time, which only a query knows"
+            yield Finding(operator.path, what, "use a policy with time: processing")
         columns = operator["columns"].fields
         for key in operator["key"].items:
             if key.text is not None and columns and key.text not in columns:
                 yield Finding(
                     key.path,
-                    f"there is no column {show(key.text)}",
-                    f"write one of {listed(columns)}",
+                    f"unknown column {show(key.text)}",
+                    f"use one of {listed(columns)}",
                 )
         for aggregate in operator["aggregates"].sections:
             if check_aggregate and aggregate.text and (wrong := check_aggregate(aggregate.text)):
-                fix = "write a function of the columns, such as count or sum(amount)"
+                fix = "use a function of the columns, such as count or sum(amount)"
                 yield Finding(aggregate.path, wrong, fix)
 
 
@@ -63,14 +63,12 @@ def _check_ports(sidecar: Raw) -> Iterator[Finding]:
         return
     last = port + workers
     if last > _MOST_PORT:
-        what = (
-            f"{workers} workers take the {workers} ports that follow, and {_MOST_PORT} is the last"
-        )
-        yield Finding(data.path, what, f"write a port of at most {_MOST_PORT - workers}")
+        what = f"{workers} workers need the next {workers} ports, and {_MOST_PORT} is the last one"
+        yield Finding(data.path, what, f"use a port of at most {_MOST_PORT - workers}")
     beside, taken = _tcp(control)
     if port < taken <= last and host == beside:
-        what = f"port {taken} is a worker's: {workers} workers take {port + 1} to {last}"
-        yield Finding(control.path, what, f"write a port above {last}")
+        what = f"port {taken} belongs to a worker: {workers} workers use ports {port + 1} to {last}"
+        yield Finding(control.path, what, f"use a port above {last}")
 
 
 def _tcp(plane: Raw) -> tuple[str, int]:
@@ -89,9 +87,9 @@ def _check_access(sidecar: Raw) -> Iterator[Finding]:
         if plane.text is not None and not is_local(plane.text):
             yield Finding(
                 plane.path,
-                f"{show(plane.text)} is reached from other machines, and anybody there could read "
-                "and change the state",
-                "write token_file, and tls: {cert_file: ..., key_file: ...} or with that "
+                f"{show(plane.text)} is open to other machines, where anyone could read and change "
+                "the state",
+                "add token_file and tls: {cert_file: ..., key_file: ...}, or "
                 "tls.client_ca_file, or listen on 127.0.0.1 or a unix: socket",
             )
 
@@ -102,7 +100,7 @@ def clear_text_warnings(sidecar: Sidecar) -> Iterator[Finding]:
         if sidecar.tls is None and place is not None and not is_local(place):
             yield Finding(
                 ("sidecar", name),
-                f"{show(place)} is reached from other machines, and whoever listens on the way "
-                "reads the token and all rows",
-                "write tls: {cert_file: ..., key_file: ...}, unless the network encrypts",
+                f"{show(place)} is open to other machines, and anyone who can read the network "
+                "traffic sees the token and all rows",
+                "add tls: {cert_file: ..., key_file: ...}, unless the network is encrypted",
             )

@@ -14,18 +14,19 @@ MAX_TEXT = 255
 MAX_PATH = 4096
 MAX_COLUMNS = 1000
 
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_<>(),: ]{0,254}")
 
 
 def _read_text(value: object, noun: str, example: str, longest: int = MAX_TEXT) -> str:
     if not isinstance(value, str):
-        raise refuse(f"expected {noun}, found {show(value)}", f"write text, such as {example}")
+        raise refuse(f"expected {noun}, found {show(value)}", f"use text, such as {example}")
     if not value.strip():
-        raise refuse(f"{noun} cannot be empty", f"write one, such as {example}")
+        raise refuse(f"{noun} cannot be empty", f"set one, such as {example}")
     if value != value.strip() or not value.isprintable():
-        raise refuse(f"{show(value)} has blanks around it or a line break in it", "remove them")
+        raise refuse(f"{show(value)} has spaces around it or a line break in it", "remove them")
     if len(value) > longest:
-        raise refuse(f"{noun} of {len(value)} characters", f"write at most {longest}")
+        raise refuse(f"{noun} of {len(value)} characters is too long", f"use at most {longest}")
     return value
 
 
@@ -42,18 +43,18 @@ TimePattern = Annotated[str, _text("a time pattern", "yyyy-MM-dd HH:mm:ss")]
 
 def _read_columns(value: object, least: int) -> tuple[str, ...]:
     if isinstance(value, str):
-        raise refuse("expected a list of columns, found text", f"write [{show(value)[1:-1]}]")
+        raise refuse("expected a list of columns, found text", f"use [{show(value)[1:-1]}]")
     if not isinstance(value, list):
-        raise refuse(f"expected a list of columns, found {show(value)}", "write [user_id]")
+        raise refuse(f"expected a list of columns, found {show(value)}", "use [user_id]")
     if not least <= len(value) <= MAX_COLUMNS:
-        fix = f"write {least} to {MAX_COLUMNS}, such as [user_id]"
+        fix = f"use {least} to {MAX_COLUMNS}, such as [user_id]"
         raise refuse(f"{len(value)} columns are not allowed", fix)
     names: list[str] = [_COLUMN.read(each) for each in value]
     seen: dict[str, str] = {}
     for name in names:
         if twin := seen.get(name.lower()):
             also = "" if twin == name else f" ({show(twin)} is the same column to Spark)"
-            raise refuse(f"{show(name)} is written twice{also}", "keep one of them")
+            raise refuse(f"{show(name)} is listed twice{also}", "remove one of them")
         seen[name.lower()] = name
     return tuple(names)
 
@@ -68,10 +69,18 @@ OrderColumns = Annotated[tuple[str, ...], _columns(0)]
 
 
 def _read_place(value: object) -> str:
-    text = _read_text(value, "a path", "build/clicks", MAX_PATH)
-    if text.startswith("~"):
-        raise refuse(f"{show(text)}: ~ does not stand for a folder here", "write the path in full")
-    return text
+    return take_as_written(_read_text(value, "a path", "build/clicks", MAX_PATH))
+
+
+def take_as_written(path: str) -> str:
+    """Refuse what only a shell expands: the rule for every path in a file."""
+    fix = "use the full path"
+    if path.startswith("~"):
+        raise refuse(f"{show(path)}: ~ is not expanded in configuration files", fix)
+    if variable := _VARIABLE.search(path):
+        what = f"{show(path)}: {variable[0]} is not expanded in configuration files"
+        raise refuse(what, fix)
+    return path
 
 
 Place = Annotated[str, Kind(_read_place, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})]
@@ -81,8 +90,10 @@ Place = Annotated[str, Kind(_read_place, {"type": "string", "minLength": 1, "max
 def _read_runs(value: object) -> str:
     text = _read_place(value)
     if holds_secret(text):
-        what = f"{show(without_secrets(text))} holds a secret, which would be kept with the state"
-        raise refuse(what, "put it into the environment, such as AWS_SECRET_ACCESS_KEY")
+        what = (
+            f"{show(without_secrets(text))} contains a secret, which would be stored with the state"
+        )
+        raise refuse(what, "pass it in the environment, such as AWS_SECRET_ACCESS_KEY")
     return text
 
 
@@ -94,8 +105,8 @@ RunsPlace = Annotated[
 
 def _read_delimiter(value: object) -> str:
     if not isinstance(value, str) or len(value) != 1:
-        fix = 'write one character in quotes, such as ";" or "\\t"'
-        raise refuse(f"{show(value)} is not one character", fix)
+        fix = 'use one character in quotes, such as ";" or "\\t"'
+        raise refuse(f"{show(value)} is not a single character", fix)
     return value
 
 
@@ -106,7 +117,7 @@ Delimiter = Annotated[
 
 def _read_ddl(value: object) -> str:
     """The columns of a source as Spark writes them: `` `user` string, `n` bigint ``."""
-    fix = 'write "user string, n bigint", or a mapping such as {user: string, n: bigint}'
+    fix = 'use "user string, n bigint", or a mapping such as {user: string, n: bigint}'
     if isinstance(value, str) and value.strip():
         return " ".join(value.split())
     if not isinstance(value, dict) or not 0 < len(value) <= MAX_COLUMNS:
@@ -114,7 +125,7 @@ def _read_ddl(value: object) -> str:
     parts = []
     for name, kind in value.items():
         if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
-            raise refuse(f"{show(kind)} is no type for the column {show(name)}", fix)
+            raise refuse(f"{show(kind)} is not a valid type for column {show(name)}", fix)
         parts.append("`{}` {}".format(_COLUMN.read(name).replace("`", "``"), kind))
     return ", ".join(parts)
 
@@ -130,12 +141,12 @@ Ddl = Annotated[str, Kind(_read_ddl, _DDL_SCHEMA)]
 
 def _read_name(value: object, pattern: str, noun: str, characters: str) -> str:
     if not isinstance(value, str):
-        raise refuse(f"expected a {noun}, found {show(value)}", "write text, such as sessions")
+        raise refuse(f"expected a {noun}, found {show(value)}", "use text, such as sessions")
     if not re.fullmatch(pattern.removesuffix("$"), value):
-        fix = f"write at most 63 of {characters}, not beginning with a dot, dash or underscore"
-        raise refuse(f"{show(value)} is no {noun}", fix)
+        fix = f"use at most 63 of {characters}, not starting with a dot, dash or underscore"
+        raise refuse(f"{show(value)} is not a valid {noun}", fix)
     if ".." in value or value.endswith("."):
-        raise refuse(f"{show(value)} holds two dots in a row or ends in one", "take another name")
+        raise refuse(f"{show(value)} has two dots in a row or ends with a dot", "use another name")
     return value
 
 

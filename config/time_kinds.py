@@ -28,7 +28,7 @@ def _read_span(
             raise refuse(f"{value} has no unit", durations.unit_hint(str(value)))
         value = "0"
     if not isinstance(value, str):
-        fix = f"write a duration such as {durations.EXAMPLES}"
+        fix = f"use a duration such as {durations.EXAMPLES}"
         raise refuse(f"expected a duration, found {show(value)}", fix)
     if word and value == word:
         return word_ms
@@ -49,19 +49,15 @@ def _span_schema(word: str = "", zero: bool = True) -> dict[str, Any]:
     return {"anyOf": [text, *others]} if others else text
 
 
-Span = Annotated[
-    int, Kind(partial(_read_span, endless_fix="write 0 for none at all"), _span_schema())
-]
+Span = Annotated[int, Kind(partial(_read_span, endless_fix="use 0 for none"), _span_schema())]
 """A duration in milliseconds, 0 allowed."""
 
-IdleEdge = Annotated[
-    int, Kind(partial(_read_span, endless_fix="write idle: never"), _span_schema())
-]
+IdleEdge = Annotated[int, Kind(partial(_read_span, endless_fix="use idle: never"), _span_schema())]
 """One end of an idle window in milliseconds."""
 
 PositiveSpan = Annotated[
     int,
-    Kind(partial(_read_span, zero_fix="write at least 1ms, such as 1h"), _span_schema(zero=False)),
+    Kind(partial(_read_span, zero_fix="use at least 1ms, such as 1h"), _span_schema(zero=False)),
 ]
 """A duration in milliseconds, above 0."""
 
@@ -71,8 +67,8 @@ RuleSpan = Annotated[
         partial(
             _read_span,
             word="never",
-            zero_fix="write never to switch the rule off, or a duration",
-            endless_fix="write never",
+            zero_fix="use never to turn the rule off, or a duration",
+            endless_fix="use never",
         ),
         _span_schema("never", zero=False),
     ),
@@ -86,8 +82,8 @@ Memory = Annotated[
             _read_span,
             word="forever",
             word_ms=FOREVER_MS,
-            zero_fix="write a duration, or leave it out",
-            endless_fix="write forever, or leave it out",
+            zero_fix="use a duration, or remove it",
+            endless_fix="use forever, or remove it",
         ),
         _span_schema("forever", zero=False),
     ),
@@ -101,7 +97,7 @@ def read_idle_text(value: object) -> int:
     Raises:
         PydanticCustomError: it is no duration, `never` or 0.
     """
-    return _read_span(value, word="never", endless_fix="write never")
+    return _read_span(value, word="never", endless_fix="use never")
 
 
 IdleText = Annotated[int, Kind(read_idle_text, _span_schema("never"))]
@@ -111,9 +107,9 @@ IdleText = Annotated[int, Kind(read_idle_text, _span_schema("never"))]
 def _read_trigger(value: object) -> int | None:
     if value == AVAILABLE_NOW:
         return None
-    fix = f"write {AVAILABLE_NOW}, or the time between two batches, such as 10s"
+    fix = f"use {AVAILABLE_NOW}, or the time between batches, such as 10s"
     if isinstance(value, str) and not any(each.isdigit() for each in value):
-        raise refuse(f"{show(value)} is no trigger", fix)
+        raise refuse(f"{show(value)} is not a valid trigger", fix)
     return _read_span(value, zero_fix=fix)
 
 
@@ -125,16 +121,18 @@ Trigger = Annotated[
 
 
 def _read_first_event_time(value: object) -> int:
-    fix = 'write a UTC date or time in quotes, such as "2015-09-12" or "2015-09-12T06:30:00Z"'
+    fix = 'use a UTC date or time in quotes, such as "2015-09-12" or "2015-09-12T06:30:00Z"'
     if not isinstance(value, str):
         raise refuse(f"expected a date, found {show(value)}", fix)
     try:
         instant_ms = instants.parse_instant(value)
     except ValueError as error:
-        raise refuse(f"{show(value)} is no date", fix) from error
+        raise refuse(f"{show(value)} is not a valid date", fix) from error
     if instant_ms < FIRST_EVENT_TIME_MS:
-        what = f"{show(value)} is before 1970-01-02, among times of clocks that were never set"
-        raise refuse(what, 'write "1970-01-02" or later')
+        what = (
+            f"{show(value)} is before 1970-01-02; such times come from clocks that were never set"
+        )
+        raise refuse(what, 'use "1970-01-02" or later')
     return instant_ms
 
 

@@ -53,24 +53,28 @@ def _explain(details: ErrorDetails, path: FieldPath, model: type[BaseModel]) -> 
         case str(kind) if kind == REFUSAL:
             return details["ctx"]["what"], details["ctx"]["fix"]
         case "missing":
-            return f"{name} is missing", f"write {name}: {_example(_field_at(model, path))}"
+            return f"{name} is missing", f"add {name}: {_example(_field_at(model, path))}"
         case "extra_forbidden":
             known = _fields_of(_model_at(model, path[:-1]))
             meant = nearest(name, known)
-            what = f"there is no field {show(name)[1:-1]} here"
-            return what, f"write {meant}" if meant else f"the fields are {', '.join(known)}"
+            what = f"unknown field {show(name)[1:-1]}"
+            return what, f"use {meant}" if meant else f"the fields here are {', '.join(known)}"
         case "model_type" | "model_attributes_type" | "dict_type":
-            fields = ", ".join(_fields_of(_model_at(model, path))) or "names and values"
-            return f"expected a mapping, found {show(value)}", f"write {fields} below it"
+            fields = ", ".join(_fields_of(_model_at(model, path)))
+            fix = f"its fields are {fields}" if fields else "use one `name: value` line per entry"
+            return f"expected a mapping, found {show(value)}", fix
         case "tuple_type" | "list_type":
             return (
                 f"expected a list, found {show(value)}",
-                "write one entry a line, each after a dash",
+                "put each entry on its own line after a dash",
             )
         case "too_short":
-            return "at least one is needed", f"write {name}: {_example(_field_at(model, path))}"
+            return (
+                "needs at least one entry",
+                f"for example {name}: {_example(_field_at(model, path))}",
+            )
         case _:
-            return f"{show(value)} is not allowed: {details['msg']}", "see config/clicks.yaml"
+            return f"{show(value)} is not valid: {details['msg']}", "see config/clicks.yaml"
 
 
 def _example(field: FieldInfo | None) -> str:

@@ -9,6 +9,7 @@ the limits below. JSON is read too.
 What is refused inside a file leaves `REFUSED` in its place, so that one reading finds everything.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,17 @@ from idlestate.config.problems import ConfigError, FieldPath, Finding, Problem, 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
 MAX_NODES = 20_000  # some 600 pipelines, read in under a second
+
+
+_BADLY_INDENTED = re.compile("expected <block end>, but found '(<block .* start>|-)'")
+
+_PLAIN_TERMS = {
+    "expected <block end>, but found": "unexpected",
+    "'<stream end>'": "the end of the file",
+    "end of stream": "end of the file",
+    "'<scalar>'": "text",
+}
+"""Words of PyYAML's parser, and what people call them."""
 
 
 class _Refused:
@@ -59,19 +71,19 @@ def read_yaml(data: bytes, file: str) -> Document:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _unreadable(file, line, "this is not UTF-8", "save the file as UTF-8") from error
+        raise _unreadable(file, line, "the file is not UTF-8", "save it as UTF-8") from error
     reader = _Reader(file)
     try:
         return reader.read(yaml.SafeLoader(text))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise reader.stop(line, "there is an unprintable character", "remove it") from error
+        raise reader.stop(line, "unprintable character", "remove it") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise reader.stop(mark.line + 1 if mark else 0, *_explain(error)) from error
     except (ValueError, OverflowError) as error:  # of PyYAML itself, on escapes like \UFFFFFFFF
         raise reader.stop(
-            reader.line, "a number is out of range", "write \\u and four digits"
+            reader.line, "escaped character out of range", "use \\u and four digits"
         ) from error
 
 
@@ -89,17 +101,19 @@ class _Reader:
         self._events = events
         events.get_event()  # StreamStart
         if events.check_event(yaml.StreamEndEvent):
-            raise self.stop(0, "the file is empty", "write at least version: 1")
+            raise self.stop(0, "the file is empty", "add at least version: 1")
         events.get_event()  # DocumentStart
         start = events.peek_event()
         self._lines[()] = _line(start)
         if isinstance(start, yaml.ScalarEvent) and not start.value and start.style is None:
-            raise self.stop(0, "the file is empty", "write at least version: 1")
+            raise self.stop(0, "the file is empty", "add at least version: 1")
         value = self._value((), depth=1)
         events.get_event()  # DocumentEnd
         if not events.check_event(yaml.StreamEndEvent):
             line = _line(events.peek_event())
-            raise self.stop(line, "a second document begins", "keep one document in a file")
+            raise self.stop(
+                line, "a second YAML document begins here", "keep one document per file"
+            )
         return Document(value, self._lines, tuple(self._problems))
 
     @property
@@ -121,7 +135,9 @@ class _Reader:
         event = self._next()
         if depth > MAX_DEPTH:
             raise self.stop(
-                _line(event), f"values are nested deeper than {MAX_DEPTH} levels", "nest less"
+                _line(event),
+                f"values are nested deeper than {MAX_DEPTH} levels",
+                "use fewer levels",
             )
         match event:
             case yaml.MappingStartEvent():
@@ -145,8 +161,8 @@ class _Reader:
                 self._skip()
             elif key in found:
                 first = self._lines[(*path, key)]
-                what = f"{show(key)[1:-1]} is written twice, first on line {first}"
-                self._refuse(event, (*path, key), what, "keep one of them")
+                what = f"duplicate key {show(key)[1:-1]}, first used on line {first}"
+                self._refuse(event, (*path, key), what, "remove one of them")
                 self._skip()
             else:
                 self._lines[(*path, key)] = _line(event)
@@ -170,29 +186,29 @@ class _Reader:
             self._refuse_alias(self._next(), path)
             return None
         if not isinstance(event, yaml.ScalarEvent):
-            self._refuse(event, path, "a key is a list or a mapping", "write text as the key")
+            self._refuse(event, path, "a key is a list or a mapping", "use text as the key")
             self._skip()
             return None
         self._next()
         self._check_node(event, path)
         if event.style is None and event.value == "<<":
-            what = "merge keys (<<) are not read"
-            self._refuse(event, path, what, "put what policies share under defaults")
+            what = "YAML merge keys (<<) are not supported"
+            self._refuse(event, path, what, "put shared settings under defaults")
             return None
         if event.style is None and event.value == "":
-            self._refuse(event, path, "there is no key before the colon", "write one")
+            self._refuse(event, path, "there is no key before the colon", "add one")
             return None
         key = self._scalar(event, path)
         if isinstance(key, str | _Refused):
             return key if isinstance(key, str) else None
         shown = show(event.value)
-        self._refuse(event, path, f"the key {shown[1:-1]} is no text", f"write {shown} in quotes")
+        self._refuse(event, path, f"key {shown[1:-1]} is not text", f"put it in quotes: {shown}")
         return None
 
     def _scalar(self, event: yaml.ScalarEvent, path: FieldPath) -> object:
         text: str = event.value
         if not all(each.isprintable() or each in "\n\t" for each in text):
-            what = f"{show(text)} holds invisible characters"
+            what = f"{show(text)} contains invisible characters"
             return self._refuse(event, path, what, "type it again without them")
         if event.style is not None or event.tag is not None:
             return text
@@ -208,22 +224,25 @@ class _Reader:
         if event.anchor is not None:
             name = show(event.anchor)[1:-1]
             self._refuse(
-                event, path, f"anchors (&{name}) are not read", f"remove &{name} and its uses"
+                event,
+                path,
+                f"YAML anchors (&{name}) are not supported",
+                f"remove &{name} and its uses",
             )
         if event.tag is not None:
             name = show(event.tag)[1:-1].replace("tag:yaml.org,2002:", "!!")
-            self._refuse(event, path, f"tags ({name}) are not read", "remove it")
+            self._refuse(event, path, f"YAML tags ({name}) are not supported", "remove it")
 
     def _refuse_alias(self, event: yaml.Event, path: FieldPath) -> _Refused:
         name = show(getattr(event, "anchor", ""))[1:-1]
-        fix = "write the value out, or put what policies share under defaults"
-        return self._refuse(event, path, f"aliases (*{name}) are not read", fix)
+        fix = "repeat the value, or put shared settings under defaults"
+        return self._refuse(event, path, f"YAML aliases (*{name}) are not supported", fix)
 
     def _next(self) -> yaml.Event:
         self._nodes += 1
         event: yaml.Event = self._events.get_event()
         if self._nodes > MAX_NODES:
-            what = f"the file holds more than {MAX_NODES} values"
+            what = f"the file has more than {MAX_NODES:,} values"
             raise self.stop(_line(event), what, "split it into several files")
         return event
 
@@ -252,10 +271,18 @@ def _explain(error: yaml.MarkedYAMLError) -> tuple[str, str]:
     """What is wrong with the syntax, and what usually mends it."""
     told = error.problem or error.context or "it cannot be read"
     if "'\\t'" in told:
-        return "there is a tab where YAML wants spaces", "indent with spaces"
+        return "invalid YAML: indented with a tab", "indent with spaces"
     if "mapping values are not allowed" in told:
-        return "this is no YAML: there is a second colon on the line", (
-            "put text that holds a colon into quotes, or check the indentation"
+        return "invalid YAML: a second colon on the line", (
+            "put text that contains a colon in quotes, or check the indentation"
         )
     fix = "check the indentation, quotes and brackets on and above this line"
-    return f"this is no YAML: {show(told)[1:-1]}", fix
+    if _BADLY_INDENTED.search(told) and error.problem_mark and error.context_mark:
+        here, block = error.problem_mark.line + 1, error.context_mark.line + 1
+        return (
+            f"invalid YAML: the indentation of line {here} does not fit the block of line {block}",
+            "indent what belongs together by the same number of spaces",
+        )
+    for term, plain in _PLAIN_TERMS.items():
+        told = told.replace(term, plain)
+    return f"invalid YAML: {show(told)[1:-1]}", fix

@@ -1,5 +1,6 @@
 """The Spark session of `idlestate run`: set up for idlestate, quiet on the terminal."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -94,4 +95,16 @@ def _log_to(log: Path) -> None:
     if logging.lastResort is not None:
         ours.addHandler(logging.lastResort)
     ours.propagate = False
-    logging.getLogger().addHandler(logging.FileHandler(log, delay=True))
+    logging.getLogger().addHandler(_LogFile(log, delay=True))
+
+
+class _LogFile(logging.FileHandler):
+    """Leaves out what cannot be written, as on a full disk, instead of telling of it at length."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; opening the file may fail too."""
+        with contextlib.suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Say nothing."""

@@ -69,40 +69,48 @@ def test_any_other_text_is_a_duration_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "what", "fix"),
     [
-        ("30", '"30" has no unit', "write the unit: 30s, 30m or 30h"),
-        ("1.5", '"1.5" has no unit', "write the unit: 30s, 30m or 30h"),
-        ("30 minutes", '"30 minutes" is no duration', "write 30m"),
-        ("5min", '"5min" is no duration', "write 5m"),
-        ("10 Seconds", '"10 Seconds" is no duration', "write 10s"),
-        ("12H", '"12H" is no duration', "write 12h"),
-        ("30 m", '"30 m" is no duration', "write 30m"),
-        ("1.5h", '"1.5h" is no duration', "write 1h30m"),
-        ("1 hour, 30 minutes", '"1 hour, 30 minutes" is no duration', "write 1h30m"),
-        ("30m1h", '"30m1h" is no duration', "write 1h30m"),
-        ("1h1h", '"1h1h" is no duration', "write 2h"),
-        ("1:30", '"1:30" is no duration', "write 1h30m or 1m30s"),
-        ("1:30:15", '"1:30:15" is no duration', "write 1h30m15s"),
-        ("-5m", '"-5m" is negative', "write a duration such as 30s, 15m, 12h, 7d or 1h30m"),
+        ("30", '"30" has no unit', "add a unit: 30s, 30m or 30h"),
+        ("1.5", '"1.5" has no unit', "add a unit: 30s, 30m or 30h"),
+        ("30 minutes", '"30 minutes" is not a valid duration', "use 30m"),
+        ("5min", '"5min" is not a valid duration', "use 5m"),
+        ("10 Seconds", '"10 Seconds" is not a valid duration', "use 10s"),
+        ("12H", '"12H" is not a valid duration', "use 12h"),
+        ("30 m", '"30 m" is not a valid duration', "use 30m"),
+        ("1.5h", '"1.5h" is not a valid duration', "use 1h30m"),
+        ("1 hour, 30 minutes", '"1 hour, 30 minutes" is not a valid duration', "use 1h30m"),
+        ("30m1h", '"30m1h" is not a valid duration', "use 1h30m"),
+        ("1h1h", '"1h1h" is not a valid duration', "use 2h"),
+        ("1:30", '"1:30" is not a valid duration', "use 1h30m or 1m30s"),
+        ("1:30:15", '"1:30:15" is not a valid duration', "use 1h30m15s"),
+        ("-5m", '"-5m" is negative', "use a duration such as 30s, 15m, 12h, 7d or 1h30m"),
         (
             "1M",
-            '"1M": M is no unit, months and years have no fixed length (m is minutes)',
-            "write days, such as 30d",
+            '"1M": M is not a unit, as months and years vary in length (m means minutes)',
+            "use days, such as 30d",
         ),
         (
             "2 years",
-            '"2 years": years is no unit, months and years have no fixed length',
-            "write days, such as 730d",
+            '"2 years": years is not a unit, as months and years vary in length',
+            "use days, such as 730d",
         ),
-        ("5us", '"5us": us is too fine', "write whole ms, such as 500ms"),
-        ("0.5ms", '"0.5ms" is no duration', "write a duration such as 30s, 15m, 12h, 7d or 1h30m"),
-        ("soon", '"soon" is no duration', "write a duration such as 30s, 15m, 12h, 7d or 1h30m"),
-        ("", '"" is no duration', "write a duration such as 30s, 15m, 12h, 7d or 1h30m"),
-        ("5m\n", '"5m\\n" is no duration', "write 5m"),
-        ("٣m", '"٣m" is no duration', "write a duration such as 30s, 15m, 12h, 7d or 1h30m"),
+        ("5us", '"5us": us is too fine', "use whole ms, such as 500ms"),
+        (
+            "0.5ms",
+            '"0.5ms" is not a valid duration',
+            "use a duration such as 30s, 15m, 12h, 7d or 1h30m",
+        ),
+        (
+            "soon",
+            '"soon" is not a valid duration',
+            "use a duration such as 30s, 15m, 12h, 7d or 1h30m",
+        ),
+        ("", '"" is not a valid duration', "use a duration such as 30s, 15m, 12h, 7d or 1h30m"),
+        ("5m\n", '"5m\\n" is not a valid duration', "use 5m"),
+        ("٣m", '"٣m" is not a valid duration', "use a duration such as 30s, 15m, 12h, 7d or 1h30m"),
         (
             "36500d1ms",
-            '"36500d1ms" is longer than 36500d, the longest there is',
-            "write at most 36500d",
+            '"36500d1ms" exceeds the maximum of 36500d',
+            "use at most 36500d",
         ),
     ],
 )
@@ -117,5 +125,5 @@ def test_a_suggested_duration_is_one(text: str) -> None:
     try:
         parse_duration(text)
     except DurationError as error:
-        if suggested := re.fullmatch(r"write ([0-9]\S*)", error.fix):
+        if suggested := re.fullmatch(r"use ([0-9]\S*)", error.fix):
             parse_duration(suggested[1])

@@ -132,7 +132,7 @@ def test_load_names_the_file_as_it_was_given(tmp_path: Path) -> None:
         load(path)
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.field_path) == (str(path), 2, "policies.a.tl")
-    assert str(caught.value) == (f"{path}:2: policies.a.tl: there is no field tl here; write ttl")
+    assert str(caught.value) == (f"{path}:2: policies.a.tl: unknown field tl; use ttl")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, why: str) -> No
     (problem,) = caught.value.problems
     assert (problem.file, problem.line) == (f"{tmp_path}/{name}", 0)
     assert problem.what == f"cannot be read: {why}"
-    assert problem.fix == "write the path of a configuration file, such as config/clicks.yaml"
+    assert problem.fix == "pass the path of a configuration file, such as config/clicks.yaml"
     assert str(caught.value).isprintable()
 
 
@@ -170,7 +170,7 @@ def test_aggregates_are_judged_by_who_knows_them() -> None:
     seen: list[str] = []
     parse(FULL.encode(), check_aggregate=seen.append)
     assert seen == ["count", "max_by(page, event_time)", "count"]
-    with pytest.raises(ConfigError, match=r":20: .*n: no count today; write"):
+    with pytest.raises(ConfigError, match=r":20: .*n: no count today; use"):
         parse(
             FULL.encode(),
             "f.yaml",

@@ -21,7 +21,7 @@ def problems(text: str) -> list[str]:
 
 
 def check_aggregate(text: str) -> str | None:
-    return None if text.startswith(("count", "max")) else f"{text} is no aggregate"
+    return None if text.startswith(("count", "max")) else f"unknown aggregate {text}"
 
 
 def table(name: str) -> list[tuple[str, list[str]]]:
@@ -68,9 +68,12 @@ def test_pipelines(change: str, expected: list[str]) -> None:
 
 def test_two_pipelines_share_no_place() -> None:
     second = PIPELINE[PIPELINE.index("  p:") :].replace("  p:", "  q:")
-    assert [told.split(" too;")[0] for told in problems(PIPELINE + second)] == [
-        '20: pipelines.q.sinks.results: "out/results" is the place of pipelines.p.sinks.results',
-        '21: pipelines.q.checkpoint: "out/checkpoint" is the place of pipelines.p.checkpoint',
+    assert [told.split("; ")[0] for told in problems(PIPELINE + second)] == [
+        (
+            "20: pipelines.q.sinks.results: "
+            '"out/results" is also the path of pipelines.p.sinks.results'
+        ),
+        '21: pipelines.q.checkpoint: "out/checkpoint" is also the path of pipelines.p.checkpoint',
     ]
 
 
@@ -91,15 +94,15 @@ def test_two_uids_differ_in_more_than_case() -> None:
     second = PIPELINE[PIPELINE.index("  p:") :].replace("  p:", "  P:").replace("out/", "out2/")
     (told,) = problems(PIPELINE + second)
     assert told == (
-        "13: pipelines.P: P and p differ in case alone: one folder on some systems; "
-        "give one of them another name"
+        "13: pipelines.P: P and p differ only in case and share a folder on some systems; "
+        "rename one of them"
     )
 
 
 def test_the_same_name_twice_is_a_duplicate_key() -> None:
     second = PIPELINE[PIPELINE.index("  p:") :]
     assert problems(PIPELINE + second) == [
-        "13: pipelines.p: p is written twice, first on line 4; keep one of them"
+        "13: pipelines.p: duplicate key p, first used on line 4; remove one of them"
     ]
 
 

@@ -114,7 +114,7 @@ def test_policy_for_operators_that_are_in_no_file() -> None:
 
 def test_policy_by_name() -> None:
     assert config("p").policy("long") == DAY_POLICY
-    with pytest.raises(ValueError, match=r'^f.yaml has no policy "lang"; write long$'):
+    with pytest.raises(ValueError, match=r'^f.yaml has no policy "lang"; use long$'):
         config("p").policy("lang")
     with pytest.raises(ValueError, match=r"its policies are short, long, none$"):
         config("p").policy("sessions")
@@ -130,10 +130,10 @@ def test_an_operator_without_a_policy_is_warned_about() -> None:
     (warning,) = config("p").warnings
     assert (warning.file, warning.line, warning.field_path) == ("f.yaml", 11, "pipelines.p")
     assert warning.what == (
-        "p has no policy: its state grows WITHOUT BOUND, every key is kept for ever"
+        "p has no policy: its state grows WITHOUT BOUND, as every key is kept forever"
     )
     assert warning.fix == (
-        "write policy: sessions here, and policies: {sessions: {idle: {min: 30m, max: 45m}}} "
+        "add policy: sessions here, and policies: {sessions: {idle: {min: 30m, max: 45m}}} "
         "at the top level"
     )
 
@@ -141,9 +141,9 @@ def test_an_operator_without_a_policy_is_warned_about() -> None:
 def test_an_operator_whose_policy_ends_nothing_is_warned_about() -> None:
     (warning,) = config("p", policy="none").warnings
     assert warning.what == (
-        "the policy none of p ends no life: "
-        "its state grows WITHOUT BOUND, every key is kept for ever"
+        "policy none of p has no expiry rule: "
+        "its state grows WITHOUT BOUND, as every key is kept forever"
     )
     assert warning.fix == (
-        "write idle: {min: 30m, max: 45m}, a ttl or a max_lifetime into policies.none"
+        "add idle: {min: 30m, max: 45m}, a ttl or a max_lifetime to policies.none"
     )

@@ -87,11 +87,11 @@ def test_every_path_has_its_line() -> None:
 @pytest.mark.parametrize("word", ["yes", "No", "ON", "off"])
 def test_switches_are_refused(word: str) -> None:
     meant = {"yes": "true", "on": "true"}.get(word.lower(), "false")
-    never = "" if meant == "true" else "never for a rule that is off, "
+    never = "" if meant == "true" else "never to turn a rule off, "
     assert refusals(f"a: {word}") == [
         (
-            f"f.yaml:1: a: {word} is a boolean to some YAML readers and text to others; "
-            f'write {meant} for the boolean, {never}or "{word}" for the text'
+            f"f.yaml:1: a: {word} is a boolean to some YAML parsers and text to others; "
+            f'use {meant} for the boolean, {never}or "{word}" for the text'
         )
     ]
 
@@ -100,8 +100,8 @@ def test_switches_are_refused(word: str) -> None:
 def test_numbers_in_base_60_are_refused(number: str) -> None:
     assert refusals(f"a: {number}") == [
         (
-            f"f.yaml:1: a: {number} is a number in base 60 to some YAML readers; "
-            f'write a duration such as 1h30m, or "{number}" for the text'
+            f"f.yaml:1: a: {number} is a base-60 number to some YAML parsers; "
+            f'use a duration such as 1h30m, or "{number}" for the text'
         )
     ]
 
@@ -109,8 +109,8 @@ def test_numbers_in_base_60_are_refused(number: str) -> None:
 def test_octal_numbers_are_refused() -> None:
     assert refusals("a: 010") == [
         (
-            "f.yaml:1: a: 010 is an octal number to some YAML readers; "
-            'write 10 for the number, or "010" for the text'
+            "f.yaml:1: a: 010 is an octal number to some YAML parsers; "
+            'use 10 for the number, or "010" for the text'
         )
     ]
 
@@ -118,7 +118,10 @@ def test_octal_numbers_are_refused() -> None:
 @pytest.mark.parametrize("date", ["2015-09-12", "2015-9-1 10:00:00", "2015-09-12T06:30:00Z"])
 def test_dates_are_refused(date: str) -> None:
     assert refusals(f"a: {date}") == [
-        f'f.yaml:1: a: {date} is turned into a date by some YAML readers; write "{date}" in quotes'
+        (
+            f"f.yaml:1: a: {date} is a date to some YAML parsers and text to others; "
+            f'put it in quotes: "{date}"'
+        )
     ]
 
 
@@ -128,8 +131,8 @@ def test_dates_are_refused(date: str) -> None:
 def test_numbers_that_readers_disagree_about_are_refused(number: str) -> None:
     assert refusals(f"a: {number}") == [
         (
-            f"f.yaml:1: a: {number} is not the same number to every YAML reader; "
-            f'write it in plain digits, or "{number}" for the text'
+            f"f.yaml:1: a: {number} is not the same number to all YAML parsers; "
+            f'use plain digits, or "{number}" for the text'
         )
     ]
 
@@ -151,20 +154,20 @@ def test_null_is_refused(nothing: str) -> None:
     document = read(f"a: 1\nb:{nothing}\n")
     assert document.value == {"a": 1, "b": REFUSED}
     assert [problem.line for problem in document.problems] == [2]
-    assert "there is no value" in document.problems[0].what
+    assert "the value is missing" in document.problems[0].what
 
 
 def test_a_comma_in_a_flow_mapping_leaves_a_key_without_a_value() -> None:
     (problem,) = read("{n: min_by(a, b)}").problems
     assert problem.field_path == '"b)"'
-    assert "text that holds a comma or a # needs quotes" in problem.fix
+    assert "text that contains a comma or # needs quotes" in problem.fix
 
 
 def test_duplicate_keys_are_refused_and_the_first_is_kept() -> None:
     document = read("a:\n  b: 1\n  b: {c: [2, {d: 3}]}\n  e: 4\n")
     assert document.value == {"a": {"b": 1, "e": 4}}
     assert [problem.render() for problem in document.problems] == [
-        "f.yaml:3: a.b: b is written twice, first on line 2; keep one of them"
+        "f.yaml:3: a.b: duplicate key b, first used on line 2; remove one of them"
     ]
 
 
@@ -173,7 +176,7 @@ def test_duplicate_keys_are_refused_and_the_first_is_kept() -> None:
 )
 def test_a_key_must_be_text(key: str, shown: str) -> None:
     assert refusals(f"a:\n  {key}: x") == [
-        f'f.yaml:2: a: the key {shown} is no text; write "{shown}" in quotes'
+        f'f.yaml:2: a: key {shown} is not text; put it in quotes: "{shown}"'
     ]
 
 
@@ -182,10 +185,10 @@ def test_a_key_must_be_text(key: str, shown: str) -> None:
     [
         ("a:\n  ? [b, c]\n  : d\n  e: f", "f.yaml:2: a: a key is a list or a mapping"),
         ("a:\n  ?\n  : d\n  e: f", "f.yaml:2: a: there is no key before the colon"),
-        ("a:\n  on: d\n  e: f", "f.yaml:2: a: on is a boolean to some YAML readers"),
-        ("a:\n  ~: d\n  e: f", "f.yaml:2: a: there is no value"),
-        ("a:\n  *x : d\n  e: f", "f.yaml:2: a: aliases (*x) are not read"),
-        ("a:\n  <<: {d: 1}\n  e: f", "f.yaml:2: a: merge keys (<<) are not read"),
+        ("a:\n  on: d\n  e: f", "f.yaml:2: a: on is a boolean to some YAML parsers"),
+        ("a:\n  ~: d\n  e: f", "f.yaml:2: a: the value is missing"),
+        ("a:\n  *x : d\n  e: f", "f.yaml:2: a: YAML aliases (*x) are not supported"),
+        ("a:\n  <<: {d: 1}\n  e: f", "f.yaml:2: a: YAML merge keys (<<) are not supported"),
     ],
 )
 def test_other_keys_are_refused_and_the_rest_is_read(text: str, told: str) -> None:
@@ -196,10 +199,10 @@ def test_other_keys_are_refused_and_the_rest_is_read(text: str, told: str) -> No
 
 def test_anchors_and_aliases_are_refused() -> None:
     assert refusals("a: &base {b: 1}\nc: *base\n") == [
-        "f.yaml:1: a: anchors (&base) are not read; remove &base and its uses",
+        "f.yaml:1: a: YAML anchors (&base) are not supported; remove &base and its uses",
         (
-            "f.yaml:2: c: aliases (*base) are not read; "
-            "write the value out, or put what policies share under defaults"
+            "f.yaml:2: c: YAML aliases (*base) are not supported; "
+            "repeat the value, or put shared settings under defaults"
         ),
     ]
 
@@ -224,7 +227,7 @@ def test_an_alias_bomb_is_not_expanded() -> None:
 def test_tags_are_refused(tag: str, shown: str) -> None:
     for value in ("5", "[5]", "{b: 5}"):
         assert refusals(f"a: {tag} {value}") == [
-            f"f.yaml:1: a: tags ({shown}) are not read; remove it"
+            f"f.yaml:1: a: YAML tags ({shown}) are not supported; remove it"
         ]
 
 
@@ -236,29 +239,32 @@ def test_invisible_characters_are_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"", "f.yaml: the file is empty; write at least version: 1"),
-        (b"# only this\n", "f.yaml: the file is empty; write at least version: 1"),
-        (b"---\n...\n", "f.yaml: the file is empty; write at least version: 1"),
-        (b"a: 1\nb: \xe9\n", "f.yaml:2: this is not UTF-8; save the file as UTF-8"),
-        ("a: 1".encode("utf-16"), "f.yaml:1: this is not UTF-8; save the file as UTF-8"),
-        (b"a: 1\n---\nb: 2\n", "f.yaml:2: a second document begins; keep one document in a file"),
-        (b"a:\n\tb: 1", "f.yaml:2: there is a tab where YAML wants spaces; indent with spaces"),
-        (b"a: 1\n\0", "f.yaml:2: there is an unprintable character; remove it"),
+        (b"", "f.yaml: the file is empty; add at least version: 1"),
+        (b"# only this\n", "f.yaml: the file is empty; add at least version: 1"),
+        (b"---\n...\n", "f.yaml: the file is empty; add at least version: 1"),
+        (b"a: 1\nb: \xe9\n", "f.yaml:2: the file is not UTF-8; save it as UTF-8"),
+        ("a: 1".encode("utf-16"), "f.yaml:1: the file is not UTF-8; save it as UTF-8"),
+        (
+            b"a: 1\n---\nb: 2\n",
+            "f.yaml:2: a second YAML document begins here; keep one document per file",
+        ),
+        (b"a:\n\tb: 1", "f.yaml:2: invalid YAML: indented with a tab; indent with spaces"),
+        (b"a: 1\n\0", "f.yaml:2: unprintable character; remove it"),
         (
             b'a: 1\nb: "\\UFFFFFFFF"',
-            "f.yaml:2: a number is out of range; write \\u and four digits",
+            "f.yaml:2: escaped character out of range; use \\u and four digits",
         ),
         (
             b"a: b: c",
             (
-                "f.yaml:1: this is no YAML: there is a second colon on the line; "
-                "put text that holds a colon into quotes, or check the indentation"
+                "f.yaml:1: invalid YAML: a second colon on the line; "
+                "put text that contains a colon in quotes, or check the indentation"
             ),
         ),
         (
             b"a: 1\nb: [1,\nc: 2\n",
             (
-                "f.yaml:4: this is no YAML: expected ',' or ']', but got '<stream end>'; "
+                "f.yaml:4: invalid YAML: expected ',' or ']', but got the end of the file; "
                 "check the indentation, quotes and brackets on and above this line"
             ),
         ),
@@ -272,8 +278,8 @@ def test_what_cannot_be_read_to_its_end(data: bytes, told: str) -> None:
 
 def test_what_was_found_before_the_end_is_told_too() -> None:
     assert [told.split(";")[0] for told in refusals("a: 010\nb: [1")] == [
-        "f.yaml:1: a: 010 is an octal number to some YAML readers",
-        "f.yaml:2: this is no YAML: expected ',' or ']', but got '<stream end>'",
+        "f.yaml:1: a: 010 is an octal number to some YAML parsers",
+        "f.yaml:2: invalid YAML: expected ',' or ']', but got the end of the file",
     ]
 
 
@@ -286,7 +292,7 @@ def test_limits() -> None:
     assert refusals(deepest) == []
     assert "nested deeper than 32 levels" in refusals(f"[{deepest}]")[0]
     assert refusals("[" + "a, " * (MAX_NODES - 1) + "]") == []
-    assert "more than 20000 values" in refusals("[" + "a, " * MAX_NODES + "]")[0]
+    assert "more than 20,000 values" in refusals("[" + "a, " * MAX_NODES + "]")[0]
     assert refusals("a: 1".ljust(MAX_BYTES)) == []
     assert refusals("a: 1".ljust(MAX_BYTES + 1)) == [
         "f.yaml: the file is larger than 1 MiB; split it into several files"

@@ -45,7 +45,7 @@ def test_beyond_this_machine_it_does_not_start_without_a_token_or_certificates(m
         [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
     )
     assert refused.returncode == 1
-    assert "is reached from other machines" in refused.stderr
+    assert "is open to other machines" in refused.stderr
 
 
 def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made: Any) -> None:
@@ -58,7 +58,7 @@ def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made
         [*COMMAND, "check", str(sidecar.file)], capture_output=True, text=True, check=True
     )
     assert "WARNING" in told.stderr
-    assert "whoever listens on the way reads the token" in told.stderr
+    assert "sees the token and all rows" in told.stderr
     place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
     place = place.replace("0.0.0.0", "127.0.0.1")
     with pytest.raises(SidecarError, match="does not know this client"):

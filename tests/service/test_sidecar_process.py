@@ -190,7 +190,7 @@ def test_sighup_takes_a_good_file_and_refuses_a_bad_one_whole(made: Any) -> None
     sidecar.write_file(operators={UID: OPERATOR, "more": OPERATOR | {"policy": "nobody"}})
     status, answer = sidecar.ask("/-/reload", "POST")
     assert status == 400
-    assert "there is no policy" in answer["error"]
+    assert "unknown policy" in answer["error"]
     assert sidecar.ask("/policies")[1][UID]["idle_min_ms"] == 50
     assert [each["uid"] for each in sidecar.ask("/operators")[1]] == [UID]
 
