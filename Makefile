@@ -3,7 +3,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-BIN := .venv/bin
+# SPARK=4.1 runs any verb on that version of Spark, in an environment of its own.
+NEWEST := 4.3
+SPARK := $(NEWEST)
+VENV := $(if $(filter $(NEWEST),$(SPARK)),.venv,build/spark-$(SPARK))
+BIN := $(VENV)/bin
 CLICKS := build/clicks
 PICTURE := build/state.svg
 
@@ -18,14 +22,15 @@ WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/pyt
 help: ## list these verbs
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## make .venv with the locked dependencies, and find or install Java
-	@scripts/setup.sh
+setup: ## make .venv with the locked dependencies, and find or install Java (SPARK=4.3)
+	@scripts/setup.sh $(VENV) $(SPARK)
 
 run: setup ## run the main job on a generated click stream, from scratch (ARGS="--source PATH")
 	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a finished folder
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
-test: check ## lint, types and all tests (ARGS="-k name")
+# Lint and types go by the newest Spark alone.
+test: $(if $(filter .venv,$(VENV)),check,setup) ## lint, types and all tests (ARGS="-k name", SPARK=4.1)
 	@$(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20 $(ARGS)
 
 check: setup ## lint, format and types only

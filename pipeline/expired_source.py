@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from idlestate.backends.changes import change_schema
@@ -29,6 +28,14 @@ from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.task import check_task
 from idlestate.pipeline.types import spark_schema
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # before Spark 4.2, which looks for it
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Older versions end such a trigger themselves (`REQUIRED_SETTINGS`)."""
+
 
 FORMAT = "idlestate.expired"
 LINK_FILE = "link_file"
@@ -90,12 +97,15 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(  # noqa: N802
         self,
-        start: dict[str, int],
-        limit: ReadLimit,  # noqa: ARG002 - all there is, always
+        start: dict[str, int] | None = None,
+        limit: Any = None,  # noqa: ARG002 - all there is, always
     ) -> dict[str, int]:
-        """The number after the newest; of a trigger that takes what is there, that of its start."""
+        """The number after the newest; of a trigger that takes what is there, that of its start.
+
+        Before Spark 4.2 it is called without arguments.
+        """
         seq = self._settled()["next_seq"] if self._last is None else self._last
-        return {"seq": max(seq, start["seq"])}
+        return {"seq": max(seq, start["seq"] if start else 0)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Remember where the records that are there end."""

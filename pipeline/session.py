@@ -27,6 +27,7 @@ from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.sidecar_link import REFUSED, SIDECARS_PROPERTY
 from idlestate.pipeline.sidecar_start import attach
+from idlestate.pipeline.spark_version import check_version, spark_version
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY, REFUSAL_PROPERTY
 from idlestate.timers.clock import SystemClock
@@ -40,6 +41,10 @@ REQUIRED_SETTINGS = {
     f"{_STATE_STORE}.checkpointFormatVersion": "2",
 }
 """Settings without which state is not versioned as the design needs; all may be set at run time."""
+if spark_version() < (4, 2):
+    # Sources in Python cannot support the trigger availableNow themselves yet (a sidecar's expired
+    # records are one); without this, Spark would run such a query for a single batch.
+    REQUIRED_SETTINGS["spark.sql.streaming.triggerAvailableNowWrapper.enabled"] = "true"
 
 RECOMMENDED_SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
@@ -61,7 +66,12 @@ _log = logging.getLogger("idlestate")
 
 
 def configure(spark: SparkSession) -> SparkSession:
-    """Set what idlestate needs, and what makes it fast, in a session."""
+    """Set what idlestate needs, and what makes it fast, in a session.
+
+    Raises:
+        RefusedError: this version of Spark is not supported.
+    """
+    check_version()
     for name, value in {**REQUIRED_SETTINGS, **RECOMMENDED_SETTINGS}.items():
         spark.conf.set(name, value)
     java: Any = spark.sparkContext._jsc  # noqa: SLF001 - Spark's way to Hadoop's settings
@@ -73,11 +83,12 @@ def configure(spark: SparkSession) -> SparkSession:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Refuse a session whose state store cannot carry the state.
+    """Refuse a version of Spark or a session that cannot carry the state.
 
     Raises:
         RefusedError: with the lines to write.
     """
+    check_version()
     wrong = [
         f'spark.conf.set("{name}", "{value}")'
         for name, value in REQUIRED_SETTINGS.items()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Writes requirements-build.lock and requirements.lock from requirements-build.in and
 # pyproject.toml: every platform, every file by its hash, no trace of this machine's own
-# package sources. Needs uv (https://docs.astral.sh/uv/).
+# package sources. Spark stands beside, in one requirements-spark-VERSION.lock for each version
+# that is supported. Needs uv (https://docs.astral.sh/uv/).
 #
 #   scripts/lock.sh            keep what is locked where it still fits
 #   scripts/lock.sh --upgrade  take the newest that fits
@@ -23,4 +24,9 @@ compile() {
 }
 
 compile requirements-build.lock "$@" requirements-build.in
-compile requirements.lock "$@" --group dev pyproject.toml
+compile requirements.lock "$@" --group dev --no-emit-package pyspark --no-emit-package py4j \
+    pyproject.toml
+for lock in requirements-spark-*.lock; do # for a new version: make an empty one, then call this
+    version=${lock#requirements-spark-}
+    echo "pyspark==${version%.lock}.*" | compile "$lock" "$@" -
+done

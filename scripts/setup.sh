@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Makes everything `make run` and `make test` need: .venv with the locked dependencies, the
-# package itself (editable), and a Java runtime. Says what it does; a second call finds that
+# Makes everything `make run` and `make test` need: an environment with the locked dependencies,
+# the package itself (editable), and a Java runtime. Says what it does; a second call finds that
 # nothing changed and installs nothing.
+#
+#   scripts/setup.sh VENV SPARK   the environment's folder, and the version of Spark in it (4.3)
 set -eu
 
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
-VENV=.venv
+VENV=$1
+SPARK=$2
 STAMP=$VENV/.idlestate-setup
+LOCKS=(requirements-build.lock requirements.lock "requirements-spark-$SPARK.lock")
 
 say() { echo "setup: $*"; }
 fail() {
@@ -74,7 +78,7 @@ install_dependencies() {
     say "installing the locked dependencies (Spark is 450 MB: minutes, the first time)"
     pip_install --require-hashes --no-deps -r requirements-build.lock
     pip_install --require-hashes --no-deps --no-build-isolation \
-        --only-binary :all: --no-binary pyspark -r requirements.lock
+        --only-binary :all: --no-binary pyspark -r requirements.lock -r "${LOCKS[2]}"
 }
 
 install_package() {
@@ -85,6 +89,11 @@ install_package() {
 
 # ------------------------------------------------------------------ the way through
 
+if [ ! -f "${LOCKS[2]}" ]; then
+    versions=$(printf '%s\n' requirements-spark-*.lock | sed 's/.*-\(.*\)\.lock/\1/' | paste -sd ' ')
+    fail "Spark $SPARK is not supported: SPARK is one of $versions"
+fi
+
 # An environment counts when its set-up ended, in this folder (its scripts name the folder, so
 # that a copy of it would run the original) and with a Python that is still there.
 here=$(pwd -P)
@@ -92,8 +101,8 @@ if [ "$(stamped folder)" != "$here" ] || ! is_new_enough "$VENV/bin/python"; the
     make_venv
 fi
 
-locked=$(fingerprint requirements-build.lock requirements.lock)
-project=$(fingerprint requirements-build.lock requirements.lock pyproject.toml)
+locked=$(fingerprint "${LOCKS[@]}")
+project=$(fingerprint "${LOCKS[@]}" pyproject.toml)
 did=nothing
 if [ "$(stamped locked)" != "$locked" ]; then
     install_dependencies

@@ -2,8 +2,11 @@ import os
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from hypothesis import HealthCheck, settings
+
+from idlestate.pipeline.spark_version import spark_version
 
 DATA_DIR = "IDLESTATE_DATA_DIR"
 PROFILE = "IDLESTATE_HYPOTHESIS"
@@ -25,11 +28,18 @@ settings.register_profile(
 settings.load_profile(os.environ.get(PROFILE, "dev"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Before 4.2 PySpark leaves the sockets that it collects rows over to the garbage collector.
+    if spark_version() < (4, 2):
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
 def pytest_report_header() -> list[str]:
     profile = os.environ.get(PROFILE, "dev")
     seeds = "cases fixed by each test's name" if profile == "ci" else "new cases on every run"
     return [
         f"idlestate: real data: {os.environ.get(DATA_DIR) or 'none (' + DATA_DIR + ' is not set)'}",
+        f"idlestate: PySpark {pyspark.__version__}",
         f"idlestate: hypothesis profile {profile}: {seeds}",
     ]
 

@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from idlestate.pipeline.spark_version import NEWEST
 from idlestate.service.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -293,7 +294,9 @@ def test_no_file_names_a_folder_of_somebodys_machine() -> None:
 def locked() -> dict[str, list[tuple[str, int]]]:
     """Per package name the pinned versions (one per environment) and how many hashes each has."""
     found: dict[str, list[tuple[str, int]]] = {}
-    for entry in re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text()):
+    locks = ["requirements.lock", f"requirements-spark-{NEWEST[0]}.{NEWEST[1]}.lock"]
+    text = "\n".join((ROOT / lock).read_text() for lock in locks)
+    for entry in re.split(r"\n(?=\S)", text):
         if pinned := re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", entry):
             name = canonicalize_name(pinned[1])
             found.setdefault(name, []).append((pinned[2], entry.count("--hash=sha256:")))
@@ -311,7 +314,7 @@ def test_lock_holds_what_the_project_asks_for() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-build.lock"])
+@pytest.mark.parametrize("name", sorted(path.name for path in ROOT.glob("requirements*.lock")))
 def test_lock_names_no_place_and_every_hash(name: str) -> None:
     lines = (ROOT / name).read_text().splitlines()
     code = [line for line in lines if not line.lstrip().startswith("#")]

@@ -13,7 +13,9 @@ from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import AGGREGATES, KEYS, MINUTE_MS, RULE, SCHEMA, hours, record, retained
 from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run, states
 from tests.reference_pipeline import play
+from tests.spark_versions import needs_repartition
 
+pytestmark = needs_repartition
 HOURS = 6
 
 

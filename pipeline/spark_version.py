@@ -1,0 +1,78 @@
+"""Which versions of Spark idlestate runs on, and what is said when a part of Spark has moved.
+
+Some of what a query needs has no public name in Spark. Each such concern is in one file, which
+reaches for it inside `private_part`.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyspark
+from py4j.protocol import Py4JError
+
+from idlestate.pipeline.errors import RefusedError
+
+OLDEST, NEWEST = (4, 1), (4, 3)
+"""The versions that the tests run on, and all between them (`make test SPARK=4.1`)."""
+
+_SUPPORTED = "pyspark>=4.1,<4.4"
+
+
+def spark_version() -> tuple[int, int]:
+    """Major and minor version of the Spark that is installed."""
+    major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
+    return int(major), int(minor)
+
+
+def check_version() -> None:
+    """Refuse a Spark that idlestate was not written for.
+
+    Raises:
+        RefusedError: with the versions that it was.
+    """
+    if not OLDEST <= spark_version() <= NEWEST:
+        raise RefusedError(
+            f"PySpark {pyspark.__version__} is not supported: install {_SUPPORTED}, or a version "
+            "of idlestate that supports it"
+        )
+
+
+def check_since(since: tuple[int, int], what: str, instead: str) -> None:
+    """Refuse what the installed Spark lacks.
+
+    Args:
+        since: the first version of Spark that has it.
+        what: what was asked for; begins the sentence.
+        instead: what to do on an older version.
+
+    Raises:
+        RefusedError: the installed version is older.
+    """
+    if spark_version() < since:
+        raise RefusedError(
+            f"{what} needs Spark {since[0]}.{since[1]} or newer, and this is PySpark "
+            f"{pyspark.__version__}: {instead}"
+        )
+
+
+@contextmanager
+def private_part(what: str) -> Iterator[None]:
+    """Around what reaches into Spark: where it is not found, say so in words.
+
+    Args:
+        what: what is looked for; completes "cannot find ...".
+
+    Raises:
+        RefusedError: it has moved.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, Py4JError) as error:
+        if isinstance(error, Py4JError) and "does not exist" not in str(error):
+            raise
+        raise RefusedError(
+            f"cannot find {what} in PySpark {pyspark.__version__}: idlestate was written for "
+            f"Spark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} as Apache publishes them; "
+            f"install {_SUPPORTED}, or a version of idlestate that supports this one"
+        ) from error
