@@ -9,11 +9,8 @@ only its user can enter; a path of the checkpoint's may be too long for them.
 import atexit
 import json
 import logging
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +18,7 @@ from pathlib import Path
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.own_folder import OwnFolder
 from idlestate.timers.clock import SystemClock
 
 FOLDER = "idlestate-sidecar"
@@ -29,8 +27,6 @@ _START_S = 60.0
 _STOP_S = 30.0
 _POLL_S = 0.05
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.3, 5.0
-_MOST_TEMPORARY = 70
-"""Bytes of the path of temporary files; one of a socket has at most 107."""
 
 
 class PrivateSidecar:
@@ -50,20 +46,20 @@ class PrivateSidecar:
         self._stopping = threading.Event()
         self._cannot_start = False
         self._lock = threading.Lock()
-        self._sockets = _socket_folder()
+        self._sockets = OwnFolder()
         self._settings = {
             "directory": str(folder / "state"),
             "backend": backend,
-            "data": f"unix:{self._sockets / 'data.sock'}",
-            "control": f"unix:{self._sockets / 'control.sock'}",
+            "data": f"unix:{self._sockets.path / 'data.sock'}",
+            "control": f"unix:{self._sockets.path / 'control.sock'}",
         }
         self.address = Address(self._settings["data"])
-        self._file = self._sockets / "sidecar.json"
+        self._file = self._sockets.path / "sidecar.json"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._start()
         except BaseException:
-            shutil.rmtree(self._sockets, ignore_errors=True)
+            self._sockets.remove()
             raise
         threading.Thread(target=self._watch, name="idlestate-sidecar", daemon=True).start()
 
@@ -77,7 +73,7 @@ class PrivateSidecar:
         with self._lock:  # from now on none is started
             self._stopping.set()
         self._end()
-        shutil.rmtree(self._sockets, ignore_errors=True)
+        self._sockets.remove()
 
     def _end(self) -> None:
         """Let the process end, and wait for that."""
@@ -121,15 +117,8 @@ class PrivateSidecar:
                 return
 
     def _write_file(self) -> None:
-        """Write its configuration, which may be gone: temporary files that are old are removed on
-        many machines, and the folder with them. Whoever made that anew meanwhile is not let in.
-        """
-        self._sockets.mkdir(mode=0o700, exist_ok=True)
-        if self._sockets.lstat().st_uid != os.geteuid():
-            raise RefusedError(
-                f"{self._sockets} was removed and belongs to another user now: stop the driver, "
-                "and start it again"
-            )
+        """Write its configuration, which may be gone."""
+        self._sockets.ensure()
         self._file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
 
     def _start(self) -> None:
@@ -148,6 +137,7 @@ class PrivateSidecar:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    pass_fds=(self._sockets.lock,),  # it outlives a driver that is killed
                 )
             try:
                 if self._answers() or self._stopping.is_set():
@@ -180,14 +170,6 @@ class PrivateSidecar:
                 else:
                     return True
         return False
-
-
-def _socket_folder() -> Path:
-    """A new folder that its user alone may enter, with a path that is short enough for sockets."""
-    folder = tempfile.gettempdir()
-    if len(os.fsencode(folder)) > _MOST_TEMPORARY:
-        folder = "/tmp"  # noqa: S108 - what is made there has a name that nobody can foresee
-    return Path(tempfile.mkdtemp(prefix="idlestate-", dir=folder))
 
 
 def _ended(code: int | None) -> str:

@@ -2,14 +2,12 @@
 
 import atexit
 import json
-import shutil
-import tempfile
 from dataclasses import asdict, dataclass
 from functools import cache
-from pathlib import Path
 
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.own_folder import OwnFolder
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
 """The local property that carries the links of a query's operators to its tasks."""
@@ -18,16 +16,16 @@ REFUSED = "refused"
 
 
 @cache
-def _link_files() -> Path:
+def _link_files() -> OwnFolder:
     """A folder for the files in which links reach sources; it goes with this process."""
-    folder = Path(tempfile.mkdtemp(prefix="idlestate-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = OwnFolder()
+    atexit.register(folder.remove)
     return folder
 
 
 def link_file(token: str) -> str:
     """The file of one `retain`."""
-    return str(_link_files() / f"{token}.json")
+    return str(_link_files().path / f"{token}.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ path with a space, or whatever else a URL escapes, for another one.
 """
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.own_folder import OwnFolder
 
 _SCHEMA = "_stateSchema"
 
@@ -57,10 +56,13 @@ def plain_path(checkpoint: Folder) -> Iterator[str]:
     if not checkpoint.is_local or quote(path) == path:
         yield checkpoint.url
         return
-    with tempfile.TemporaryDirectory(prefix="idlestate-") as folder:
-        link = Path(folder, "checkpoint")
+    folder = OwnFolder()
+    try:
+        link = folder.path / "checkpoint"
         link.symlink_to(path)
         yield str(link)
+    finally:
+        folder.remove()
 
 
 def _operators(checkpoint: Folder) -> list[str]:

@@ -62,7 +62,7 @@ def test_one_that_is_stopped_while_it_is_started_again_stays_stopped(
     assert begun.wait(PATIENCE_S)
     watch.join(PATIENCE_S)
     assert not watch.is_alive()
-    assert not found._sockets.exists()
+    assert not found._sockets.path.exists()
     with DirectoryLock(checkpoint / FOLDER / "state", PATIENCE_S):
         pass  # nobody holds it
 
@@ -192,11 +192,11 @@ def test_one_whose_temporary_files_were_removed_for_their_age_is_started_again(
     checkpoint: Path, gone: str
 ) -> None:
     sidecar = private_sidecar(checkpoint, "heap")
-    shutil.rmtree(sidecar._sockets) if gone == "its folder" else sidecar._file.unlink()
+    shutil.rmtree(sidecar._sockets.path) if gone == "its folder" else sidecar._file.unlink()
     kill(checkpoint)
     with closing(Connection(sidecar.address, patience_s=PATIENCE_S)) as connection:
         connection.call("hello")
-    assert stat.S_IMODE(sidecar._sockets.stat().st_mode) == 0o700
+    assert stat.S_IMODE(sidecar._sockets.path.stat().st_mode) == 0o700
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders of others")
@@ -205,12 +205,12 @@ def test_a_folder_that_another_user_made_in_its_place_is_not_used(
     checkpoint: Path, is_link: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     sidecar = private_sidecar(checkpoint, "heap")
-    shutil.rmtree(sidecar._sockets)
-    theirs = checkpoint / "theirs" if is_link else sidecar._sockets
+    shutil.rmtree(sidecar._sockets.path)
+    theirs = checkpoint / "theirs" if is_link else sidecar._sockets.path
     theirs.mkdir(mode=0o777)
     if is_link:
-        sidecar._sockets.symlink_to(theirs)
-    os.chown(sidecar._sockets, 12_345, 12_345, follow_symlinks=False)
+        sidecar._sockets.path.symlink_to(theirs)
+    os.chown(sidecar._sockets.path, 12_345, 12_345, follow_symlinks=False)
     kill(checkpoint)
     wait_for(lambda: "belongs to another user now" in caplog.text)
     assert list(theirs.iterdir()) == []
