@@ -54,6 +54,11 @@ class Config:
     sidecar: Sidecar | None
     warnings: tuple[Problem, ...]
 
+    @property
+    def warning_lines(self) -> str:
+        """The warnings as text, each on a line of its own behind other text."""
+        return "".join(f"\nWARNING {warning.render()}" for warning in self.warnings)
+
     def choice_for(self, uid: str, state: str = AGGREGATES) -> Choice:
         """Which policy a state of an operator gets, and why; any uid may be asked for."""
         hosted = self.sidecar.operators if self.sidecar else {}

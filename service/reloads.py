@@ -89,10 +89,10 @@ class Reloads:
         )
         self._policy = policy
         moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)
-        warnings = "".join(f"\nWARNING {warning.render()}" for warning in config.warnings)
         return (
             f"{self._file} read again: {self._uid} gets {in_words(policy)} as version "
-            f"{version.version}, with batches from {moment:%H:%M:%S} UTC on{warnings}"
+            f"{version.version}, with batches from {moment:%H:%M:%S} UTC on"
+            f"{config.warning_lines}"
         )
 
     def _refuse_other_changes(self, config: Config) -> None:

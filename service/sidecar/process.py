@@ -178,7 +178,7 @@ class Process:
                 raise SidecarError(f"{error}\nthen reload {config.file} again") from error
             self._config = config
             self._facts.count_reload(good=True)
-            return f"{config.file} was read again"
+            return f"{config.file} was read again{config.warning_lines}"
 
     def accept_clock(self) -> None:
         """Believe the wall clock."""

@@ -62,6 +62,8 @@ class Worker:
         self._link: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._is_broken = False
         self._later: list[str] = []
+        self._told = ""
+        """What keeps the worker from giving room back: it may for days, and is logged once."""
         self._lock = threading.Lock()
         self.bytes_on_disk = 0
 
@@ -147,9 +149,11 @@ class Worker:
         while keys := self._put_off(_KEYS_PER_CALL):
             try:
                 self.call("remove", {"keys": keys})
+                self._told = ""
             except SidecarError as error:
                 self.remove(keys)
-                if not isinstance(error, BusyError):
+                if not isinstance(error, BusyError) and str(error) != self._told:
+                    self._told = str(error)
                     _log.error("worker %d cannot give room back: %s", self.number, error)
                 break
         with suppress(SidecarError):

@@ -65,6 +65,9 @@ def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made
         Connection(Address(place), patience_s=0).call("hello")
     known = Connection(Address(place, str(token)), patience_s=0)
     assert known.call("hello").header["operators"] == [UID]
+    shown = {"Authorization": "Bearer 0123456789abcdef0123"}
+    status, answer = sidecar.ask("/-/reload", "POST", **shown)
+    assert (status, "WARNING" in answer["result"]) == (200, True)
 
 
 def test_who_shows_no_token_is_told_alive_and_never_ready(made: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.backends.sidecar.errors import AwayError, BusyError, DoesNotFitError
+from idlestate.backends.sidecar.errors import AwayError, BusyError, DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.message import Message
 from idlestate.service.sidecar.worker import WorkerSettings
 from idlestate.service.sidecar.workers import Worker
@@ -66,3 +66,16 @@ def test_a_call_that_fails_puts_them_off_again(
     worker.tidy()
     assert connection.calls == [("edit", ["s/a"]), ("remove", ["s/a"]), ("size", None)]
     assert process.killed == kills
+
+
+def test_what_keeps_it_from_giving_room_back_is_logged_once_while_it_is_the_same(
+    worker: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, connection = worker._link
+    worker.remove(["s/a"])
+    for error in (*["disk full"] * 3, "disk gone", None, "disk full"):
+        connection.error = DamagedError(error) if error else None
+        worker.tidy()
+        worker.remove(["s/a"])
+    told = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
+    assert told == ["disk full", "disk gone", "disk full"]
