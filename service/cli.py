@@ -17,6 +17,7 @@ from idlestate.service.again import command_again
 from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.live_view import run_live
+from idlestate.service.os_problem import os_problem
 from idlestate.service.sidecar.commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
 
@@ -27,7 +28,7 @@ USAGE = 2
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="idlestate")
 def main() -> None:
-    """Keyed state that forgets on purpose, for PySpark streaming jobs.
+    """Keyed state with built-in expiry for PySpark streaming jobs.
 
     \b
     Examples:
@@ -42,7 +43,7 @@ def main() -> None:
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
-    """Check a configuration file, and do nothing else.
+    """Check a configuration file. Reports every error and runs nothing.
 
     \b
     Example:
@@ -68,23 +69,27 @@ def check(file: Path) -> None:
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--pipeline", "uid", help="Which pipeline of the file; not needed if it has one.")
+@click.option("--pipeline", "uid", help="Pipeline to run. Required if the file defines several.")
 @click.option(
     "--source",
-    help="Read these files instead: a folder, file or pattern of parquet, "
-    "JSON lines or CSV, also .gz.",
+    help="Read these files instead of the configured source: a folder, file or pattern of "
+    "parquet, JSON lines or CSV (also .gz).",
 )
-@click.option("--afresh", is_flag=True, help="Remove checkpoint and results of earlier runs first.")
+@click.option(
+    "--afresh",
+    is_flag=True,
+    help="Start from scratch: delete the checkpoint and the sinks of earlier runs first.",
+)
 @click.option(
     "--sidecar",
     metavar="ADDRESS",
-    help="Use this sidecar (unix:PATH or HOST:PORT) instead of one that the run starts itself.",
+    help="Use this sidecar (unix:PATH or HOST:PORT) instead of starting one.",
 )
 @shows_secrets
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
-    help="Draw state with and without retention over time: a path that ends in .svg or .png.",
+    help="Draw the state over time, with and without retention, to this .svg or .png file.",
 )
 def run(
     file: Path,
@@ -95,7 +100,7 @@ def run(
     picture: Path | None,
     **secrets: str | None,
 ) -> None:
-    """Run a pipeline of a configuration file; go on where its last run ended.
+    """Run a pipeline. Continues from the last committed batch of earlier runs.
 
     \b
     Examples:
@@ -106,10 +111,10 @@ def run(
     config = _load(file)
     chosen = _choose(config, uid, file)
     if picture is not None and picture.suffix not in (".svg", ".png"):
-        _fail(f"--picture {picture}: write a path that ends in .svg or .png", USAGE)
+        _fail(f"--picture {picture}: the file must end in .svg or .png", USAGE)
     given = [f"--{name.replace('_', '-')}" for name, value in secrets.items() if value]
     if given and sidecar is None:
-        _fail(f"{given[0]}: goes with --sidecar ADDRESS", USAGE)
+        _fail(f"{given[0]} requires --sidecar ADDRESS", USAGE)
     # Only now: Spark takes a second to import, and a wrong file should be told at once.
     from idlestate.pipeline.errors import IdlestateError
     from idlestate.service.job import Job
@@ -120,7 +125,8 @@ def run(
         from idlestate.backends.sidecar.connection import Address
 
         if config.pipelines[chosen].backend == "spark":
-            _fail(f"--sidecar: pipeline {chosen} keeps its state in Spark (backend: spark)", USAGE)
+            why = f"pipeline {chosen} keeps its state in Spark; set backend: rocksdb or heap"
+            _fail(f"--sidecar: {why} in {file}, or leave the option out", USAGE)
         address = Address(sidecar, **secrets)
     job = Job(config, chosen, source, address)
     again = command_again(click.get_current_context(), without="--afresh")
@@ -142,13 +148,10 @@ def run(
         _fail(f"interrupted; to continue from the last committed batch, run: {again}", 130)
     except Exception as error:  # noqa: BLE001 - a person gets a line, the log the rest
         note(job.log, traceback.format_exc())
-        _fail(f"unexpected {type(error).__name__}: {error} (all of it is in {job.log})")
+        _fail(f"unexpected {type(error).__name__}: {error} (details in {job.log})")
     _print_summary(job, finished)
     if picture is not None:
-        from idlestate.metrics.picture import draw_growth
-
-        draw_growth(finished.growth.points(), picture, keys="keys", subtitle=f"{file}, {chosen}")
-        click.echo(f"picture: {picture}")
+        _draw(picture, finished, f"{file}, {chosen}")
     for place in (
         job.pipeline.sinks.results,
         job.pipeline.sinks.expired,
@@ -161,12 +164,12 @@ def run(
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--while-input-is-open", is_flag=True, help="Stop when standard input ends, as SIGTERM does."
+    "--while-input-is-open", is_flag=True, help="Stop when standard input closes, as on SIGTERM."
 )
 def serve(file: Path, while_input_is_open: bool) -> None:
-    """Run the sidecar of a configuration file: keyed state for look-ups and several writers.
+    """Run a sidecar: keyed state for look-ups and several writers.
 
-    SIGTERM stops it, SIGHUP reads the file again.
+    SIGTERM stops it, SIGHUP reloads the file.
 
     \b
     Example:
@@ -175,9 +178,7 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     saved = SavedFile.taken(file)
     config = _load(file)
     if config.sidecar is None:
-        _fail(
-            f"{file} has no part sidecar; write for example\n\nsidecar:\n  directory: build/state"
-        )
+        _fail(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
     from idlestate.backends.sidecar.errors import SidecarError
     from idlestate.metrics.listen_error import ListenError
     from idlestate.service.sidecar.access import AccessError
@@ -197,18 +198,20 @@ def serve(file: Path, while_input_is_open: bool) -> None:
         _fail(str(error))
     except OSError as error:
         place = error.filename or config.sidecar.directory
-        _fail(f"{place}: {error.strerror or error}; see to that, or name another directory")
+        _fail(f"{place}: {error.strerror or error}; correct this, or set another sidecar.directory")
 
 
 @main.group()
 def generate() -> None:
-    """Make input to try things on."""
+    """Generate sample input."""
 
 
 @generate.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to make.")
-@click.option("--events", default=DEFAULT_EVENTS, show_default=True, help="Rows.")
-@click.option("--seed", default=DEFAULT_SEED, show_default=True, help="Same seed, same bytes.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to create.")
+@click.option("--events", default=DEFAULT_EVENTS, show_default=True, help="Number of rows.")
+@click.option(
+    "--seed", default=DEFAULT_SEED, show_default=True, help="Equal seeds give equal bytes."
+)
 @click.option("--overwrite", is_flag=True, help="Replace clicks made with other options.")
 def clicks(out: Path, events: int, seed: int, overwrite: bool) -> None:
     """Generate a day of clicks as parquet files. Existing clicks of the same options are kept.
@@ -220,14 +223,14 @@ def clicks(out: Path, events: int, seed: int, overwrite: bool) -> None:
     try:
         folder = generate_clicks(out, events, seed, overwrite=overwrite)
     except (ValueError, OSError) as error:
-        _fail(str(error))
-    click.echo(
-        f"{counted(events, 'click')} in {out}" + ("" if folder.created else " (there already)")
-    )
+        _fail(os_problem(error))
+    click.echo(f"{counted(events, 'click')} in {out}{'' if folder.created else ' (already there)'}")
 
 
 @main.command()
-@click.option("--out", type=click.Path(path_type=Path), help="File to write; else the terminal.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Write to this file instead of the terminal."
+)
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of configuration files, for editors.
 
@@ -241,7 +244,7 @@ def schema(out: Path | None) -> None:
         try:
             out.write_text(render_schema())
         except OSError as error:
-            _fail(f"{out}: {error.strerror}; name a file in a folder that is there")
+            _fail(f"{os_problem(error)}; pass a file in a folder that exists")
         click.echo(f"written: {out}")
 
 
@@ -262,14 +265,14 @@ def _load(file: Path) -> Config:
 
 
 def _choose(config: Config, uid: str | None, file: Path) -> str:
-    names = ", ".join(config.pipelines) or "none"
-    if uid is None:
-        if len(config.pipelines) != 1:
-            _fail(f"{file} has {len(config.pipelines)} pipelines ({names}): say --pipeline", USAGE)
-        return next(iter(config.pipelines))
-    if uid not in config.pipelines:
-        _fail(f"{file} has no pipeline {uid!r}; it has {names}", USAGE)
-    return uid
+    if not config.pipelines:
+        _fail(f"{file} defines no pipelines; add one under `pipelines:`", USAGE)
+    names = ", ".join(config.pipelines)
+    if uid is None and len(config.pipelines) > 1:
+        _fail(f"{file} defines several pipelines; pass --pipeline with one of {names}", USAGE)
+    if uid is not None and uid not in config.pipelines:
+        _fail(f"{file} does not define pipeline {uid!r}; it defines {names}", USAGE)
+    return uid or next(iter(config.pipelines))
 
 
 def _print_summary(job: Any, finished: Any) -> None:
@@ -286,6 +289,23 @@ def _print_summary(job: Any, finished: Any) -> None:
     click.echo(f"\n{job.uid}")
     for name, value in lines:
         click.echo(f"  {name:<18} {value}")
+
+
+def _draw(picture: Path, finished: Any, subtitle: str) -> None:
+    from idlestate.metrics.picture import draw_growth
+    from idlestate.retention.policy import FOREVER_MS
+
+    policy = finished.monitor.figures.policy
+    try:
+        draw_growth(
+            finished.growth.points(),
+            picture,
+            subtitle=subtitle,
+            estimated=policy.remember_for_ms != FOREVER_MS,
+        )
+    except (ValueError, OSError) as error:
+        _fail(f"the run is complete, but its picture was not drawn: {os_problem(error)}")
+    click.echo(f"picture: {picture}")
 
 
 def _fail(message: str, code: int = FAILED) -> NoReturn:

@@ -7,6 +7,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_message, spark_says
+from idlestate.service.os_problem import os_problem
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
 _CAUSE = re.compile(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", re.MULTILINE)
@@ -36,7 +37,7 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
             "command again, it goes on from the last committed batch"
         )
     if isinstance(error, OSError):
-        return RefusedError(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
+        return RefusedError(os_problem(error))
     unread = _FILE.search(text)
     if unread:
         reason = " ".join((unread[2] or "").split()) or _innermost(text)
@@ -46,7 +47,7 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
             "from scratch without it: --afresh"
         )
     note(log, text)
-    return RefusedError(f"Spark failed: {_innermost(text)} (all of it is in {log})")
+    return RefusedError(f"Spark failed: {_innermost(text)} (details in {log})")
 
 
 def note(log: Path, text: str) -> None:

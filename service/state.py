@@ -20,12 +20,12 @@ FAILED = 1
 _SHOWN = 10  # input files that a rollback lists
 
 _checkpoint = click.argument("checkpoint", type=click.Path(path_type=Path))
-_uid = click.option("--uid", help="Which operator; not needed if the checkpoint has one.")
+_uid = click.option("--uid", help="Operator. Required if the checkpoint has several.")
 
 
 @click.group()
 def state() -> None:
-    """Look after the state in a checkpoint."""
+    """Inspect and repair the state in a checkpoint."""
 
 
 @state.command()
@@ -52,7 +52,7 @@ def ls(checkpoint: Path, uid: str | None) -> None:
 @_checkpoint
 @_uid
 def stats(checkpoint: Path, uid: str | None) -> None:
-    """Show how large the state is, and what older batches keep.
+    """Show the size of the state, and what older batches keep.
 
     \b
     Example:
@@ -93,7 +93,7 @@ def stats(checkpoint: Path, uid: str | None) -> None:
 @_checkpoint
 @_uid
 def verify(checkpoint: Path, uid: str | None) -> None:
-    """Read every file that a retained batch needs; fail when one is lost or damaged.
+    """Read every file that a retained batch needs, and report damage.
 
     \b
     Example:
@@ -105,7 +105,7 @@ def verify(checkpoint: Path, uid: str | None) -> None:
         files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
         damaged = damages(list(files.named))
     for orphan in files.orphans:
-        click.echo(f"{orphan}: named by no batch; a later batch removes it")
+        click.echo(f"{orphan}: not used by any batch; a later batch removes it")
     if not damaged:
         kept = _batches(files.batches[0], files.batches[-1])
         click.echo(f"{kept}: {counted(len(files.named), 'file')}, all good")
@@ -116,20 +116,22 @@ def verify(checkpoint: Path, uid: str | None) -> None:
         click.secho(f"{each.file.path} {each.what}; needed by {noun} {batches}", fg="red")
     good = files.newest_without(damaged)
     if good is None:
-        _fail("every retained batch needs one of these files: only a copy brings them back")
+        _fail("every retained batch needs one of these files; restore them from a backup")
     if good == files.batches[-1]:
-        _fail(f"batch {good}, the newest, needs none of them: the query can go on, but not back")
+        _fail(
+            f"batch {good}, the newest, does not need them: the query can continue, but not go back"
+        )
     _fail(
-        f"batch {good} needs none of them: bring the files back from a copy, or go back with\n"
+        f"batch {good} does not need them: restore the files from a backup, or go back with\n"
         f"  idlestate state rollback {checkpoint} --to {good}"
     )
 
 
 @state.command()
 @_checkpoint
-@click.option("--to", type=int, required=True, help="The batch to go back to.")
+@click.option("--to", type=int, required=True, help="Batch to go back to.")
 def rollback(checkpoint: Path, to: int) -> None:
-    """Make an earlier batch the newest; the query must be stopped.
+    """Go back to an earlier batch. Stop the query first.
 
     \b
     Example:
@@ -142,13 +144,13 @@ def rollback(checkpoint: Path, to: int) -> None:
     are = "is" if undone.first == undone.last else "are"
     click.echo(f"batch {to} is the newest; {_batches(undone.first, undone.last)} {are} undone")
     if undone.read_again:
-        click.echo("these files are read again:")
+        click.echo("the query will read these files again:")
         for path in undone.read_again[:_SHOWN]:
             click.echo(f"  {path}")
         if undone.read_again[_SHOWN:]:
             click.echo(f"  and {len(undone.read_again) - _SHOWN} more")
     else:
-        click.echo("their input is read again")
+        click.echo("the query will read their input again")
     click.echo(
         f"the next start removes what FolderSinks of `idlestate run` and Spark's file sink hold of "
         f"batches after {undone.first}; other sinks of a job of your own must remove it themselves"
@@ -157,9 +159,11 @@ def rollback(checkpoint: Path, to: int) -> None:
 
 @state.command()
 @_checkpoint
-@click.option("--partitions", type=click.IntRange(1), required=True, help="How many.")
+@click.option(
+    "--partitions", type=click.IntRange(1), required=True, help="New number of state partitions."
+)
 def repartition(checkpoint: Path, partitions: int) -> None:
-    """Take the state to another number of state partitions; the query must be stopped.
+    """Change the number of state partitions. Stop the query first.
 
     \b
     Example:
@@ -174,9 +178,9 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 
 @contextmanager
 def _session(checkpoint: Path) -> "Iterator[SparkSession]":
-    """A session of Spark; what goes wrong in it is told in a line."""
+    """A session of Spark; errors in it end the command with one line."""
     if not (checkpoint / "commits").is_dir():
-        _fail(f"{checkpoint} is no checkpoint: name the folder that a query was given")
+        _fail(f"{checkpoint} is not a checkpoint: pass the checkpoint folder of a query")
     # Only now: Spark takes a second to import, and a wrong path should be told at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

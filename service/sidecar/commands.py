@@ -16,6 +16,7 @@ import click
 
 from idlestate.backends.sidecar.certificates import take_authority, take_pair
 from idlestate.backends.sidecar.token import read_token
+from idlestate.service.os_problem import os_problem
 
 _HEALTH_S = 3.0
 Command = Callable[..., Any]
@@ -24,10 +25,10 @@ Command = Callable[..., Any]
 def shows_secrets(command: Command) -> Command:
     """A command that calls a sidecar; it takes the fields of an `Address`."""
     for option in (
-        click.option("--key-file", help="The private key of --cert-file."),
-        click.option("--cert-file", help="A certificate to show to the sidecar."),
-        click.option("--ca-file", help="The sidecar's certificate authority, for TLS."),
-        click.option("--token-file", help="The file with the sidecar's bearer token."),
+        click.option("--key-file", help="Private key of --cert-file."),
+        click.option("--cert-file", help="Client certificate to present to the sidecar."),
+        click.option("--ca-file", help="Certificate authority of the sidecar, for TLS."),
+        click.option("--token-file", help="File with the bearer token of the sidecar."),
     ):
         command = option(command)
     return command
@@ -42,16 +43,16 @@ def _asks_sidecar(command: Command) -> Command:
 
 @click.group()
 def operator() -> None:
-    """Operators of a running sidecar."""
+    """Manage the operators of a running sidecar."""
 
 
 @operator.command()
 @click.argument("uid")
 @_asks_sidecar
 def release(uid: str, place: str, **secrets: str | None) -> None:
-    """Let an operator go on without the query that owns it; its state stays.
+    """Release an operator from the query that owns it. Its state stays.
 
-    What the query has prepared and not committed is dropped.
+    What the query has prepared but not committed is discarded.
 
     \b
     Example:
@@ -63,13 +64,13 @@ def release(uid: str, place: str, **secrets: str | None) -> None:
 
 @click.group()
 def clock() -> None:
-    """The clock of a running sidecar."""
+    """Manage the clock of a running sidecar."""
 
 
 @clock.command()
 @_asks_sidecar
 def accept(place: str, **secrets: str | None) -> None:
-    """Believe the wall clock again after it was set by more than max_clock_step.
+    """Accept the wall clock after it jumped by more than max_clock_step.
 
     \b
     Example:
@@ -83,16 +84,16 @@ def accept(place: str, **secrets: str | None) -> None:
 @click.option(
     "--live",
     is_flag=True,
-    help="Whether it lives, though it may take no calls now: it starts a worker again, or stops. "
-    "That needs no token.",
+    help="Check only that the process is alive. It may reject calls, as while a worker restarts "
+    "or while it stops. Needs no token.",
 )
 @shows_secrets
 @click.argument("control")
 def health(control: str, live: bool, **secrets: str | None) -> None:
-    """Ask a sidecar's control plane whether it takes calls; exit code 0 or 1.
+    """Check whether a sidecar accepts calls: exit code 0 or 1.
 
-    CONTROL is unix:PATH, http://ADDRESS:PORT or https://ADDRESS:PORT, as `idlestate serve` says
-    when it starts. Whose certificate it has is checked when --ca-file or a token is given.
+    CONTROL is unix:PATH, http://ADDRESS:PORT or https://ADDRESS:PORT, as printed by `idlestate
+    serve` when it starts. The certificate is verified if you pass --ca-file or --token-file.
 
     \b
     Examples:
@@ -105,7 +106,11 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
     except ValueError:  # of the port, or of brackets
         is_place = False
     if not is_place or place.scheme not in ("unix", "http", "https"):
-        click.secho(f"{control}: write unix:PATH or http[s]://ADDRESS:PORT", fg="red", err=True)
+        click.secho(
+            f"{control}: not a valid address; use unix:PATH or http[s]://ADDRESS:PORT",
+            fg="red",
+            err=True,
+        )
         sys.exit(1)
     try:
         with closing(_connection_to(place, secrets)) as connection:
@@ -115,13 +120,14 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
             response = connection.getresponse()
             told = _told(response)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        click.secho(f"{control}: {error}", fg="red", err=True)
+        hint = "; check the address, and that the sidecar is running" if _is_away(error) else ""
+        click.secho(f"{control}: {os_problem(error)}{hint}", fg="red", err=True)
         sys.exit(1)
     if response.status == HTTPStatus.UNAUTHORIZED:
         if live:
             click.echo(told)  # whoever turns a stranger away lives
             return
-        hint = f"{control}: it does not know who asks: give its token file (--token-file PATH)"
+        hint = f"{control}: authentication required: pass --token-file PATH"
         click.secho(hint, fg="red", err=True)
         sys.exit(1)
     click.echo(told)
@@ -134,6 +140,12 @@ def _told(response: http.client.HTTPResponse) -> str:
     with suppress(ValueError, KeyError, TypeError):  # it is no sidecar's
         return str(json.loads(text)["error"])
     return text
+
+
+def _is_away(error: Exception) -> bool:
+    """Whether an error is that of a connection, not of a file or a certificate."""
+    is_connection = isinstance(error, OSError) and not error.filename
+    return is_connection and not isinstance(error, ssl.SSLError)
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -223,7 +223,7 @@ def test_the_command_refuses_in_a_line_and_replaces_when_told_to(tmp_path: Path)
     assert_good(said("--events", "300"))
     assert_refused(said("--events", "5"), "holds other clicks (300 rows", "--overwrite")
     assert_good(said("--events", "300", "--overwrite"))
-    assert "(there already)" in said("--events", "300", "--overwrite").text
+    assert "(already there)" in said("--events", "300", "--overwrite").text
     assert "5 clicks in" in said("--events", "5", "--overwrite").text
 
 

@@ -141,4 +141,4 @@ def test_a_secret_for_no_sidecar_is_not_left_unused(line, secret):
     line.add("0.json", [event("2025-03-03T10:00:00Z", "a")])
     line.write()
     said = line.run(secret, "given.pem")
-    assert_refused(said, secret, "goes with --sidecar ADDRESS", code=2)
+    assert_refused(said, secret, "requires --sidecar ADDRESS", code=2)

@@ -47,7 +47,7 @@ def test_the_place_that_is_told_is_one_that_health_takes(made: Any) -> None:
 def test_health_of_what_is_no_place_is_refused_with_the_way_out(place: str) -> None:
     done = subprocess.run([*COMMAND, "health", place], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == f"{place}: write unix:PATH or http[s]://ADDRESS:PORT\n"
+    assert done.stderr == f"{place}: not a valid address; use unix:PATH or http[s]://ADDRESS:PORT\n"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_whole_checkpoint_is_listed_measured_and_verified(ran: CommandLine, st
     verified = state("verify")
     assert_good(verified)
     assert "all good" in verified.text
-    assert f"{stray.name}: named by no batch" in verified.text
+    assert f"{stray.name}: not used by any batch" in verified.text
 
 
 @pytest.mark.parametrize("hurt", ["lost", "damaged"])
@@ -192,7 +192,9 @@ def test_runs_elsewhere_are_looked_after_as_well(
 
 def test_a_folder_that_is_no_checkpoint(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["state", "ls", str(tmp_path)])
-    assert_refused(Said(done.exit_code, done.output), "is no checkpoint")
+    assert_refused(
+        Said(done.exit_code, done.output), "is not a checkpoint: pass the checkpoint folder"
+    )
 
 
 def ends(ran: CommandLine) -> list[tuple[object, ...]]:

@@ -1,0 +1,109 @@
+"""The command line: help that can be read, and a plain line for what cannot be done."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.retention.policy import Policy
+from idlestate.service import cli
+from tests.service.command_line import CommandLine, Said, assert_refused
+
+PIPELINE = """\
+    source: {path: in, format: json}
+    event_time: t
+    delay: 1m
+    key: [k]
+    aggregates: {n: count}
+    policy: a
+"""
+
+
+def called(*words: object) -> Said:
+    done = CliRunner().invoke(cli.main, [str(word) for word in words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Said(done.exit_code, done.output)
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name)
+
+
+@pytest.mark.parametrize("words", list(commands(cli.main)), ids=" ".join)
+def test_help_is_there_for_every_command_and_not_cut_off(words: tuple[str, ...]) -> None:
+    said = called(*words, "--help")
+    assert said.code == 0
+    assert "..." not in said.text.replace("[ARGS]...", "")
+
+
+def test_a_file_without_pipelines_says_where_they_go(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text("version: 1\n")
+    assert_refused(
+        called("run", file), f"{file} defines no pipelines; add one under `pipelines:`", code=2
+    )
+
+
+def test_of_several_pipelines_one_is_to_be_named(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    parts = "".join(
+        f"  {uid}:\n{PIPELINE}    sinks: {{results: {uid}}}\n    checkpoint: c-{uid}\n"
+        for uid in "pq"
+    )
+    file.write_text(f"version: 1\npolicies: {{a: {{ttl: 1d}}}}\npipelines:\n{parts}")
+    assert called("check", file).text == f"{file}: good (1 policy, 2 pipelines)\n"
+    assert_refused(called("run", file), "pass --pipeline with one of p, q", code=2)
+    assert_refused(called("run", file, "--pipeline", "r"), "does not define pipeline 'r'", code=2)
+
+
+def test_a_file_without_a_sidecar_says_what_to_add(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text("version: 1\n")
+    assert_refused(called("serve", file), "has no `sidecar:` section; add one, such as")
+
+
+def test_a_folder_that_cannot_be_made_is_named_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = called("generate", "clicks", "--events", 5, "--out", tmp_path / "file" / "clicks")
+    assert_refused(said, f"{tmp_path}/file: File exists")
+    assert "Errno" not in said.text
+    assert_refused(called("schema", "--out", tmp_path), f"{tmp_path}: Is a directory; pass a file")
+
+
+def test_a_control_plane_that_is_away_is_told_of_in_words() -> None:
+    said = called("health", "unix:/nowhere/control.sock")
+    assert_refused(said, "No such file or directory; check the address, and that the sidecar")
+    assert "Errno" not in said.text
+    said = called("health", "http://127.0.0.1:1", "--token-file", "/nowhere/token")
+    assert said.text == "http://127.0.0.1:1: /nowhere/token: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("points", "why"), [(0, "there is nothing to draw"), (1, "file: File exists")]
+)
+def test_a_run_whose_picture_cannot_be_drawn_says_that_it_is_complete(
+    line: CommandLine, monkeypatch: pytest.MonkeyPatch, points: int, why: str
+) -> None:
+    line.write()
+    (line.folder / "file").touch()
+    growth = GrowthLog(line.folder / "growth.jsonl")
+    for batch_id in range(points):
+        growth.append(GrowthPoint(batch_id=batch_id, time_ms=0, live_keys=1, keys_seen=1))
+    finished: Any = SimpleNamespace(
+        monitor=SimpleNamespace(figures=SimpleNamespace(policy=Policy())),
+        growth=growth,
+    )
+    monkeypatch.setattr(cli, "run_live", lambda job: finished)
+    monkeypatch.setattr(cli, "_print_summary", lambda job, finished: None)
+    said = line.run("--picture", str(line.folder / "file" / "state.svg"))
+    assert_refused(said, "the run is complete, but its picture was not drawn", why)
