@@ -93,7 +93,7 @@ def stats(checkpoint: Path, uid: str | None) -> None:
 @_checkpoint
 @_uid
 def verify(checkpoint: Path, uid: str | None) -> None:
-    """Read every file that a retained batch needs, and report damage.
+    """Read all files that retained batches need; report damage.
 
     \b
     Example:
