@@ -26,7 +26,6 @@ from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.expired_log import numbers_of
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.task import check_task
 from idlestate.pipeline.types import spark_schema
 
 try:
@@ -122,7 +121,6 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The records of a range, each exactly once."""
         assert isinstance(partition, Numbers)
         with _told():
-            check_task()
             yield from self._records(partition)
 
     def _records(self, partition: Numbers) -> Iterator[pa.RecordBatch]:

@@ -80,10 +80,10 @@ class Folder:
         with self.told_plainly():
             return sorted(info.base_name for info in self._files.get_file_info(selector))
 
-    def exists(self, name: str) -> bool:
-        """Whether a file or folder of that name is there."""
+    def exists(self, name: str = "") -> bool:
+        """Whether a file or folder of that name is there; without a name, whether this one is."""
         with self.told_plainly():
-            kind = self._files.get_file_info(self.path(name)).type
+            kind = self._files.get_file_info(self.path(name).rstrip("/")).type
         return bool(kind != fs.FileType.NotFound)
 
     def read(self, name: str) -> bytes:

@@ -105,6 +105,39 @@ def layout_path(uid: str) -> str:
     return f"idlestate/{uid}/layout.json"
 
 
+def operators(checkpoint: Folder) -> list[str]:
+    """The operators of a checkpoint, by uid.
+
+    Raises:
+        RefusedError: there is no such folder, it is not a checkpoint, or it holds none.
+    """
+    held = checkpoint.names("idlestate")
+    if held:
+        return held
+    if not checkpoint.exists():
+        raise RefusedError(f"folder {checkpoint} does not exist; pass a query's checkpointLocation")
+    if not checkpoint.exists("metadata"):
+        raise RefusedError(
+            f"folder {checkpoint} is not a checkpoint; pass a query's checkpointLocation"
+        )
+    raise RefusedError(f"checkpoint {checkpoint} holds no operator of idlestate")
+
+
+def operator_of(checkpoint: Folder, uid: str | None) -> str:
+    """The operator that is meant: the one of this uid, or the only one.
+
+    Raises:
+        RefusedError: as `operators`, or there are several and none was named.
+    """
+    held = operators(checkpoint)
+    if uid is None and len(held) > 1:
+        raise RefusedError(
+            f"checkpoint {checkpoint} holds {len(held)} operators ({', '.join(held)}); "
+            "pass the uid of one"
+        )
+    return uid or held[0]
+
+
 def read_layout(checkpoint: Folder, uid: str) -> Layout:
     """The layout of an operator.
 
@@ -114,7 +147,7 @@ def read_layout(checkpoint: Folder, uid: str) -> Layout:
     if not checkpoint.exists(layout_path(uid)):
         raise RefusedError(
             f"checkpoint {checkpoint} holds no operator {uid!r}; "
-            f"it holds {checkpoint.names('idlestate') or 'none'}"
+            f"it holds {', '.join(operators(checkpoint))}"
         )
     facts = json.loads(checkpoint.read(layout_path(uid)))
     if facts.get("format") != _FORMAT:

@@ -10,7 +10,13 @@ from idlestate.backends.table import Table
 from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, layout_path, read_layout, refuse_outside
+from idlestate.pipeline.layout import (
+    PolicyJournal,
+    layout_path,
+    operator_of,
+    read_layout,
+    refuse_outside,
+)
 from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.runs_place import runs_of
@@ -44,11 +50,11 @@ def read_state(
         `last_access`, `cleanup_at`, `deadline`, `reason`.
 
     Raises:
-        RefusedError: no such operator or batch.
+        RefusedError: no such checkpoint, operator or batch.
         DamagedStateError: (from tasks, as text) a file that the state names is lost or damaged.
     """
     folder = Folder(checkpoint)
-    uid = uid or _only_operator(folder)
+    uid = operator_of(folder, uid)
     layout = read_layout(folder, uid)
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
     link = link_of(folder, uid, address)
@@ -128,13 +134,3 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
 def policy_in_force(checkpoint: Folder, uid: str, batch_id: int) -> Policy:
     """The policy by which a batch was judged."""
     return PolicyJournal(checkpoint, uid).for_batch(batch_id).policy
-
-
-def _only_operator(checkpoint: Folder) -> str:
-    uids = checkpoint.names("idlestate")
-    if len(uids) != 1:
-        raise RefusedError(
-            f"checkpoint {checkpoint} holds {len(uids)} operators "
-            f"({', '.join(uids) or 'none'}); say which: uid='...'"
-        )
-    return uids[0]

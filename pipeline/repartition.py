@@ -15,7 +15,14 @@ from idlestate.config.plurals import counted
 from idlestate.pipeline.batch_log import newest_batch, pinned_partitions
 from idlestate.pipeline.errors import RefusedError, spark_says
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import Layout, layout_path, read_layout, refuse_outside, write_layout
+from idlestate.pipeline.layout import (
+    Layout,
+    layout_path,
+    operators,
+    read_layout,
+    refuse_outside,
+    write_layout,
+)
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.spark_metadata import plain_path, put_paths_right
@@ -82,9 +89,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
 
 
 def _layouts(folder: Folder) -> dict[str, Layout]:
-    uids = [uid for uid in folder.names("idlestate") if folder.exists(layout_path(uid))]
-    if not uids:
-        raise RefusedError(f"checkpoint {folder} holds no operator of idlestate")
+    uids = [uid for uid in operators(folder) if folder.exists(layout_path(uid))]
     for uid in uids:
         refuse_outside(folder, uid)
     return {uid: read_layout(folder, uid) for uid in uids}

@@ -16,6 +16,7 @@ from idlestate.config.plurals import counted
 from idlestate.pipeline.batch_log import forget_entry, newest_batch, partitions_at
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.layout import operators
 from idlestate.pipeline.source_log import files_read_after
 from idlestate.pipeline.state_files import damages, retained_batches, state_files
 
@@ -41,7 +42,7 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
         RefusedError: it is not retained, is damaged itself, or has other state partitions.
     """
     folder = Folder(checkpoint)
-    uids = folder.names("idlestate")
+    uids = operators(folder)
     for uid in uids:
         _refuse_unfit(spark, folder, uid, to)
     newest = newest_batch(folder, "offsets")

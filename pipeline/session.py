@@ -3,16 +3,17 @@
 `retain` registers each operator here. When a query starts, Spark calls the listener in the
 query's own thread before the first batch: the operators of the query are found in its plan by
 the names of their packing functions, its checkpoint is prepared or checked, and the checkpoint's
-place is set as a local property that every task of the query reads. A listener's exceptions are
-only logged, so what is wrong travels as a property too and is raised by the first tasks.
+place is set as a local property that every task of the query reads. A query that is refused there
+ends before it plans a batch, and the call that started it raises the reason.
 """
 
 import json
 import logging
 import re
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,11 +26,17 @@ from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.shards import even_partitions
-from idlestate.pipeline.sidecar_link import REFUSED, SIDECARS_PROPERTY
+from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
 from idlestate.pipeline.sidecar_start import attach
+from idlestate.pipeline.spark_query import (
+    check_starts,
+    end_query,
+    execution_of,
+    is_checkpoint_temporary,
+)
 from idlestate.pipeline.spark_version import check_version, spark_version
 from idlestate.pipeline.start import prepare_checkpoint
-from idlestate.pipeline.task import CHECKPOINT_PROPERTY, REFUSAL_PROPERTY
+from idlestate.pipeline.task import CHECKPOINT_PROPERTY
 from idlestate.timers.clock import SystemClock
 
 _STATE_STORE = "spark.sql.streaming.stateStore"
@@ -52,6 +59,11 @@ RECOMMENDED_SETTINGS = {
 }
 """Settings that make the way between Spark and Python fast; results do not depend on them."""
 
+GUARDING_SETTINGS = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
+"""Recommended: a second query on the checkpoint of a running one is refused; without it Spark stops
+the first.
+"""
+
 LOCAL_SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -72,7 +84,7 @@ def configure(spark: SparkSession) -> SparkSession:
         RefusedError: this version of Spark is not supported.
     """
     check_version()
-    for name, value in {**REQUIRED_SETTINGS, **RECOMMENDED_SETTINGS}.items():
+    for name, value in (REQUIRED_SETTINGS | RECOMMENDED_SETTINGS | GUARDING_SETTINGS).items():
         spark.conf.set(name, value)
     java: Any = spark.sparkContext._jsc  # noqa: SLF001 - Spark's way to Hadoop's settings
     if java.hadoopConfiguration().get("fs.defaultFS").startswith("file:"):
@@ -117,20 +129,18 @@ def register(spark: SparkSession, spec: OperatorSpec) -> None:
     if key not in _listeners:
         listener = _StartListener(spark)
         spark.streams.addListener(listener)
+        check_starts(_check_started)
         _listeners[key] = listener
     _listeners[key].operators[spec.token] = spec
 
 
-def check_started(spark: SparkSession, query: StreamingQuery) -> None:
-    """Raise what was refused when a query started, if it was; without data no task says so.
-
-    Raises:
-        RefusedError: as the query's first task raises it.
-    """
-    listener = _listeners.get(str(spark._jsparkSession.hashCode()))  # noqa: SLF001
-    refusal = listener.refusals.get(str(query.runId)) if listener else None
-    if refusal:
-        raise RefusedError(refusal)
+def _check_started(query: StreamingQuery) -> None:
+    for listener in _listeners.values():
+        refusal = listener.refusals.pop(str(query.runId), "")
+        if refusal:
+            with suppress(StreamingQueryException):  # the same; now it can be started again
+                query.awaitTermination()
+            raise RefusedError(refusal)
 
 
 def operators_of(query: StreamingQuery) -> tuple[Folder, list[OperatorSpec]]:
@@ -165,8 +175,7 @@ class _StartListener(StreamingQueryListener):
         return jvm.PythonStreamingQueryListenerWrapper(_StartAdapter(self))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        query = self._spark._jsparkSession.streams().get(str(event.id))  # noqa: SLF001
-        execution = query.streamingQuery()
+        execution = execution_of(self._spark, str(event.id))
         # Not its logical plan: to make that, sources are asked how far they are.
         plan = execution.analyzedPlan().toString()
         found = re.findall(rf"{PACKER_NAME}(\w+)\(", plan)
@@ -184,16 +193,14 @@ class _StartListener(StreamingQueryListener):
             links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:
             refusal = str(error)
-        except Exception as error:  # noqa: BLE001 - raised again by the first task
+        except Exception as error:  # noqa: BLE001 - raised again by the call that starts the query
             refusal = f"checkpoint {root} cannot be prepared: {error}"
         if refusal:
             self.refusals[str(event.runId)] = refusal
-            for spec in specs:
-                if spec.link_file is not None and not self._is_others(spec, str(event.id)):
-                    Path(spec.link_file).write_text(json.dumps({REFUSED: refusal}))
+            end_query(self._spark, execution, refusal)
+            return
         context = self._spark.sparkContext
         context.setLocalProperty(CHECKPOINT_PROPERTY, root)
-        context.setLocalProperty(REFUSAL_PROPERTY, refusal)
         context.setLocalProperty(SIDECARS_PROPERTY, json.dumps(links))
 
     def _attach(self, event: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> dict[str, str]:
@@ -239,13 +246,18 @@ class _StartAdapter(JStreamingQueryListener):
 
 
 def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], cores: int) -> None:
+    if is_checkpoint_temporary(execution):
+        raise RefusedError(
+            f"operator {specs[0].uid!r}: the query has no checkpoint of its own, so its next start "
+            'would not find its state; set .option("checkpointLocation", "PATH")'
+        )
     uids = [spec.uid for spec in specs]
     twice = sorted({uid for uid in uids if uids.count(uid) > 1})
     if twice:
         raise RefusedError(
-            f"operator {twice[0]!r} stands {uids.count(twice[0])} times in one query, and each "
-            "would remove the other's state: use the result of retain() once (to split it, write "
-            "it with FolderSinks or in foreachBatch), and give each retain() a uid of its own"
+            f"uid {twice[0]!r} is used {uids.count(twice[0])} times in one query; give each "
+            "retain() its own uid, and use its result once (to split it, use FolderSinks or "
+            "foreachBatch)"
         )
     settings = execution.sparkSession().sessionState().conf()
     for spec in specs:

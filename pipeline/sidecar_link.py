@@ -6,13 +6,10 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.own_folder import OwnFolder
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
 """The local property that carries the links of a query's operators to its tasks."""
-REFUSED = "refused"
-"""Stands in the place of a link when the query was refused: why."""
 
 
 @cache
@@ -53,12 +50,6 @@ class SidecarLink:
 
     @classmethod
     def of_text(cls, text: str) -> "SidecarLink":
-        """Read it back.
-
-        Raises:
-            RefusedError: the query was refused when it started.
-        """
+        """Read it back."""
         facts = json.loads(text)
-        if REFUSED in facts:
-            raise RefusedError(facts[REFUSED])
         return cls(Address(**facts["address"]), facts["uid"], facts["query_id"])

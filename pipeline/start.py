@@ -19,7 +19,7 @@ from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.source_log import forget_unplanned
 from idlestate.pipeline.spark_metadata import put_paths_right
 
-_WAY_OUT = "put it back, or start with a new checkpoint folder (and new sink folders)"
+_WAY_OUT = "restore it, or use a new checkpoint folder (and new sink folders)"
 
 
 def prepare_checkpoint(
@@ -112,7 +112,7 @@ def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layou
     ]
     if different:
         raise RefusedError(
-            f"operator {uid!r} is not the one of checkpoint {checkpoint}: "
+            f"operator {uid!r} changed since checkpoint {checkpoint} was created: "
             f"{'; '.join(different)}; {_WAY_OUT}"
         )
 

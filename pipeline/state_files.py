@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from idlestate.pipeline.blocks import what_is_wrong
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
@@ -113,21 +112,6 @@ def damages(files: list[NamedFile]) -> list[Damage]:
         if what:
             found.append(Damage(file, what))
     return found
-
-
-def operator_of(checkpoint: Folder, uid: str | None) -> str:
-    """The operator that is meant.
-
-    Raises:
-        RefusedError: none was named, and there is not exactly one.
-    """
-    held = checkpoint.names("idlestate")
-    if uid is None and len(held) != 1:
-        raise RefusedError(
-            f"checkpoint {checkpoint} holds {len(held)} operators "
-            f"({', '.join(held) or 'none'}); say which with --uid"
-        )
-    return uid or held[0]
 
 
 def _what_is_wrong(file: NamedFile) -> str | None:

@@ -16,7 +16,6 @@ from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.runs_place import runs_of
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
-REFUSAL_PROPERTY = "idlestate.refusal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +32,12 @@ class TaskBatch:
     """The start of the query that the batch belongs to."""
 
 
-def check_task() -> None:
-    """Raise what the calling task's query was refused for at its start, if it was one.
-
-    Raises:
-        RefusedError: as the start found it.
-    """
-    context: Any = TaskContext.get()
-    refusal = context.getLocalProperty(REFUSAL_PROPERTY) if context else None
-    if refusal:
-        raise RefusedError(refusal)
-
-
 def open_task_batch(uid: str) -> TaskBatch:
     """The batch that the calling task works on.
 
     Raises:
-        RefusedError: the query was refused at its start, or idlestate's listener is missing.
+        RefusedError: idlestate's listener is missing.
     """
-    check_task()
     context: Any = TaskContext.get()
     root = context.getLocalProperty(CHECKPOINT_PROPERTY)
     if not root:

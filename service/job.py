@@ -31,7 +31,6 @@ from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.runs_place import remove_runs
-from idlestate.pipeline.session import check_started
 from idlestate.pipeline.sidecar_start import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
@@ -236,7 +235,6 @@ class Job:
         began = clock.monotonic_s()
         for query in runs_to_end(writer.start):
             try:
-                check_started(spark, query)
                 for batch in _follow(query, monitor, interrupts, reloads):
                     rows += batch.rows
                     life_seconds += batch.seconds

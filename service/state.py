@@ -179,13 +179,18 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 @contextmanager
 def _session(checkpoint: Path) -> "Iterator[SparkSession]":
     """A session of Spark; errors in it end the command with one line."""
-    if not (checkpoint / "commits").is_dir():
-        _fail(f"{checkpoint} is not a checkpoint: pass the checkpoint folder of a query")
+    from idlestate.pipeline.errors import IdlestateError, RefusedError
+    from idlestate.pipeline.folder import Folder
+    from idlestate.pipeline.layout import operators
+
+    try:
+        operators(Folder(str(checkpoint)))
+    except RefusedError as error:
+        _fail(str(error))
     # Only now: Spark takes a second to import, and a wrong path should be told at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from idlestate.pipeline.errors import IdlestateError
     from idlestate.service.plain_errors import plain_error
     from idlestate.service.spark import start_spark
 
@@ -204,7 +209,7 @@ def _session(checkpoint: Path) -> "Iterator[SparkSession]":
 
 def _operator(checkpoint: Path, uid: str | None) -> str:
     from idlestate.pipeline.folder import Folder
-    from idlestate.pipeline.state_files import operator_of
+    from idlestate.pipeline.layout import operator_of
 
     return operator_of(Folder(str(checkpoint)), uid)
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
 
 from idlestate.backends.aggregates import bind
 from idlestate.backends.sidecar.calls import Calls
@@ -21,7 +19,6 @@ from idlestate.backends.sidecar.work import Given
 from idlestate.backends.steps import TableSpec
 from idlestate.pipeline.expired_source import ExpiredReader
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.task import REFUSAL_PROPERTY
 from idlestate.retention.policy import TimeDomain
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.sidecar_world import KEYS, RULE, UID, World, policy_processing
@@ -121,15 +118,3 @@ def test_what_the_sidecar_refuses_reaches_the_person(world: World) -> None:
     reader = ExpiredReader(OPTIONS | {"uid": "other"}, ["k"])
     with pytest.raises(RuntimeError, match=r"idlestate: .*has no operator 'other'"):
         reader.initialOffset()
-
-
-def test_a_query_that_was_refused_takes_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when there is no row of its input yet whose task would say so."""
-    end_lives(world, 0)
-    properties = {REFUSAL_PROPERTY: "call retain() for each query"}
-    context = SimpleNamespace(getLocalProperty=properties.get)
-    monkeypatch.setattr(TaskContext, "get", lambda: context)
-    with pytest.raises(RuntimeError, match=r"call retain\(\) for each query"):
-        read(ExpiredReader(OPTIONS, ["k"]), {"seq": 0})

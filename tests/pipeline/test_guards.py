@@ -9,15 +9,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate import Policy, read_state
-from idlestate.pipeline.errors import RefusedError, plain_message
-from idlestate.pipeline.session import check_started
+from idlestate.pipeline.batch_log import newest_batch
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, Sink, run, start, states
 
-WAY_OUT = "put it back, or start with a new checkpoint folder"
+WAY_OUT = "restore it, or use a new checkpoint folder"
 PROCESSING = Policy(
     idle_min_ms=POLICY.idle_min_ms,
     idle_max_ms=POLICY.idle_max_ms,
@@ -45,23 +47,15 @@ class Started:
         aggregates = {**AGGREGATES, "mean": "avg(wide)", "by": "max_by(page, ratio)"}
         return retained(events, **({"aggregates": aggregates} | changed))
 
-    def refusal(
-        self, changes: DataFrame, checkpoint: Path | None = None, *, spark_says: str = ""
-    ) -> str:
-        """What a query is refused with, as its tasks and `check_started` say it.
-
-        Some of it Spark refuses in its own words, before any task runs: `spark_says`.
-        """
-        query = start(changes, checkpoint or self.checkpoint, Sink(), availableNow=True)
-        with pytest.raises(StreamingQueryException) as failed:
-            query.awaitTermination()
+    def refusal(self, changes: DataFrame, checkpoint: Path | None = None) -> str:
+        """What `start` raises; no batch is planned."""
+        checkpoint = checkpoint or self.checkpoint
+        planned = newest_batch(Folder(str(checkpoint)), "offsets")
         with pytest.raises(RefusedError) as refused:
-            check_started(self.spark, query)
+            start(changes, checkpoint, Sink(), availableNow=True)
+        assert newest_batch(Folder(str(checkpoint)), "offsets") == planned
         message = str(refused.value)
-        if spark_says:
-            assert spark_says in str(failed.value)
-        else:
-            assert plain_message(str(failed.value)) == message
+        assert "\n" not in message
         return message
 
 
@@ -93,16 +87,14 @@ CHANGED: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_a_changed_operator_is_refused_with_the_difference(started: Started, case: str) -> None:
     changed, parts = CHANGED[case]
     message = started.refusal(started.changes(**changed))
-    assert message.startswith(f"operator {UID!r} is not the one of checkpoint")
+    assert message.startswith(f"operator {UID!r} changed since checkpoint")
     assert WAY_OUT in message
     for part in parts:
         assert part in message
 
 
 def test_another_time_domain_is_refused(started: Started) -> None:
-    message = started.refusal(
-        started.changes(policy=PROCESSING), spark_says="Cannot change timeMode"
-    )
+    message = started.refusal(started.changes(policy=PROCESSING))
     assert "time was event, is now processing" in message
     assert WAY_OUT in message
 
@@ -113,10 +105,60 @@ def test_a_refusal_is_known_without_any_new_data(
     """No task runs that could raise it."""
     checkpoint = tmp_path / "checkpoint"
     run(started.changes(), checkpoint)
-    query = start(started.changes(shards=3), checkpoint, Sink(), availableNow=True)
-    query.awaitTermination()
-    with pytest.raises(RefusedError, match="shards was 8, is now 3"):
-        check_started(spark, query)
+    assert "shards was 8, is now 3" in started.refusal(started.changes(shards=3), checkpoint)
+
+
+def test_a_result_that_was_transformed_is_refused_too(started: Started) -> None:
+    changes = started.changes(shards=3).where("n > 0").withColumnRenamed("n", "clicks")
+    assert "shards was 8, is now 3" in started.refusal(changes)
+
+
+def test_a_refused_query_has_failed_for_all_who_look_at_it(started: Started) -> None:
+    """In a line, without the traceback of a task."""
+    writer = started.changes(shards=3).writeStream.format("noop")
+    writer = writer.option("checkpointLocation", str(started.checkpoint))
+    query = DataStreamWriter.start.__wrapped__(writer)  # type: ignore[attr-defined]
+    with pytest.raises(StreamingQueryException) as failed:
+        query.awaitTermination()
+    first, *rest = str(failed.value).splitlines()
+    assert "shards was 8, is now 3" in first
+    assert "Traceback" not in "".join(rest)
+    assert "shards was 8, is now 3" in str(query.exception())
+    assert not query.isActive
+
+
+@pytest.mark.parametrize("default", [False, True])
+def test_a_query_without_a_checkpoint_of_its_own_is_refused(
+    started: Started, spark: SparkSession, tmp_path: Path, default: bool
+) -> None:
+    """Also where Spark makes one of a random name below the session's."""
+    name = "spark.sql.streaming.checkpointLocation"
+    writer = started.changes().writeStream.format("noop").trigger(availableNow=True)
+    if default:
+        spark.conf.set(name, str(tmp_path))
+    try:
+        with pytest.raises(RefusedError, match=r'set .option\("checkpointLocation", "PATH"\)'):
+            writer.start()
+        if default:  # with a name it is found again
+            writer.queryName("named").start().awaitTermination()
+            assert newest_batch(Folder(str(tmp_path / "named")), "commits") is not None
+    finally:
+        spark.conf.unset(name)
+
+
+def test_a_second_query_on_a_checkpoint_is_refused_and_the_first_runs_on(
+    started: Started, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    first = start(started.changes(), checkpoint, Sink())
+    try:
+        for changes in (started.changes(), started.changes(uid="visits")):
+            with pytest.raises(RefusedError, match="a query runs on this checkpoint already"):
+                start(changes, checkpoint, Sink())
+        assert first.isActive
+        first.processAllAvailable()
+    finally:
+        first.stop()
 
 
 RETYPED = {
@@ -151,9 +193,7 @@ def test_a_checkpoint_of_a_query_without_idlestate_is_refused(
     plain = plain.option("checkpointLocation", str(tmp_path / "plain"))
     plain.trigger(availableNow=True).start().awaitTermination()
     started.add([click("a", 70)])
-    message = started.refusal(
-        started.changes(), tmp_path / "plain", spark_says="MISSING_STATE_DIRECTORY"
-    )
+    message = started.refusal(started.changes(), tmp_path / "plain")
     assert "belongs to another query" in message
     assert "it holds none" in message
 
@@ -165,8 +205,16 @@ def test_an_operator_that_stands_twice_in_a_query_is_refused(
     changes = started.changes()
     both = changes.where("change = 'update'").union(changes.where("change = 'expire'"))
     message = started.refusal(both, tmp_path / "checkpoint")
-    assert "operator 'clicks' stands 2 times in one query" in message
-    assert "use the result of retain() once" in message
+    assert "uid 'clicks' is used 2 times in one query" in message
+
+
+def test_two_operators_of_one_uid_in_a_query_are_refused(started: Started, tmp_path: Path) -> None:
+    both = started.changes().union(started.changes())
+    message = started.refusal(both, tmp_path / "checkpoint")
+    assert message == (
+        "uid 'clicks' is used 2 times in one query; give each retain() its own uid, and use its "
+        "result once (to split it, use FolderSinks or foreachBatch)"
+    )
 
 
 def test_state_of_batches_and_operators_that_are_not_there(

@@ -194,7 +194,8 @@ def test_a_policy_is_taken_from_a_file(
 
 
 def test_reading_state_says_what_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"holds 0 operators \(none\)"):
-        read_state(spark, str(tmp_path / "nothing"))
-    with pytest.raises(RefusedError, match="holds no operator 'clicks'"):
-        read_state(spark, str(tmp_path / "nothing"), uid="clicks")
+    for uid in (None, "clicks"):
+        with pytest.raises(RefusedError, match=r"folder .*/nothing does not exist; pass"):
+            read_state(spark, str(tmp_path / "nothing"), uid=uid)
+        with pytest.raises(RefusedError, match=r"folder .* is not a checkpoint; pass"):
+            read_state(spark, str(tmp_path), uid=uid)

@@ -84,7 +84,7 @@ def test_a_query_goes_on_over_other_partitions(spark: SparkSession, tmp_path: Pa
 
 def test_what_repartition_refuses(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
-    with pytest.raises(RefusedError, match="holds no operator"):
+    with pytest.raises(RefusedError, match="does not exist"):
         query.repartition(4)
     query.run_on(hours(0, 1))
     with pytest.raises(RefusedError, match=r"8 shards.* 3 partitions.* one of 1, 2, 4, 8"):

@@ -179,7 +179,7 @@ def test_two_operators_in_one_query_keep_apart(spark: SparkSession, tmp_path: Pa
     rows = last_rows(plain_rows(sink.table, KEYS))
     everything = [row for reference in expected.values() for row in reference.last_rows()]
     assert_rows(everything, rows, AGGREGATES)
-    with pytest.raises(RefusedError, match=r"holds 2 operators \(by-page, by-user\); say which"):
+    with pytest.raises(RefusedError, match=r"holds 2 operators \(by-page, by-user\); pass the uid"):
         states(spark, checkpoint, KEYS)
 
 

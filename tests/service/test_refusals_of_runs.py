@@ -202,7 +202,7 @@ def test_an_operator_that_is_not_the_checkpoints(ran, changed, words, more):
         ran.add("1.json", more)
     before = rows(ran.out / "results")
     ran.write(**changed)
-    assert_refused(ran.run(), "'clicks'", str(ran.checkpoint), "put it back", *words)
+    assert_refused(ran.run(), "'clicks'", str(ran.checkpoint), "restore it", *words)
     assert rows(ran.out / "results") == before
     # With the change put back it goes on where it was.
     ran.write()

@@ -190,11 +190,14 @@ def test_runs_elsewhere_are_looked_after_as_well(
     assert len(list((tmp_path / "other").glob("*/*/*.arrow"))) >= 2
 
 
-def test_a_folder_that_is_no_checkpoint(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["state", "ls", str(tmp_path)])
-    assert_refused(
-        Said(done.exit_code, done.output), "is not a checkpoint: pass the checkpoint folder"
-    )
+@pytest.mark.parametrize(
+    "command", ["ls", "stats", "verify", "rollback --to 1", "repartition --partitions 2"]
+)
+def test_a_folder_without_a_checkpoint_is_told_at_once(tmp_path: Path, command: str) -> None:
+    for place, what in ((tmp_path, "is not a checkpoint"), (tmp_path / "gone", "does not exist")):
+        name, *options = command.split()
+        done = CliRunner().invoke(main, ["state", name, str(place), *options])
+        assert_refused(Said(done.exit_code, done.output), f"folder {place} {what}")
 
 
 def ends(ran: CommandLine) -> list[tuple[object, ...]]:

@@ -1,0 +1,92 @@
+"""A starting query as Spark's own classes have it: parts that Spark does not publish.
+
+A listener cannot refuse a query: Spark only logs its exceptions. But it runs in the query's own
+thread, which looks at the query's state before it plans anything, so a query that is ended there
+plans no batch. The reason is kept where Spark keeps the error of a query that failed.
+"""
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from idlestate.pipeline.errors import RefusedError
+
+_TAKEN = "another query with same id is already active"
+_RANDOM_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def execution_of(spark: SparkSession, query_id: str) -> Any:
+    """Spark's `StreamExecution` of an active query."""
+    return spark._jsparkSession.streams().get(query_id).streamingQuery()  # noqa: SLF001
+
+
+def is_checkpoint_temporary(execution: Any) -> bool:
+    """Whether no later start of the query finds its checkpoint.
+
+    Without `checkpointLocation` Spark makes a folder that it removes again, or one with a random
+    name below `spark.sql.streaming.checkpointLocation` unless the query has a name.
+    """
+    kind = execution.getClass()
+    while kind.getSimpleName() != "StreamExecution":
+        kind = kind.getSuperclass()
+    removed = kind.getDeclaredField("deleteCheckpointOnStop")
+    removed.setAccessible(True)
+    if removed.get(execution):
+        return True
+    default = execution.sparkSession().sessionState().conf().checkpointLocation()
+    place, _, name = execution.resolvedCheckpointRoot().rpartition("/")
+    return (
+        default.isDefined()
+        and place.endswith(default.get().rstrip("/"))
+        and _RANDOM_NAME.fullmatch(name) is not None
+    )
+
+
+def end_query(spark: SparkSession, execution: Any, error: str) -> None:
+    """End a query before its first batch; `awaitTermination` and `exception` give the error.
+
+    To be called by a listener when the query starts.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001
+    raised = jvm.org.apache.spark.sql.streaming.StreamingQueryException(
+        error, jvm.java.lang.IllegalArgumentException(error), "", jvm.PythonUtils.toScalaMap({})
+    )
+    getattr(execution, "streamDeathCause_$eq")(raised)
+    state = execution.state()
+    package = state.get().getClass().getPackageName()  # differs between versions
+    ended = getattr(jvm, f"{package}.TERMINATED$")
+    state.set(getattr(ended, "MODULE$"))
+
+
+def check_starts(check: Callable[[StreamingQuery], None]) -> None:
+    """Have `start` and `toTable` of every writer check the query that they started."""
+    for name in ("start", "toTable"):
+        spark_s = getattr(DataStreamWriter, name)
+        if not hasattr(spark_s, "__wrapped__"):
+            setattr(DataStreamWriter, name, _checked(spark_s, check))
+
+
+def _checked(
+    spark_s: Callable[..., StreamingQuery], check: Callable[[StreamingQuery], None]
+) -> Callable[..., StreamingQuery]:
+    @wraps(spark_s)
+    def start(writer: DataStreamWriter, *args: Any, **options: Any) -> StreamingQuery:
+        try:
+            query = spark_s(writer, *args, **options)
+        except Py4JJavaError as error:
+            if _TAKEN in str(error.java_exception):
+                raise RefusedError(
+                    "a query runs on this checkpoint already, and a checkpoint belongs to one "
+                    "query: stop that one first, or set checkpointLocation to another folder"
+                ) from None
+            raise
+        check(query)
+        return query
+
+    return start
