@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from idlestate.backends.extremes import Extreme
 from idlestate.backends.fields import Field
+from idlestate.backends.schema import Column
 from idlestate.backends.sums import Count, ExactSum, FloatSum
 
 Ints = npt.NDArray[np.int64]
@@ -71,6 +72,8 @@ class Aggregate:
 
     name: str
     text: str
+    id: int
+    """Names its columns in files, `a<id>_<field>`: no other aggregate of the operator has it."""
     accumulator: Accumulator
     inputs: tuple[tuple[str, pa.DataType], ...]
     """Columns it reads, with their types."""
@@ -79,6 +82,13 @@ class Aggregate:
     def result_type(self) -> pa.DataType:
         """The Arrow type of the result."""
         return self.accumulator.result_type
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The fields of its accumulator; blank is what no record makes."""
+        nothing = {name: pa.nulls(1, kind) for name, kind in self.inputs}
+        blank = self.lift(nothing, np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
+        return tuple(Column(f"a{self.id}_{at}", field) for at, field in enumerate(blank))
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
         """Accumulators of single records; reads lift to the one that changes nothing."""
@@ -108,11 +118,13 @@ def bind(
     Raises:
         AggregateError: syntax, an unknown column, or a type the function has no meaning for.
     """
-    return tuple(_bind(name, text, types, order) for name, text in texts.items())
+    return tuple(
+        _bind(at, name, text, types, order) for at, (name, text) in enumerate(texts.items())
+    )
 
 
 def _bind(
-    name: str, text: str, types: Mapping[str, pa.DataType], order: tuple[str, ...]
+    at: int, name: str, text: str, types: Mapping[str, pa.DataType], order: tuple[str, ...]
 ) -> Aggregate:
     call = parse_call(text)
     for column in call.columns:
@@ -129,7 +141,7 @@ def _bind(
             )
     read = (*order, *call.columns) if call.function in ("first", "last") else call.columns
     inputs = tuple((column, types[column]) for column in dict.fromkeys(read))
-    return Aggregate(name, text, _accumulator(name, text, call, types, order), inputs)
+    return Aggregate(name, text, at, _accumulator(name, text, call, types, order), inputs)
 
 
 def _accumulator(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.rows import Rows
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
 
@@ -41,7 +41,7 @@ class Changes:
 def change_schema(spec: TableSpec) -> pa.Schema:
     """The Arrow schema of change rows."""
     fields = [(name, kind) for name, kind in spec.keys]
-    fields += [(a.name, a.result_type) for a in spec.aggregates]
+    fields += spec.kind.results
     fields += [
         ("change", pa.string()),
         ("first_access", TIMESTAMP),
@@ -81,7 +81,7 @@ def _rows(
     return pa.RecordBatch.from_arrays(
         [
             *rows.keys,
-            *_results(spec, rows),
+            *spec.kind.result(rows.payload),
             _CHANGES.take(pa.array(is_expire.astype(np.int8))),
             to_timestamps(rows.lives.created_at_ms),
             to_timestamps(rows.lives.last_access_ms(policy)),
@@ -99,7 +99,8 @@ def life_columns(spec: TableSpec, rows: Rows, policy: Policy) -> pa.Table:
     """
     lives, ends = rows.lives, rows.lives.ends(policy)
     columns: dict[str, pa.Array] = dict(zip(spec.key_names, rows.keys, strict=True))
-    columns |= dict(zip((a.name for a in spec.aggregates), _results(spec, rows), strict=True))
+    names = [name for name, _ in spec.kind.results]
+    columns |= dict(zip(names, spec.kind.result(rows.payload), strict=True))
     columns |= {
         "created_at": to_timestamps(lives.created_at_ms),
         "written_at": to_timestamps(lives.written_at_ms),
@@ -119,7 +120,3 @@ def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:
     if not mask.any():
         return pa.array(times_ms * 1000).view(TIMESTAMP)
     return pa.array(np.where(mask, 0, times_ms) * 1000, mask=mask).view(TIMESTAMP)
-
-
-def _results(spec: TableSpec, rows: Rows) -> list[pa.Array]:
-    return [a.accumulator.result(f) for a, f in zip(spec.aggregates, rows.fields, strict=True)]

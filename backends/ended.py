@@ -11,13 +11,13 @@ import numpy.typing as npt
 from idlestate.backends.merge import MergePolicy
 from idlestate.backends.rows import Rows
 from idlestate.backends.runs import Next, Runs
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.schema import TableSchema
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, is_due
 
 Ints = npt.NDArray[np.int64]
-SPEC = TableSpec(keys=(), aggregates=())
+SCHEMA = TableSchema()
 
 
 def remembering(policy: Policy) -> Policy:

@@ -21,11 +21,6 @@ def take(field: Field, rows: Rows) -> Field:
     return field[rows] if isinstance(field, np.ndarray) else field.take(pa.array(rows))
 
 
-def take_joined(first: Field, second: Field, rows: Rows) -> Field:
-    """Positions of `first` followed by `second`: row len(first) is second's row 0."""
-    return take(join([first, second]), rows)
-
-
 def join(parts: Sequence[Field]) -> Field:
     """The fields one after the other."""
     if len(parts) == 1:
@@ -43,13 +38,6 @@ def slice_field(field: Field, begin: int, stop: int) -> Field:
 def to_arrow(field: Field) -> pa.Array:
     """The field as an Arrow array, without a copy where it is numpy."""
     return pa.array(field) if isinstance(field, np.ndarray) else field
-
-
-def from_arrow(array: pa.Array | pa.ChunkedArray, like: pa.DataType | None) -> Field:
-    """A field read back; numpy when `like` is None, else an Arrow array of that type."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    return array.to_numpy(zero_copy_only=False) if like is None else array
 
 
 def to_int64(array: pa.Array) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ older row is at or before the newer one's, so under any policy it ended no later
 closed the newer row closed it too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,12 +119,16 @@ def merged(
     """
     for run in runs:
         run.need_all()
-    parts, keeps = [], []
+    parts: list[Rows] = []
+    reads: list[Callable[[Rows], Rows]] = []
+    keeps: list[Flags] = []
     for run, keep in zip(runs, _kept(runs, sweeps, closed, fresh), strict=True):
         for segment, start in zip(run.segments, run.starts.tolist(), strict=False):
-            parts.append(segment.rows)
+            parts.append(segment.stored)
+            reads.append(segment.read)
             keeps.append(keep[start : start + len(segment)])
     parts.append(fresh)
+    reads.append(lambda rows: rows)
     keeps.append(np.ones(len(fresh), dtype=bool))
     if not keep_tombstones:
         keeps = [keep & ~part.are_tombstones for part, keep in zip(parts, keeps, strict=True)]
@@ -132,10 +136,10 @@ def merged(
     places = [[0, *np.searchsorted(p.hashes, cuts).tolist(), len(p)] for p in parts]
     for at in range(len(cuts) + 1):
         pieces, kept, first = [], [], 0
-        for part, keep, place in zip(parts, keeps, places, strict=True):
+        for part, read, keep, place in zip(parts, reads, keeps, places, strict=True):
             begin, stop = place[at], place[at + 1]
             if begin < stop:
-                pieces.append(part.slice(begin, stop))
+                pieces.append(read(part.slice(begin, stop)))
                 kept.append(np.flatnonzero(keep[begin:stop]) + first)
                 first += stop - begin
         if first and len(rows := np.concatenate(kept)):
@@ -157,11 +161,12 @@ def _kept(runs: Sequence[Run], sweeps: Sweeps, closed: Sequence[Ints], fresh: Ro
         keep = np.ones(len(run), dtype=bool)
         passed = tuple(sweep for sweep in sweeps if sweep.batch_id > run.batch_id)
         if passed:
-            gone = [are_swept(passed, s.rows.lives) & ~s.rows.are_tombstones for s in run.segments]
+            stored = [segment.stored for segment in run.segments]
+            gone = [are_swept(passed, rows.lives) & ~rows.are_tombstones for rows in stored]
             keep = ~np.concatenate(gone)
         keep[closed[at]] = False
-        newer = [segment.rows for other in runs[at + 1 :] for segment in other.segments]
-        if any(segment.rows.are_tombstones.any() for segment in run.segments):
+        newer = [segment.stored for other in runs[at + 1 :] for segment in other.segments]
+        if any(segment.stored.are_tombstones.any() for segment in run.segments):
             newer.append(fresh)  # the batch closed open rows; it knew of no tombstones
         for rows in newer:
             found = run.look_up(rows.hashes, rows.keys)

@@ -1,18 +1,19 @@
 """A packet: the steps of one task for one shard as one Arrow cell.
 
-Layout, version 1: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
+Layout, version 2: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
 columns `k0`, `k1` ...; `steps`, a list per key of struct { `t` int64 (ms); `read` bool, only when
-some row is a read; `o0` ... the order columns; `a<i>_<j>` field j of aggregate i }. The schema's
-metadata holds the format version.
+some row is a read; `o0` ... the order columns; `c0` ... what the operator's kind carries }. The
+schema's metadata holds the format version.
 """
 
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.fields import Field, from_arrow, to_arrow
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.fields import Field, to_arrow
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 
-_VERSION = b"1"
+_VERSION = b"2"
 _VERSION_KEY = b"idlestate.packet"
 
 
@@ -29,10 +30,9 @@ def encode_packet(steps: Steps) -> bytes:
     for at, column in enumerate(steps.order):
         names.append(f"o{at}")
         columns.append(column)
-    for i, fields in enumerate(steps.fields):
-        for j, field in enumerate(fields):
-            names.append(f"a{i}_{j}")
-            columns.append(to_arrow(field))
+    for at, field in enumerate(steps.carried):
+        names.append(f"c{at}")
+        columns.append(to_arrow(field))
     rows = pa.StructArray.from_arrays(columns, names=names)
     offsets = np.concatenate([[0], np.cumsum(steps.counts)])
     lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), rows)
@@ -67,12 +67,9 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
     def column(name: str) -> pa.Array:
         return rows.field(names.index(name))
 
-    fields: list[list[Field]] = [
-        [
-            from_arrow(column(f"a{i}_{j}"), like)
-            for j, like in enumerate(aggregate.accumulator.field_types)
-        ]
-        for i, aggregate in enumerate(spec.aggregates)
+    carried: list[Field] = [
+        column(f"c{at}").to_numpy() if each.is_numpy else column(f"c{at}")
+        for at, each in enumerate(spec.kind.carried)
     ]
     return Steps(
         batch.column("hash").to_numpy(),
@@ -81,5 +78,5 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
         column("t").to_numpy(),
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
         [column(f"o{at}") for at in range(len(spec.order))],
-        fields,
+        carried,
     )

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from idlestate.backends.fields import Field, join, slice_field, take
 from idlestate.backends.keys import take_keys
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.schema import TableSchema
 from idlestate.retention.lives import Lives
 from idlestate.retention.rules import NEVER_MS
 
@@ -23,21 +23,20 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Lives of m keys: hashes, keys, times, and accumulator fields per aggregate."""
+    """Lives of m keys: hashes, keys, times, and payload columns."""
 
     hashes: Ints
     keys: list[pa.Array]
     lives: Lives
-    fields: list[list[Field]]
+    payload: list[Field]
 
     @classmethod
-    def empty(cls, spec: TableSpec) -> "Rows":
+    def empty(cls, schema: TableSchema) -> "Rows":
         """No rows."""
         none = np.zeros(0, dtype=np.int64)
-        nothing = {name: pa.array([], kind) for a in spec.aggregates for name, kind in a.inputs}
-        fields = [a.lift(nothing, np.zeros(0, dtype=bool), none) for a in spec.aggregates]
-        keys = [pa.array([], kind) for _, kind in spec.keys]
-        return cls(none, keys, Lives(none, none, none, none), fields)
+        keys = [pa.array([], kind) for _, kind in schema.keys]
+        payload = [column.blanks(0) for column in schema.columns]
+        return cls(none, keys, Lives(none, none, none, none), payload)
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -51,13 +50,12 @@ class Rows:
     @property
     def without_keys(self) -> "Rows":
         """The same rows, for whoever knows their keys."""
-        return Rows(self.hashes, [], self.lives, self.fields)
+        return Rows(self.hashes, [], self.lives, self.payload)
 
     @property
     def columns(self) -> list[Field]:
         """Every column."""
-        fields = [field for fields in self.fields for field in fields]
-        return [self.hashes, *self.keys, *self.lives.columns, *fields]
+        return [self.hashes, *self.keys, *self.lives.columns, *self.payload]
 
     def take(self, rows: npt.NDArray[Any]) -> "Rows":
         """The rows at these positions, or under this mask."""
@@ -67,7 +65,7 @@ class Rows:
             self.hashes[rows],
             take_keys(self.keys, rows),
             self.lives.take(rows),
-            [[take(field, rows) for field in fields] for fields in self.fields],
+            [take(field, rows) for field in self.payload],
         )
 
     def slice(self, begin: int, stop: int) -> "Rows":
@@ -82,7 +80,7 @@ class Rows:
                 lives.read_at_ms[begin:stop],
                 lives.armed_at_ms[begin:stop],
             ),
-            [[slice_field(field, begin, stop) for field in fields] for fields in self.fields],
+            [slice_field(field, begin, stop) for field in self.payload],
         )
 
     @staticmethod
@@ -106,8 +104,5 @@ class Rows:
                 times("read_at_ms"),
                 times("armed_at_ms"),
             ),
-            [
-                [gather([part.fields[i][j] for part in parts]) for j in range(len(fields))]
-                for i, fields in enumerate(first.fields)
-            ],
+            [gather([part.payload[at] for part in parts]) for at in range(len(first.payload))],
         )

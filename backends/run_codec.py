@@ -1,13 +1,13 @@
-"""The file of a run, format version 3: an Arrow IPC stream, then the run's index.
+"""The file of a run, format version 4: an Arrow IPC stream, then the run's index.
 
 Stream: one record batch per segment (`idlestate.backends.segment`). Index: an Arrow IPC stream of
 one row per segment, then its length in bytes as a little-endian int64. It says where the segment's
 message begins, and the fields of its `SegmentIndex`. Its schema metadata: `idlestate.run` format
-version, `idlestate.schema` fingerprint of keys and aggregates, `idlestate.policy` the policy whose
-deadlines are indexed, JSON.
+version, `idlestate.keys` names and types of the key columns, `idlestate.policy` the policy whose
+deadlines are indexed, both JSON. Payload columns stand in the stream under their ids
+(`idlestate.backends.schema`), so the file says itself which ones it has.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from idlestate.backends.reading import Ints, Source
 from idlestate.backends.run import Run
+from idlestate.backends.schema import TableSchema, widens
 from idlestate.backends.segment import Segment, SegmentIndex
-from idlestate.backends.steps import TableSpec
 from idlestate.retention.policy import Policy
 
-_VERSION = b"3"
-_VERSION_KEY, _SCHEMA_KEY, _POLICY_KEY = b"idlestate.run", b"idlestate.schema", b"idlestate.policy"
+_VERSION = b"4"
+_VERSION_KEY, _KEYS_KEY, _POLICY_KEY = b"idlestate.run", b"idlestate.keys", b"idlestate.policy"
 _INDEX = pa.schema(
     [
         ("begin", pa.int64()),
@@ -43,40 +43,30 @@ class RunError(ValueError):
     """A run cannot be read: it is damaged, or of another version or schema."""
 
 
-def fingerprint(spec: TableSpec) -> str:
-    """Sixteen hex digits that change with keys, aggregates, order columns and their types."""
-    parts = {
-        "keys": [[name, str(kind)] for name, kind in spec.keys],
-        "order": [[name, str(kind)] for name, kind in spec.order],
-        "aggregates": [[a.name, a.text, str(a.result_type)] for a in spec.aggregates],
-    }
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-
 def encode_run(
-    segments: Iterable[Segment], spec: TableSpec, policy: Policy, sink: pa.NativeFile
+    segments: Iterable[Segment], schema: TableSchema, policy: Policy, sink: pa.NativeFile
 ) -> int:
     """Write the file of a run, segment by segment, and say how many rows it has.
 
     Args:
         segments: in order of hash, at least one.
-        spec: what the table keeps.
+        schema: the table's columns.
         policy: the policy under which the segments are indexed.
         sink: the file, open for writing, empty.
     """
     batches = ((segment, segment.encode()) for segment in segments)
     first = next(batches)
-    schema = first[1].schema
+    stored = first[1].schema
     entries = []
-    with pa.ipc.new_stream(sink, schema) as writer:
+    with pa.ipc.new_stream(sink, stored) as writer:
         for segment, batch in chain([first], batches):
             # The writer puts the schema in front of the first batch, not before it is there.
-            begin = sink.tell() or schema.serialize().size
+            begin = sink.tell() or stored.serialize().size
             writer.write_batch(batch)
             entries.append((begin, len(segment), segment.index))
     metadata = {
         _VERSION_KEY: _VERSION,
-        _SCHEMA_KEY: fingerprint(spec).encode(),
+        _KEYS_KEY: _shown_keys(schema),
         _POLICY_KEY: json.dumps(policy.to_json()).encode(),
     }
     index = _encode_index([(begin, each) for begin, _, each in entries], metadata)
@@ -85,16 +75,16 @@ def encode_run(
     return sum(rows for _, rows, _ in entries)
 
 
-def decode_run(source: Source, spec: TableSpec, batch_id: int) -> Run:
+def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:
     """Read a run; columns stay where they are, and none is read.
 
     Args:
         source: the file.
-        spec: what the table keeps.
+        schema: the table's columns today; the file may have others, of narrower types.
         batch_id: the batch that wrote it.
 
     Raises:
-        RunError: damaged, or another format version or schema.
+        RunError: damaged, of another format version, or with columns that cannot be read as these.
     """
     try:
         index = _read_index(source)
@@ -104,19 +94,38 @@ def decode_run(source: Source, spec: TableSpec, batch_id: int) -> Run:
                 f"run format {metadata.get(_VERSION_KEY)!r} is not the one this version reads "
                 f"({_VERSION!r}); use the version of idlestate that wrote it"
             )
-        if metadata.get(_SCHEMA_KEY) != fingerprint(spec).encode():
-            raise RunError("its keys or aggregates are not the ones this query declares")
         begins = index["begin"].to_numpy()
-        schema = pa.ipc.read_schema(_messages(source, np.zeros(1, dtype=np.int64))[0])
+        stored = pa.ipc.read_schema(_messages(source, np.zeros(1, dtype=np.int64))[0])
+        _check(metadata.get(_KEYS_KEY), stored, schema)
         messages = _messages(source, begins)
         segments = tuple(
-            Segment.decode(pa.ipc.read_record_batch(message, schema), spec, each)
+            Segment.decode(pa.ipc.read_record_batch(message, stored), schema, each)
             for message, each in zip(messages, _segment_indices(index), strict=True)
         )
         policy = Policy.from_json(json.loads(metadata[_POLICY_KEY]))
     except (pa.ArrowInvalid, OSError, IndexError) as error:
         raise RunError(f"this is no whole run: {error}") from error
     return Run(segments, policy, batch_id, source)
+
+
+def _shown_keys(schema: TableSchema) -> bytes:
+    return json.dumps([[name, str(kind)] for name, kind in schema.keys]).encode()
+
+
+def _check(keys: bytes | None, stored: pa.Schema, schema: TableSchema) -> None:
+    if keys != _shown_keys(schema):
+        raise RunError(
+            f"its keys are {(keys or b'').decode()}, and the operator's are "
+            f"{_shown_keys(schema).decode()}: a checkpoint keeps its keys"
+        )
+    for column in schema.columns:
+        if column.id in stored.names:
+            kind = stored.field(column.id).type.value_type
+            if not widens(kind, column.kind):
+                raise RunError(
+                    f"its column {column.id} is of type {kind}, which cannot be read as "
+                    f"{column.kind}"
+                )
 
 
 def _encode_index(

@@ -17,8 +17,8 @@ from idlestate.backends.keys import Keys, take_keys
 from idlestate.backends.merge import MergePolicy, merged
 from idlestate.backends.rows import Rows
 from idlestate.backends.run import Run
+from idlestate.backends.schema import TableSchema
 from idlestate.backends.segment import Segment
-from idlestate.backends.steps import TableSpec
 from idlestate.backends.sweeps import Sweeps, are_swept, ending, since, with_sweep
 from idlestate.retention.policy import FOREVER_MS, Policy
 
@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 class Runs:
     """Runs, the sweeps they went through, and how many lives are open."""
 
-    spec: TableSpec
+    schema: TableSchema
     runs: tuple[Run, ...] = ()
     sweeps: Sweeps = ()
     live: int = 0
@@ -65,7 +65,7 @@ class Runs:
                 parts.append(run.take(rows, keys=keys))
                 order.append(chosen)
         if not parts:
-            return Rows.empty(self.spec)
+            return Rows.empty(self.schema)
         if len(parts) == 1:
             return parts[0]
         return Rows.gathered(parts, np.argsort(np.concatenate(order)))
@@ -115,7 +115,7 @@ class Runs:
     def open_rows(self, segment_rows: int) -> Iterator[Rows]:
         """Every open life, in order of hash, about so many at a time."""
         none = [np.zeros(0, dtype=np.int64)] * len(self.runs)
-        nothing = Rows.empty(self.spec)
+        nothing = Rows.empty(self.schema)
         return merged(self.runs, self.sweeps, none, nothing, segment_rows, keep_tombstones=False)
 
     def after(
@@ -207,7 +207,7 @@ class Next:
             self.merge.segment_rows,
             keep_tombstones=stay > 0,
         ):
-            yield Segment.of(rows, self.policy, with_filter=stay > 0)
+            yield Segment.of(rows, self.before.schema, self.policy, with_filter=stay > 0)
 
     def with_run(self, run: Run | None) -> Runs:
         """The next runs; `run` is what was written of `segments()`, None for nothing."""

@@ -1,15 +1,16 @@
 """A segment: up to some 260,000 rows of a run with their filter and due index, as one Arrow batch.
 
-Layout, run format version 3: a record batch of one row whose columns are lists, so that columns
+Layout, run format version 4: a record batch of one row whose columns are lists, so that columns
 may differ in length and each stays a slice of the mapped file. `hash` int64, ascending; the key
 columns `k0` ...; `created`, `written`, `read`, `armed` int64 milliseconds (empty where they say
-nothing: `created` equal to `written` throughout, never read, never armed); `a<i>_<j>` field j of
-aggregate i; `due` uint32 and `code` uint16, the due index; `filter` uint64. The last three are
-empty where the segment has no index or no filter. What is needed to find one's way in a segment
-without reading it stands apart, in the run's own index (`SegmentIndex`).
+nothing: `created` equal to `written` throughout, never read, never armed); the payload columns
+under their ids (`idlestate.backends.schema`); `due` uint32 and `code` uint16, the due index;
+`filter` uint64. The last three are empty where the segment has no index or no filter. What is
+needed to find one's way in a segment without reading it stands apart, in the run's own index
+(`SegmentIndex`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ import pyarrow as pa
 
 from idlestate.backends.due_index import DueIndex
 from idlestate.backends.fences import fences_of, first_at_least
-from idlestate.backends.fields import from_arrow, to_arrow
+from idlestate.backends.fields import to_arrow
 from idlestate.backends.filter import Filter
 from idlestate.backends.keys import Keys, look_up, take_keys
 from idlestate.backends.reading import Reading, Touch
 from idlestate.backends.rows import Rows
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.schema import Reader, TableSchema
 from idlestate.backends.sweeps import Sweeps, are_swept
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -54,7 +55,10 @@ class Segment:
     The rows of a run's segment may be read as `idlestate.backends.reading` says.
     """
 
-    rows: Rows
+    stored: Rows
+    """Their payload has the columns of the file: of them may be read what `read` brings."""
+    reader: Reader
+    """Brings the payload into the columns of today."""
     due: DueIndex | None
     """None where the policy ends nothing."""
     filter: Filter | None
@@ -64,8 +68,8 @@ class Segment:
     """Of its hashes, as in `SegmentIndex`."""
 
     @classmethod
-    def of(cls, rows: Rows, policy: Policy, *, with_filter: bool) -> "Segment":
-        """The segment of these rows, indexed by their deadlines under a policy."""
+    def of(cls, rows: Rows, schema: TableSchema, policy: Policy, *, with_filter: bool) -> "Segment":
+        """The segment of these rows of a schema, indexed by their deadlines under a policy."""
         due = None
         if not policy.is_unbounded:
             gone = rows.are_tombstones
@@ -75,10 +79,11 @@ class Segment:
             else:
                 due = DueIndex.of(rows.lives.ends(policy).deadline_ms)
         held = Filter.of(rows.hashes) if with_filter else None
-        return cls(rows, due, held, fences_of(rows.hashes), int(rows.hashes[-1]))
+        reader = Reader.of(schema, [column.id for column in schema.columns])
+        return cls(rows, reader, due, held, fences_of(rows.hashes), int(rows.hashes[-1]))
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.stored)
 
     @property
     def first(self) -> int:
@@ -96,7 +101,7 @@ class Segment:
 
     def look_up(self, hashes: Ints, keys: Keys) -> Reading[Ints]:
         """The row of each key, -1 where there is none; hashes within the segment's."""
-        stored, stored_keys = self.rows.hashes, self.rows.keys
+        stored, stored_keys = self.stored.hashes, self.stored.keys
         found = np.full(len(hashes), -1)
         wanted = np.arange(len(hashes))
         if self.filter is not None:
@@ -109,9 +114,17 @@ class Segment:
 
     def take(self, rows: Ints, *, keys: bool) -> Reading[Rows]:
         """The rows at these positions, with or without keys."""
-        held = self.rows if keys else self.rows.without_keys
+        held = self.stored if keys else self.stored.without_keys
         yield Touch.rows(held.columns, rows)
-        return held.take(rows)
+        return self.read(held.take(rows))
+
+    def slice(self, begin: int, stop: int) -> Rows:
+        """The rows begin..stop, without a copy where the file has the columns of today."""
+        return self.read(self.stored.slice(begin, stop))
+
+    def read(self, stored: Rows) -> Rows:
+        """Some of the stored rows, in the columns of today."""
+        return replace(stored, payload=self.reader.read(stored.payload, len(stored)))
 
     def due_rows(
         self, policy: Policy, after_ms: int | None, upto_ms: int, sweeps: Sweeps
@@ -128,8 +141,8 @@ class Segment:
             rows = yield from self._real_rows()
         else:
             rows = np.sort((yield from self.due.between(after_ms, upto_ms)))
-        yield Touch.rows(self.rows.lives.columns, rows)
-        lives = self.rows.lives.take(rows)
+        yield Touch.rows(self.stored.lives.columns, rows)
+        lives = self.stored.lives.take(rows)
         is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)
         rows, lives = rows[is_over], lives.take(is_over)
         found: Ints = rows[~are_swept(sweeps, lives)]
@@ -139,25 +152,25 @@ class Segment:
         """The first deadline after `after_ms`, found by index; None: by looking at all rows."""
         if self.due is None or after_ms is None:
             rows = yield from self._real_rows()
-            yield Touch.rows(self.rows.lives.columns, rows)
-            lives = self.rows.lives.take(rows)
+            yield Touch.rows(self.stored.lives.columns, rows)
+            lives = self.stored.lives.take(rows)
             open_ms = lives.ends(policy).deadline_ms[~are_swept(sweeps, lives)]
             return int(open_ms.min(initial=FOREVER_MS))
         rows, next_ms = yield from self.due.following(after_ms)
         if len(rows):
-            yield Touch.rows(self.rows.lives.columns, rows)
-            deadlines_ms = self.rows.lives.take(rows).ends(policy).deadline_ms
+            yield Touch.rows(self.stored.lives.columns, rows)
+            deadlines_ms = self.stored.lives.take(rows).ends(policy).deadline_ms
             next_ms = int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
         return next_ms
 
     def _real_rows(self) -> Reading[Ints]:
         """The rows that are no tombstones."""
-        yield [Touch.span(self.rows.lives.written_at_ms, 0, len(self))]
-        return np.flatnonzero(~self.rows.are_tombstones)
+        yield [Touch.span(self.stored.lives.written_at_ms, 0, len(self))]
+        return np.flatnonzero(~self.stored.are_tombstones)
 
     def encode(self) -> pa.RecordBatch:
-        """The segment as its record batch."""
-        rows, lives, due = self.rows, self.rows.lives, self.due
+        """The segment, which is new, as its record batch."""
+        rows, lives, due = self.stored, self.stored.lives, self.due
         none = np.zeros(0, dtype=np.int64)
         columns: dict[str, Any] = {"hash": rows.hashes}
         columns |= {f"k{at}": column for at, column in enumerate(rows.keys)}
@@ -166,8 +179,8 @@ class Segment:
         columns["written"] = lives.written_at_ms
         for name, times in (("read", lives.read_at_ms), ("armed", lives.armed_at_ms)):
             columns[name] = times if (times != NEVER_MS).any() else none
-        for i, fields in enumerate(rows.fields):
-            columns |= {f"a{i}_{j}": field for j, field in enumerate(fields)}
+        for column, field in zip(self.reader.schema.columns, rows.payload, strict=True):
+            columns[column.id] = field
         columns["due"] = due.rows if due else none.astype(np.uint32)
         columns["code"] = due.codes if due else none.astype(np.uint16)
         columns["filter"] = self.filter.blocks if self.filter else none.astype(np.uint64)
@@ -176,8 +189,9 @@ class Segment:
         )
 
     @classmethod
-    def decode(cls, batch: pa.RecordBatch, spec: TableSpec, index: SegmentIndex) -> "Segment":
+    def decode(cls, batch: pa.RecordBatch, schema: TableSchema, index: SegmentIndex) -> "Segment":
         """Read it back; columns stay mapped, and nothing of them is read."""
+        stored = [column for column in schema.columns if column.id in batch.schema.names]
 
         def column(name: str) -> pa.Array:
             # Of the list's offsets nothing is asked: its one row is all of its values.
@@ -196,20 +210,15 @@ class Segment:
         lives = Lives(
             times("created", written), written, times("read", never), times("armed", never)
         )
-        fields = [
-            [
-                from_arrow(column(f"a{i}_{j}"), like)
-                for j, like in enumerate(aggregate.accumulator.field_types)
-            ]
-            for i, aggregate in enumerate(spec.aggregates)
-        ]
-        rows = Rows(hashes, [column(f"k{at}") for at in range(len(spec.keys))], lives, fields)
+        payload = [numbers(each.id) if each.is_numpy else column(each.id) for each in stored]
+        rows = Rows(hashes, [column(f"k{at}") for at in range(len(schema.keys))], lives, payload)
+        reader = Reader.of(schema, [each.id for each in stored])
         due = None
         if index.base_ms is not None and index.shift is not None:
             due = DueIndex(numbers("due"), numbers("code"), index.codes, index.base_ms, index.shift)
         blocks = numbers("filter")
         held = Filter(blocks, int(index.fences[0]), index.last) if len(blocks) else None
-        return cls(rows, due, held, index.fences, index.last)
+        return cls(rows, reader, due, held, index.fences, index.last)
 
 
 def _listed(values: pa.Array) -> pa.Array:

@@ -12,28 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.aggregates import Aggregate
 from idlestate.backends.extremes import order_codes
 from idlestate.backends.fields import Field, is_valid, join, slice_field, take
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import Keys, find_distinct, take_keys
+from idlestate.backends.kind import Kind
+from idlestate.backends.spec import TableSpec
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class TableSpec:
-    """What a table keeps: key columns, aggregates, and the columns that order equal times."""
-
-    keys: tuple[tuple[str, pa.DataType], ...]
-    aggregates: tuple[Aggregate, ...]
-    order: tuple[tuple[str, pa.DataType], ...] = ()
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """Names of the key columns."""
-        return tuple(name for name, _ in self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +34,8 @@ class Steps:
     is_read: Flags | None
     """Which rows only look; None when all are writes."""
     order: list[pa.Array]
-    fields: list[list[Field]]
-    """Per aggregate the accumulator fields of each row."""
+    carried: list[Field]
+    """What the operator's kind carries of each row."""
 
     @classmethod
     def from_records(
@@ -69,7 +56,7 @@ class Steps:
             spec: the table's spec.
             keys: the key columns, n rows each.
             times_ms: event or batch time per record.
-            values: the columns that aggregates read, by name.
+            values: the columns that the kind reads, by name.
             reads: which records only look; None when none does.
             order: the spec's order columns.
             hashes: key hashes if known, else they are computed here.
@@ -84,15 +71,15 @@ class Steps:
         values = dict(values) | {
             name: column for (name, _), column in zip(spec.order, order, strict=True)
         }
-        fields = [a.lift(values, is_write, times_ms) for a in spec.aggregates]
+        carried = spec.kind.lift(values, is_write, times_ms)
         rows = np.arange(n)
-        return _group(hashes, keys, rows, times_ms, reads, list(order), fields, sort)
+        return _group(hashes, keys, rows, times_ms, reads, list(order), carried, sort)
 
     @classmethod
     def empty(cls, spec: TableSpec) -> "Steps":
         """No records."""
         none = np.zeros(0, dtype=np.int64)
-        values = {name: pa.array([], kind) for a in spec.aggregates for name, kind in a.inputs}
+        values = {name: pa.array([], kind) for name, kind in spec.kind.inputs.items()}
         order = [pa.array([], kind) for _, kind in spec.order]
         keys = [pa.array([], kind) for _, kind in spec.keys]
         return cls.from_records(spec, keys, none, values, order=order, hashes=none)
@@ -100,10 +87,10 @@ class Steps:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def at(self, t_ms: int, aggregates: Sequence[Aggregate]) -> "Steps":
+    def at(self, t_ms: int, kind: Kind) -> "Steps":
         """The same records, all at one time (ms)."""
-        fields = [a.at(f, t_ms) for a, f in zip(aggregates, self.fields, strict=True)]
-        return replace(self, t_ms=np.full(len(self.t_ms), t_ms), fields=fields)
+        carried = kind.at(self.carried, t_ms)
+        return replace(self, t_ms=np.full(len(self.t_ms), t_ms), carried=carried)
 
     def slice(self, first: int, stop: int) -> "Steps":
         """The steps of keys first..stop."""
@@ -117,10 +104,10 @@ class Steps:
             self.t_ms[begin:end],
             None if self.is_read is None else self.is_read[begin:end],
             [column.slice(begin, end - begin) for column in self.order],
-            [[slice_field(f, begin, end) for f in fields] for fields in self.fields],
+            [slice_field(field, begin, end) for field in self.carried],
         )
 
-    def collapsed(self, aggregates: Sequence[Aggregate]) -> "Steps":
+    def collapsed(self, kind: Kind) -> "Steps":
         """The same with the rows of one step added up to one row."""
         n = len(self.t_ms)
         if n == 0:
@@ -142,9 +129,7 @@ class Steps:
             t_ms=self.t_ms[first],
             is_read=None if self.is_read is None else self.is_read[first],
             order=[column.take(pa.array(first)) for column in self.order],
-            fields=[
-                a.accumulator.reduce(f, first) for a, f in zip(aggregates, self.fields, strict=True)
-            ],
+            carried=kind.combined(self.carried, first),
         )
 
     @staticmethod
@@ -171,10 +156,7 @@ class Steps:
             np.concatenate([part.t_ms for part in parts]),
             reads,
             [pa.concat_arrays(list(c)) for c in zip(*(p.order for p in parts), strict=True)],
-            [
-                [join(f) for f in zip(*fields, strict=True)]
-                for fields in zip(*(p.fields for p in parts), strict=True)
-            ],
+            [join(fields) for fields in zip(*(p.carried for p in parts), strict=True)],
             sort=True,
         )
 
@@ -186,7 +168,7 @@ def _group(
     t_ms: Ints,
     reads: Flags | None,
     order: list[pa.Array],
-    fields: list[list[Field]],
+    carried: list[Field],
     sort: bool,
 ) -> Steps:
     distinct = find_distinct(hashes, keys)
@@ -199,7 +181,7 @@ def _group(
         t_ms[sequence],
         None if reads is None else reads[sequence],
         take_keys(order, sequence),
-        [[take(f, sequence) for f in columns] for columns in fields],
+        [take(field, sequence) for field in carried],
     )
 
 

@@ -7,7 +7,7 @@ here keys are found, accumulators added up, ended lives closed and shown.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from idlestate.backends import ended, sketch
 from idlestate.backends.changes import Changes, change_rows, life_columns
-from idlestate.backends.fields import take_joined
 from idlestate.backends.keys import take_keys
 from idlestate.backends.merge import MergePolicy
 from idlestate.backends.rows import Rows
 from idlestate.backends.runs import Next, Runs
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.schema import Reader, TableSchema
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.retention.lives import Accesses, Walk
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
@@ -53,6 +54,7 @@ class Tally:
 class Outcome:
     """What a batch makes of a table: its runs, the change rows, and what happened."""
 
+    spec: TableSpec
     current: Next
     remembered: Next
     seen: sketch.Registers
@@ -62,16 +64,18 @@ class Outcome:
     @property
     def table(self) -> "Table":
         """The next table, in memory."""
-        return Table(self.current.in_memory(), self.remembered.in_memory(), self.seen)
+        return Table(self.spec, self.current.in_memory(), self.remembered.in_memory(), self.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """The state of one shard."""
 
+    spec: TableSpec
+    """What the table keeps."""
     current: Runs
     """Open lives."""
-    remembered: Runs = field(default_factory=lambda: Runs(ended.SPEC))
+    remembered: Runs = field(default_factory=lambda: Runs(ended.SCHEMA))
     """Keys that ended."""
     seen: sketch.Registers = field(default_factory=sketch.empty)
     """A sketch of every key that ever had a life."""
@@ -79,12 +83,7 @@ class Table:
     @classmethod
     def empty(cls, spec: TableSpec) -> "Table":
         """A table that saw nothing."""
-        return cls(Runs(spec))
-
-    @property
-    def spec(self) -> TableSpec:
-        """What the table keeps."""
-        return self.current.spec
+        return cls(spec, Runs(spec.schema))
 
     def __len__(self) -> int:
         return self.current.live
@@ -92,13 +91,13 @@ class Table:
     def lives(self, policy: Policy) -> pa.Table:
         """Every life: keys, aggregates, times, last access, cleanup time, deadline and reason."""
         return pa.concat_tables(
-            [life_columns(self.spec, Rows.empty(self.spec), policy), *self.lives_in_parts(policy)]
+            [life_columns(self.spec, self._none(), policy), *self.lives_in_parts(policy)]
         )
 
     def lives_in_parts(self, policy: Policy) -> Iterator[pa.Table]:
         """The same, in order of hash and some 260,000 lives at a time."""
         for rows in self.current.open_rows(MergePolicy().segment_rows):
-            yield life_columns(self.spec, rows, policy)
+            yield life_columns(self.spec, self._shown(rows), policy)
 
     def apply(
         self,
@@ -128,12 +127,12 @@ class Table:
         has_old = at >= 0
         accesses = Accesses(steps.counts, steps.t_ms, steps.is_read)
         walk = walk_sequence(accesses, old.lives, has_old, policy)
-        touched = self._accumulate(steps, walk, old)
+        touched = self._touched(steps, walk, old)
         is_over = walk.is_closed.copy()
         if sweep_at_ms is not None:
             is_over |= is_due(walk.ends.deadline_ms, sweep_at_ms)
         due = self.current.due(policy, sweep_at_ms, at[has_old])
-        swept = self.current.take(due)
+        swept = self._shown(self.current.take(due))
         swept_ends = swept.lives.ends(policy)
         is_kept = ~is_over & (walk.is_touched | ~walk.is_old)
         # Positions of rows that another takes the place of, or that are closed.
@@ -144,14 +143,15 @@ class Table:
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
-        shown = is_over | walk.is_touched if shows_updates else is_over
+        shown = is_over | self.spec.kind.shown(walk) if shows_updates else is_over
         changes = [
             Changes(touched.take(shown), walk.ends.take(np.flatnonzero(shown)), is_over[shown]),
             Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)),
         ]
         return Outcome(
+            self.spec,
             self.current.after(
-                touched.take(is_kept),
+                self.kept(touched.take(is_kept)),
                 closed,
                 live,
                 policy,
@@ -174,17 +174,31 @@ class Table:
             tally,
         )
 
-    def _accumulate(self, steps: Steps, walk: Walk, old: Rows) -> Rows:
+    def _touched(self, steps: Steps, walk: Walk, old: Rows) -> Rows:
         """The lives of the walk, in order of hash and time: several of one key may be there."""
-        fields = Rows.empty(self.spec).fields
+        payload = [column.blanks(0) for column in self.spec.kind.life]
         if len(walk.life_start):
-            for i, aggregate in enumerate(self.spec.aggregates):
-                taken = [
-                    take_joined(stored, added, walk.source)
-                    for stored, added in zip(old.fields[i], steps.fields[i], strict=True)
-                ]
-                fields[i] = aggregate.accumulator.reduce(taken, walk.life_start)
-        return Rows(steps.hashes[walk.key], take_keys(steps.keys, walk.key), walk.lives, fields)
+            payload = self.spec.kind.of_lives(self._shown(old).payload, steps.carried, walk)
+        return Rows(steps.hashes[walk.key], take_keys(steps.keys, walk.key), walk.lives, payload)
+
+    def _shown(self, rows: Rows) -> Rows:
+        """Stored rows with every column of a life."""
+        kind = self.spec.kind
+        if kind.life == kind.stored:
+            return rows
+        reader = Reader.of(TableSchema((), kind.life), [column.id for column in kind.stored])
+        return replace(rows, payload=reader.read(rows.payload, len(rows)))
+
+    def kept(self, lives: Rows) -> Rows:
+        """Lives with the columns that are stored."""
+        kind = self.spec.kind
+        if kind.life == kind.stored:
+            return lives
+        by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))
+        return replace(lives, payload=[by_id[column.id] for column in kind.stored])
+
+    def _none(self) -> Rows:
+        return self._shown(Rows.empty(self.spec.schema))
 
     def _comebacks(self, walk: Walk, touched: Rows, policy: Policy) -> int:
         is_new = np.flatnonzero(~walk.is_old)

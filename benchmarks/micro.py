@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from idlestate.backends.aggregates import bind
 from idlestate.backends.hashing import hash_keys
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.batch_log import BatchTimes
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyVersion

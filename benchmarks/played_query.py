@@ -25,7 +25,8 @@ from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.stage import CHUNK_BYTES
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import SystemClock
 from sidecar_room import EXPIRE_MS, UID, keys_of

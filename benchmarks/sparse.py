@@ -30,7 +30,8 @@ import pyarrow as pa
 
 from idlestate.backends.aggregates import bind
 from idlestate.backends.packet import encode_packet
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.pipeline import run_files
 from idlestate.pipeline.batch_log import BatchTimes
 from idlestate.pipeline.checked_file import Span

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from idlestate.backends.aggregates import bind
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.aggregation import aggregates_of, aggregation
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.batch_log import has_data, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
@@ -65,9 +65,9 @@ class Layout:
             shard_numbers(shards, partitions),
             time,
             [[name, str(kind)] for name, kind in spec.keys],
-            [[a.name, a.text, str(a.result_type)] for a in spec.aggregates],
+            [[a.name, a.text, str(a.result_type)] for a in aggregates_of(spec)],
             [[name, str(kind)] for name, kind in spec.order],
-            base64.b64encode(pa.schema(inputs(spec)).serialize()).decode(),
+            base64.b64encode(pa.schema(spec.inputs).serialize()).decode(),
             retain_batches,
             backend,
             runs,
@@ -80,7 +80,7 @@ class Layout:
         texts = {name: text for name, text, _ in self.aggregates}
         return TableSpec(
             tuple((name, types[name]) for name, _ in self.keys),
-            bind(texts, types, tuple(name for name, _ in order)),
+            aggregation(texts, types, tuple(name for name, _ in order)),
             order,
         )
 
@@ -90,14 +90,6 @@ class Layout:
 
     def _columns(self) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
-
-
-def inputs(spec: TableSpec) -> dict[str, pa.DataType]:
-    """Every column that keys, aggregates and order read, with its type."""
-    wanted = dict(spec.keys) | dict(spec.order)
-    for aggregate in spec.aggregates:
-        wanted |= dict(aggregate.inputs)
-    return wanted
 
 
 def layout_path(uid: str) -> str:

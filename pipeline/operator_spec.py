@@ -6,7 +6,7 @@ from enum import IntEnum
 import pyarrow as pa
 
 from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 
 

@@ -77,7 +77,7 @@ def pack(
     highest_ms = int(times_ms.max(initial=0)) if spec.is_event_time else 0
     found = {reason: len(at) for reason, at in reasons.items()}
     counts = RowCounts(input=n, highest_ms=highest_ms, **found)
-    steps = _steps(rows, hashes, times_ms, spec).collapsed(spec.table.aggregates)
+    steps = _steps(rows, hashes, times_ms, spec).collapsed(spec.table.kind)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
     packets = [
         encode_packet(steps.slice(int(first), int(stop)))

@@ -76,7 +76,7 @@ def read_state(
                 state = ShardState.decode(value)
                 try:
                     files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
-                    table = Table(files.read("run", state.current, spec))
+                    table = Table(spec, files.read("run", state.current, spec.schema))
                     for lives in table.lives_in_parts(policy):
                         yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:

@@ -10,17 +10,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
-from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.aggregates import AggregateError
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
-from idlestate.pipeline.layout import inputs
 from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.outside import retain_outside
@@ -110,7 +110,7 @@ def retain(
         uid=uid,
         table=table,
         policy=resolved,
-        inputs=tuple(inputs(table).items()),
+        inputs=tuple(table.inputs.items()),
         read_when=read_when,
         delay_ms=span_ms("delay", delay),
         max_ahead_ms=span_ms("max_ahead", max_ahead),
@@ -244,7 +244,7 @@ def _bind(
         raise RefusedError(f"operator {uid!r}: no aggregates; write for example count: count")
     _refuse_taken_names((*keys, *aggregates), uid)
     try:
-        bound = bind(aggregates, types, order)
+        bound = aggregation(aggregates, types, order)
     except AggregateError as error:
         raise RefusedError(f"operator {uid!r}: {error}") from error
     return TableSpec(

@@ -17,8 +17,8 @@ import pyarrow as pa
 from idlestate.backends.run import Run
 from idlestate.backends.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs import Next, Runs
+from idlestate.backends.schema import TableSchema
 from idlestate.backends.segment import Segment
-from idlestate.backends.steps import TableSpec
 from idlestate.pipeline.errors import DamagedStateError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.run_store import RunStore
@@ -67,21 +67,21 @@ class RunFiles:
             OSError: the disk is full or gone; nothing is left behind.
             StoreError: the store cannot be reached.
         """
-        spec, run = following.before.spec, None
+        schema, run = following.before.schema, None
         written: tuple[FileRef, ...] = ()
         stay = len(refs.files) - following.taken
         segments = following.segments() if following.writes else iter(())
         first = next(segments, None)
         if first is not None:
             ref = self._write(kind, chain([first], segments), following)
-            run = decode_run(self._store.open_written(ref), spec, ref.batch_id)
+            run = decode_run(self._store.open_written(ref), schema, ref.batch_id)
             written = (ref,)
         runs = following.with_run(run)
         files = refs.files[:stay] + written
         self._known[kind] = dict(zip(files, runs.runs, strict=True))
         return RunRefs(files, runs.sweeps, runs.live), runs, refs.files[stay:]
 
-    def read(self, kind: str, refs: RunRefs, spec: TableSpec) -> Runs:
+    def read(self, kind: str, refs: RunRefs, schema: TableSchema) -> Runs:
         """The runs of a version.
 
         Raises:
@@ -90,9 +90,9 @@ class RunFiles:
             StoreError: the store cannot be reached.
         """
         known = self._known.get(kind, {})
-        runs = tuple(known.get(ref) or self._read(ref, spec) for ref in refs.files)
+        runs = tuple(known.get(ref) or self._read(ref, schema) for ref in refs.files)
         self._known[kind] = dict(zip(refs.files, runs, strict=True))
-        return Runs(spec, runs, refs.sweeps, refs.live)
+        return Runs(schema, runs, refs.sweeps, refs.live)
 
     def remove_unwanted(
         self, state: ShardState, batch_id: int, retain_batches: int, *, orphans: bool
@@ -120,12 +120,12 @@ class RunFiles:
         name = f"{following.batch_id}-{kind}-{uuid.uuid4().hex}.arrow"
         with self._store.create(name) as file:
             with pa.PythonFile(file, mode="w") as sink:
-                rows = encode_run(segments, following.before.spec, following.policy, sink)
+                rows = encode_run(segments, following.before.schema, following.policy, sink)
             checksum = file.finish()
         return FileRef(name, file.size, rows, checksum, following.batch_id)
 
-    def _read(self, ref: FileRef, spec: TableSpec) -> Run:
+    def _read(self, ref: FileRef, schema: TableSchema) -> Run:
         try:
-            return decode_run(self._store.open(ref), spec, ref.batch_id)
+            return decode_run(self._store.open(ref), schema, ref.batch_id)
         except RunError as error:
             raise DamagedStateError(f"{self._store.shown(ref)}: {error}") from error

@@ -13,7 +13,8 @@ from idlestate.backends import ended
 from idlestate.backends.merge import MergePolicy, stagger
 from idlestate.backends.packet import decode_packet
 from idlestate.backends.runs import Runs
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.table import Outcome, Table
 from idlestate.pipeline.batch_log import BatchTimes
 from idlestate.pipeline.layout import PolicyVersion
@@ -60,17 +61,17 @@ def advance(
     """
     policy = in_force.policy
     if files:
-        current = files.read(_CURRENT, state.current, spec)
-        remembered = files.read(_REMEMBERED, state.remembered, ended.SPEC)
+        current = files.read(_CURRENT, state.current, spec.schema)
+        remembered = files.read(_REMEMBERED, state.remembered, ended.SCHEMA)
     else:
-        current, remembered = Runs(spec), Runs(ended.SPEC)
-    table = Table(current, remembered, state.seen)
+        current, remembered = Runs(spec.schema), Runs(ended.SCHEMA)
+    table = Table(spec, current, remembered, state.seen)
     parts = [decode_packet(packet, spec) for packet in packets]
     steps = Steps.merged(parts) if parts else Steps.empty(spec)
     now_ms = times.watermark_ms
     if policy.time is TimeDomain.PROCESSING:
         now_ms = max(times.time_ms, state.time_ms)
-        steps = steps.at(now_ms, spec.aggregates)
+        steps = steps.at(now_ms, spec.kind)
     merge = MergePolicy(stagger=stagger(state.shard))
     outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)
     after = replace(

@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import find_distinct
 from idlestate.backends.sidecar.connection import PATIENCE_S, Address
@@ -33,7 +33,7 @@ from idlestate.backends.sidecar.given_rows import (
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.stage import in_chunks, stream_of
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.retention.policy import Policy
 
 DEFAULT_SHARDS = 4
@@ -124,7 +124,7 @@ class SidecarClient:
             shards: parts of its state, fixed for good.
         """
         types = {**key, **(columns or {})}
-        spec = TableSpec(tuple(key.items()), bind(aggregates, types))
+        spec = TableSpec(tuple(key.items()), aggregation(aggregates, types))
         declaration = Declaration.of(self._uid, spec, policy.time, shards)
         self._connection.call(
             "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}

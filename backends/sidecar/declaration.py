@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.aggregates import AggregateError
+from idlestate.backends.aggregation import aggregates_of, aggregation
 from idlestate.backends.changes import ADDED_COLUMNS
 from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.errors import DoesNotFitError
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -37,16 +38,13 @@ class Declaration:
     @classmethod
     def of(cls, uid: str, spec: TableSpec, time: TimeDomain, shards: int) -> "Declaration":
         """The declaration of a table."""
-        wanted = dict(spec.keys) | dict(spec.order)
-        for aggregate in spec.aggregates:
-            wanted |= dict(aggregate.inputs)
         return cls(
             uid,
             time.value,
             spec.key_names,
-            tuple((a.name, a.text) for a in spec.aggregates),
+            tuple((a.name, a.text) for a in aggregates_of(spec)),
             tuple(name for name, _ in spec.order),
-            base64.b64encode(pa.schema(wanted).serialize()).decode(),
+            base64.b64encode(pa.schema(spec.inputs).serialize()).decode(),
             shards,
         )
 
@@ -64,7 +62,7 @@ class Declaration:
             types = {field.name: field.type for field in self.inputs()}
             return TableSpec(
                 tuple((name, types[name]) for name in self.keys),
-                bind(dict(self.aggregates), types, self.order),
+                aggregation(dict(self.aggregates), types, self.order),
                 tuple((name, types[name]) for name in self.order),
             )
         except (AggregateError, KeyError, ValueError, pa.ArrowInvalid, OSError) as error:
@@ -78,7 +76,7 @@ class Declaration:
             DoesNotFitError: a column is of another type than it can be, or a name is taken.
         """
         spec = self.spec()
-        for aggregate in spec.aggregates:
+        for aggregate in aggregates_of(spec):
             for _, kind in aggregate.inputs:
                 is_odd = pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind)
                 if is_odd or pa.types.is_unsigned_integer(kind):
@@ -94,7 +92,7 @@ class Declaration:
                     "strings, binaries, integers, booleans, dates or timestamps: cast it first"
                 )
         taken = set(ADDED_COLUMNS)
-        for name in (*spec.key_names, *(each.name for each in spec.aggregates)):
+        for name in (*spec.key_names, *(name for name, _ in spec.kind.results)):
             if name.lower() in taken:  # to Spark SQL names that differ in case alone are the same
                 raise DoesNotFitError(
                     f"operator {self.uid!r}: the name {name} stands twice among keys, aggregates "

@@ -17,7 +17,8 @@ from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import find_distinct, take_keys
 from idlestate.backends.merge import MergePolicy
 from idlestate.backends.rows import Rows
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.table import Outcome, Table, Tally
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
@@ -42,7 +43,7 @@ def edit_steps(
         values = {name: column.take(pa.array(rows)) for name, column in values.items()}
     is_blank = kind in ("touch", "remove")
     if is_blank:
-        kinds = {name: each for a in spec.aggregates for name, each in a.inputs} | dict(spec.order)
+        kinds = dict(spec.kind.inputs) | dict(spec.order)
         values = {name: pa.nulls(n, each) for name, each in kinds.items()}
     steps = Steps.from_records(
         spec,
@@ -53,7 +54,7 @@ def edit_steps(
         order=[values[name] for name, _ in spec.order],
         hashes=hashes,
     )
-    return replace(steps.collapsed(spec.aggregates), is_read=None)
+    return replace(steps.collapsed(spec.kind), is_read=None)
 
 
 def edited(
@@ -79,16 +80,15 @@ def edited(
             return _removed(table, steps, at[is_open], policy, version, merge)
     outcome = table.apply(steps, policy, None, version, merge, shows_updates=False)
     if kind == "put":
-        fresh = replace(outcome.current.fresh, fields=steps.fields)
+        fresh = replace(outcome.current.fresh, payload=steps.carried)
         outcome = replace(outcome, current=replace(outcome.current, fresh=fresh))
-    for aggregate, fields in zip(table.spec.aggregates, outcome.current.fresh.fields, strict=True):
-        aggregate.accumulator.result(fields)  # nobody is shown it; but it has to fit
+    table.spec.kind.result(outcome.current.fresh.payload)  # nobody is shown it; but it has to fit
     return outcome
 
 
 def _of_keys(steps: Steps, rows: Ints) -> Steps:
     """Some keys of collapsed steps of one row each."""
-    whole = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.fields).take(rows)
+    whole = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.carried).take(rows)
     return replace(
         steps,
         hashes=whole.hashes,
@@ -96,20 +96,20 @@ def _of_keys(steps: Steps, rows: Ints) -> Steps:
         counts=steps.counts[rows],
         t_ms=steps.t_ms[rows],
         order=take_keys(steps.order, rows),
-        fields=whole.fields,
+        carried=whole.payload,
     )
 
 
 def _removed(
     table: Table, steps: Steps, at: Ints, policy: Policy, version: int, merge: MergePolicy
 ) -> Outcome:
-    gone = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.fields)
+    gone = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.carried)
     none = np.zeros(0, dtype=np.int64)
     live = len(table) - len(at)
     current = table.current.after(gone, at, live, policy, None, version, merge)
     remembered = ended.remembered(table.remembered, none, none, none, policy, None, version, merge)
     nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
-    return Outcome(current, remembered, table.seen, nothing.changes, Tally())
+    return Outcome(table.spec, current, remembered, table.seen, nothing.changes, Tally())
 
 
 def _never(n: int) -> Lives:

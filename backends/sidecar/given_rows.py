@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 
 MAX_ROWS = 8 << 20
 """Of one call: columns of nulls take no bytes on their way, and many where they are worked on."""

@@ -17,6 +17,7 @@ from idlestate.backends.reading import Whole
 from idlestate.backends.run import Run
 from idlestate.backends.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs import Next, Runs
+from idlestate.backends.schema import TableSchema
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.shard_record import (
     ShardRecord,
@@ -25,7 +26,7 @@ from idlestate.backends.sidecar.shard_record import (
     segment_key,
 )
 from idlestate.backends.sidecar.store import Store
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.backends.table import Outcome, Table
 from idlestate.retention.policy import Policy
 
@@ -58,8 +59,9 @@ class ShardTables:
             DamagedError: a run that it names is lost or damaged.
         """
         return Table(
-            self._read(record.current, shard, self._spec),
-            self._read(record.remembered, shard, ended.SPEC),
+            self._spec,
+            self._read(record.current, shard, self._spec.schema),
+            self._read(record.remembered, shard, ended.SCHEMA),
             record.seen,
         )
 
@@ -99,16 +101,16 @@ class ShardTables:
     def _encode(
         self, before: StoredRuns, shard: int, following: Next, values: dict[str, bytes]
     ) -> tuple[StoredRuns, Runs]:
-        spec = following.before.spec
+        schema = following.before.schema
         stay = len(before.runs) - following.taken
         name, size = uuid4().hex, 0
         parts: list[Run] = []
         for segment in following.segments() if following.writes else ():
             sink = pa.BufferOutputStream()
-            encode_run([segment], spec, following.policy, sink)
+            encode_run([segment], schema, following.policy, sink)
             value = bytes(sink.getvalue())
             values[segment_key(self._uid, shard, name, len(parts))] = value
-            parts.append(_decode(value, spec, following.batch_id))
+            parts.append(_decode(value, schema, following.batch_id))
             size += len(value)
         run: Run | None = None
         written: tuple[StoredRun, ...] = ()
@@ -120,11 +122,11 @@ class ShardTables:
         runs = following.with_run(run)
         return StoredRuns(before.runs[:stay] + written, runs.sweeps, runs.live), runs
 
-    def _read(self, stored: StoredRuns, shard: int, spec: TableSpec) -> Runs:
-        runs = tuple(self._run(each, shard, spec) for each in stored.runs)
-        return Runs(spec, runs, stored.sweeps, stored.live)
+    def _read(self, stored: StoredRuns, shard: int, schema: TableSchema) -> Runs:
+        runs = tuple(self._run(each, shard, schema) for each in stored.runs)
+        return Runs(schema, runs, stored.sweeps, stored.live)
 
-    def _run(self, stored: StoredRun, shard: int, spec: TableSpec) -> Run:
+    def _run(self, stored: StoredRun, shard: int, schema: TableSchema) -> Run:
         with self._lock:
             if stored.name in self._runs:
                 self._runs.move_to_end(stored.name)
@@ -135,7 +137,7 @@ class ShardTables:
             if value is None:
                 raise DamagedError(f"{key} is missing: bring the sidecar's folder back from a copy")
             try:
-                parts.append(_decode(value, spec, stored.version))
+                parts.append(_decode(value, schema, stored.version))
             except RunError as error:
                 raise DamagedError(f"{key}: {error}") from error
         run = _joined(parts)
@@ -152,8 +154,8 @@ class ShardTables:
                 self._bytes -= freed
 
 
-def _decode(value: bytes, spec: TableSpec, version: int) -> Run:
-    return decode_run(Whole(pa.py_buffer(value)), spec, version)
+def _decode(value: bytes, schema: TableSchema, version: int) -> Run:
+    return decode_run(Whole(pa.py_buffer(value)), schema, version)
 
 
 def _joined(parts: list[Run]) -> Run:

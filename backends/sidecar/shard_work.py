@@ -161,7 +161,7 @@ class ShardWork:
         spec = self._spec
         parts = [decode_packet(packet, spec) for packet in packets]
         steps = Steps.merged(parts) if parts else Steps.empty(spec)
-        return steps if self._is_event_time else steps.at(t_ms, spec.aggregates)
+        return steps if self._is_event_time else steps.at(t_ms, spec.kind)
 
     def _edited(
         self, kind: str, rows: pa.Table, shards: Shards, going: Going

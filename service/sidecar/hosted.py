@@ -2,11 +2,12 @@
 
 import pyarrow as pa
 
-from idlestate.backends.aggregates import AggregateError, bind
+from idlestate.backends.aggregates import AggregateError
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.host import Host
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.config.loading import Config
 from idlestate.config.sidecar_models import HostedOperator
 from idlestate.retention.policy import TimeDomain
@@ -55,7 +56,7 @@ def _declarations(config: Config) -> list[Declaration]:
 def _declaration(uid: str, section: HostedOperator) -> Declaration:
     types = {name: _TYPES[kind] for name, kind in section.columns.items()}
     try:
-        aggregates = bind(section.aggregates, types)
+        aggregates = aggregation(section.aggregates, types)
     except AggregateError as error:
         raise DoesNotFitError(f"sidecar.operators.{uid}: {error}") from error
     spec = TableSpec(tuple((name, types[name]) for name in section.key), aggregates)

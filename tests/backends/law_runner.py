@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.packet import decode_packet, encode_packet
 from idlestate.backends.rows import Rows
 from idlestate.backends.run import Run
 from idlestate.backends.run_codec import decode_run, encode_run
 from idlestate.backends.runs import Runs
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.schema import TableSchema
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.table import Table, Tally
 from idlestate.retention.policy import Policy, UpdateType
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
@@ -48,14 +50,14 @@ def spec_of(case: Case) -> TableSpec:
     types = {name: kind for name, (kind, _) in COLUMNS.items()} | dict(order)
     return TableSpec(
         keys=tuple((f"k{at}", kind) for at, kind in enumerate(kinds)),
-        aggregates=bind(case.aggregates, types, case.order),
+        kind=aggregation(case.aggregates, types, case.order),
         order=order,
     )
 
 
 def needed_columns(spec: TableSpec) -> dict[str, pa.DataType]:
     order = dict(spec.order)
-    found = {name: kind for each in spec.aggregates for name, kind in each.inputs}
+    found = spec.kind.inputs
     return {name: kind for name, kind in found.items() if name not in order}
 
 
@@ -94,12 +96,12 @@ def steps_of(spec: TableSpec, case: Case, batch: Sequence[Record]) -> Steps:
         parts = []
         for at in range(case.parts):
             steps = make_steps(spec, case, batch[at :: case.parts])
-            packet = encode_packet(steps.collapsed(spec.aggregates))
+            packet = encode_packet(steps.collapsed(spec.kind))
             parts.append(decode_packet(packet, spec))
         steps = Steps.merged(parts)
     t_ms = batch[0].t_ms
     assert t_ms is not None
-    return steps.at(t_ms, spec.aggregates) if case.at_batch_time else steps
+    return steps.at(t_ms, spec.kind) if case.at_batch_time else steps
 
 
 def by_shard(steps: Steps, shards: int) -> list[Steps]:
@@ -114,14 +116,14 @@ def restored(table: Table) -> Table:
 
 
 def reread(runs: Runs) -> Runs:
-    return replace(runs, runs=tuple(decoded(run, runs.spec) for run in runs.runs))
+    return replace(runs, runs=tuple(decoded(run, runs.schema) for run in runs.runs))
 
 
-def decoded(run: Run, spec: TableSpec) -> Run:
+def decoded(run: Run, schema: TableSchema) -> Run:
     run.need_all()
     sink = pa.BufferOutputStream()
-    assert encode_run(run.segments, spec, run.policy, sink) == len(run)
-    return decode_run(Veiled(sink.getvalue()), spec, run.batch_id)
+    assert encode_run(run.segments, schema, run.policy, sink) == len(run)
+    return decode_run(Veiled(sink.getvalue()), schema, run.batch_id)
 
 
 def run_table(case: Case) -> tuple[list[Table], list[Found], Tally]:
@@ -175,7 +177,7 @@ def assert_equal_runs(case: Case, reference: Reference) -> None:
 
 def plain_rows(spec: TableSpec, table: pa.Table) -> list[Found]:
     """Rows as plain Python: `key` a tuple, times in ms, everything else under its name."""
-    results = {aggregate.name for aggregate in spec.aggregates}
+    results = {name for name, _ in spec.kind.results}
     columns: dict[str, list[Any]] = {}
     for name in table.schema.names:
         column = table.column(name)
@@ -237,12 +239,12 @@ def assert_table_is_whole(table: Table, most_runs: int) -> None:
         assert len(runs.runs) <= most_runs
         for run in runs.runs:
             run.need_all()
-            every = [row for segment in run.segments for row in keys_of(segment.rows)]
+            every = [row for segment in run.segments for row in keys_of(segment.stored)]
             assert len(every) == len(set(every)) == len(run)
-            hashes = np.concatenate([segment.rows.hashes for segment in run.segments])
+            hashes = np.concatenate([segment.stored.hashes for segment in run.segments])
             assert (hashes[1:] >= hashes[:-1]).all()
             for one, other in pairwise(run.segments):
-                assert one.rows.hashes[-1] < other.rows.hashes[0]
+                assert one.stored.hashes[-1] < other.stored.hashes[0]
         assert all(sweep.batch_id > runs.runs[0].batch_id for sweep in runs.sweeps)
 
 

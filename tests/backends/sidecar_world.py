@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.packet import encode_packet
 from idlestate.backends.ranges import shard_bounds
 from idlestate.backends.sidecar.batches import Attempt, Prepared
@@ -33,7 +33,8 @@ from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.work import Given
 from idlestate.backends.sidecar.worker_calls import WRITING, WorkerCalls
 from idlestate.backends.sidecar.works import OneRange, Works
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_runner import plain_rows, policy_of
@@ -42,7 +43,7 @@ from tests.reference import Record, Reference, Rule
 
 TEXTS = {"n": "count", "total": "sum(v)", "top": "max(v)"}
 KINDS = {"k": pa.string(), "v": pa.int64()}
-SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind(TEXTS, KINDS))
+SPEC = TableSpec(keys=(("k", pa.string()),), kind=aggregation(TEXTS, KINDS))
 UID, QUERY, CHECKPOINT = "counts", "query-1", "somewhere"
 SHARDS, PARTITIONS = 4, 2
 DECLARATION = Declaration.of(UID, SPEC, TimeDomain.PROCESSING, SHARDS)

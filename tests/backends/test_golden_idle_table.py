@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.merge import MergePolicy
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.table import Table
 from idlestate.retention.policy import Policy
 from tests.backends.law_runner import plain_rows
@@ -49,7 +50,7 @@ def write(table, steps, policy, batch_id, sweep):
 @pytest.mark.parametrize("batches", ["one by one", "in one batch"])
 def test_golden_elements_through_the_table(name, batches, record_property):
     traces = [trace for trace in read_traces(name) if trace.get("on_timer") in RULE_ALONE]
-    spec = TableSpec(keys=(("key", pa.string()),), aggregates=bind({"n": "count"}, {}))
+    spec = TableSpec(keys=(("key", pa.string()),), kind=aggregation({"n": "count"}, {}))
     compared = 0
     for trace in traces:
         policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"], min_gap_ms=0)

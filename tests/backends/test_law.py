@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.merge import MergePolicy
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.sums import SumOverflowError
 from idlestate.backends.table import Table
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -190,7 +191,7 @@ def test_table_equals_reference_on_hot_keys(rule, cuts, is_sorted):
 
 
 def test_a_batch_without_records_changes_nothing():
-    spec = TableSpec(keys=ONE_KEY, aggregates=bind({"n": "count"}, {}))
+    spec = TableSpec(keys=ONE_KEY, kind=aggregation({"n": "count"}, {}))
     empty = Steps.empty(spec)
     policy = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
     outcome = Table.empty(spec).apply(empty, policy, 100, 0, MERGE)
@@ -200,7 +201,7 @@ def test_a_batch_without_records_changes_nothing():
 def test_comebacks_tell_apart_keys_that_spark_hashes_alike():
     """Spark's hash passes over nulls: (a, null) and (null, a) hash to one number."""
     spec = TableSpec(
-        keys=(("one", pa.string()), ("two", pa.string())), aggregates=bind({"n": "count"}, {})
+        keys=(("one", pa.string()), ("two", pa.string())), kind=aggregation({"n": "count"}, {})
     )
     policy = Policy(idle_min_ms=10, idle_max_ms=10, remember_ms=FOREVER_MS, min_gap_ms=0)
 
@@ -225,7 +226,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
     types, keys = KEYS[kind]
     spec = TableSpec(
         keys=tuple((f"k{at}", each) for at, each in enumerate(types)),
-        aggregates=bind({"n": "count", "total": "sum(x)"}, {"x": pa.int64()}),
+        kind=aggregation({"n": "count", "total": "sum(x)"}, {"x": pa.int64()}),
     )
     policy = Policy(idle_min_ms=10, idle_max_ms=10, min_gap_ms=0)
     table = Table.empty(spec)
@@ -261,7 +262,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
 
 
 def sum_of(batches, kind, text="sum(x)"):
-    spec = TableSpec(keys=ONE_KEY, aggregates=bind({"total": text}, {"x": kind}))
+    spec = TableSpec(keys=ONE_KEY, kind=aggregation({"total": text}, {"x": kind}))
     table, policy = Table.empty(spec), Policy(ttl_ms=FOREVER_MS)
     for batch_id, batch in enumerate(batches):
         steps = Steps.from_records(

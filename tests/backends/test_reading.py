@@ -6,19 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.fences import STRIDE, fences_of, first_at_least
 from idlestate.backends.merge import MergePolicy
 from idlestate.backends.reading import IN_MEMORY, Touch, together
 from idlestate.backends.run_codec import decode_run, encode_run
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.table import Table
 from idlestate.retention.policy import Policy
 from tests.backends.veiled import Veiled
 
 SPEC = TableSpec(
     keys=(("k", pa.string()), ("n", pa.int32())),
-    aggregates=bind(
+    kind=aggregation(
         {"n": "count", "total": "sum(d)", "last": "last(s)", "yes": "max(b)"},
         {"d": pa.decimal128(10, 2), "s": pa.string(), "b": pa.bool_()},
     ),
@@ -49,14 +50,14 @@ def table(request):
 def veiled(table):
     (run,) = table.current.runs
     sink = pa.BufferOutputStream()
-    encode_run(run.segments, SPEC, POLICY, sink)
+    encode_run(run.segments, SPEC.schema, POLICY, sink)
     return Veiled(sink.getvalue())
 
 
 def of_file(table, veiled):
     current = table.current
-    run = decode_run(veiled, SPEC, 0)
-    return Table(type(current)(SPEC, (run,), current.sweeps, current.live))
+    run = decode_run(veiled, SPEC.schema, 0)
+    return Table(SPEC, type(current)(SPEC.schema, (run,), current.sweeps, current.live))
 
 
 @pytest.mark.parametrize("count", [1, 3, 100, KEYS])

@@ -7,17 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.merge import MergePolicy
 from idlestate.backends.reading import Whole
 from idlestate.backends.run_codec import RunError, decode_run, encode_run
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.backends.table import Table
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_runner import plain_rows, restored
 
-SPEC = TableSpec(keys=(("k", pa.string()),), aggregates=bind({"n": "count"}, {}))
+SPEC = TableSpec(keys=(("k", pa.string()),), kind=aggregation({"n": "count"}, {}))
 APART = MergePolicy(ratio=0, dense=1e9, space=1e9, most_runs=1000)
 TOGETHER = MergePolicy(ratio=1e9, most_runs=1)
 SHORT, LONG = (
@@ -185,7 +186,7 @@ def test_the_same_batch_makes_the_same_bytes():
         for run in player.table.current.runs:
             run.need_all()
             sink = pa.BufferOutputStream()
-            encode_run(run.segments, SPEC, run.policy, sink)
+            encode_run(run.segments, SPEC.schema, run.policy, sink)
             found.append(sink.getvalue().to_pybytes())
         return found
 
@@ -204,7 +205,7 @@ def test_segments_are_as_small_as_asked_and_hold_every_row_once():
     assert len(run) == len(player.table) == 1000
     assert len(run.segments) >= 10
     assert max(len(segment) for segment in run.segments) <= 80
-    hashes = [segment.rows.hashes for segment in run.segments]
+    hashes = [segment.stored.hashes for segment in run.segments]
     assert all(one[-1] < two[0] for one, two in pairwise(hashes))
 
 
@@ -228,14 +229,17 @@ def test_a_run_of_another_version_or_half_of_one_is_refused():
     (run,) = player.table.current.runs
     run.need_all()
     sink = pa.BufferOutputStream()
-    encode_run(run.segments, SPEC, run.policy, sink)
+    encode_run(run.segments, SPEC.schema, run.policy, sink)
     data = sink.getvalue()
     for part in (data.slice(0, data.size // 2), data.slice(0, 4), data.slice(0, 0)):
         with pytest.raises(RunError, match="no whole run"):
-            decode_run(Whole(part), SPEC, 0)
-    other = TableSpec(SPEC.keys, bind({"m": "count"}, {}))
-    with pytest.raises(RunError, match="not the ones this query declares"):
-        decode_run(Whole(data), other, 0)
-    newer = data.to_pybytes().replace(b"\x01\x00\x00\x003\x00", b"\x01\x00\x00\x004\x00")
+            decode_run(Whole(part), SPEC.schema, 0)
+    other = TableSpec((("other", pa.string()),), SPEC.kind)
+    with pytest.raises(RunError, match="a checkpoint keeps its keys"):
+        decode_run(Whole(data), other.schema, 0)
+    text = TableSpec(SPEC.keys, aggregation({"n": "max(v)"}, {"v": pa.string()}))
+    with pytest.raises(RunError, match="a0_0 is of type int64, which cannot be read as string"):
+        decode_run(Whole(data), text.schema, 0)
+    newer = data.to_pybytes().replace(b"\x01\x00\x00\x004\x00", b"\x01\x00\x00\x005\x00")
     with pytest.raises(RunError, match="use the version of idlestate that wrote it"):
-        decode_run(Whole(pa.py_buffer(newer)), SPEC, 0)
+        decode_run(Whole(pa.py_buffer(newer)), SPEC.schema, 0)

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.changes import ADDED_COLUMNS, change_schema
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.direct import Write
@@ -15,7 +15,7 @@ from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.work import Given
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.backends.table import Table
 from idlestate.retention.policy import TimeDomain
 from tests.backends.sidecar_world import RULE, SHARDS, SPEC, World, batch, policy_processing
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.parametrize("world", ["heap"], indirect=True)
 
 
 def declared(world: World, key: Types, aggregates: Mapping[str, str], columns: Types) -> Operator:
-    spec = TableSpec(tuple(key.items()), bind(aggregates, {**key, **columns}))
+    spec = TableSpec(tuple(key.items()), aggregation(aggregates, {**key, **columns}))
     declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
     return world.host.declare(declaration, policy_processing(RULE))
 
@@ -45,7 +45,7 @@ def test_a_name_that_would_stand_twice_is_refused(world: World, name: str) -> No
 
 def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: World) -> None:
     shown = Table.empty(SPEC).lives(world.operator.record.policy).column_names
-    own = {*SPEC.key_names, *(each.name for each in SPEC.aggregates)}
+    own = {*SPEC.key_names, *(name for name, _ in SPEC.kind.results)}
     assert {*change_schema(SPEC).names, *shown} - own == set(ADDED_COLUMNS)
 
 
@@ -65,7 +65,7 @@ def test_a_type_that_would_be_added_up_wrongly_is_refused(
 def test_one_that_is_stored_already_is_opened_as_it_is(world: World, kind: pa.DataType) -> None:
     """It keeps neither the others nor their sidecar from starting."""
     types = {"change": pa.float64(), "v": kind}
-    spec = TableSpec((("change", pa.float64()),), bind({"n": "count(v)"}, types))
+    spec = TableSpec((("change", pa.float64()),), aggregation({"n": "count(v)"}, types))
     declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
     record = OperatorRecord(declaration, policy_processing(RULE))
     world.store.write({"o/other": record.encode()})

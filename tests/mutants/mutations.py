@@ -163,7 +163,7 @@ MUTATIONS = [
         "            counts=np.ones_like(steps.counts),\n"
         "            t_ms=steps.t_ms[last],\n"
         "            is_read=None if steps.is_read is None else steps.is_read[last],\n"
-        "            fields=[[_at(f, last) for f in fields] for fields in steps.fields],\n"
+        "            carried=[_at(field, last) for field in steps.carried],\n"
         "        )\n",
     ),
     Mutation(

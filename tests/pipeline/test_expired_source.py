@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.client import SidecarClient
 from idlestate.backends.sidecar.connection import Connection
@@ -16,7 +16,7 @@ from idlestate.backends.sidecar.direct import Write
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.work import Given
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.expired_source import ExpiredReader
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import TimeDomain
@@ -96,7 +96,7 @@ def test_a_column_of_the_users_may_have_the_name_of_the_number(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     types = {"seq": pa.string()}
-    spec = TableSpec(tuple(types.items()), bind({"n": "count"}, types))
+    spec = TableSpec(tuple(types.items()), aggregation({"n": "count"}, types))
     declaration = Declaration.of("runs", spec, TimeDomain.PROCESSING, 1)
     operator = world.host.declare(declaration, policy_processing(RULE))
     rows = stream_of(pa.table({"seq": KEYS}))

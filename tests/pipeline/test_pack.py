@@ -5,8 +5,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.aggregation import aggregation
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.batch_log import BatchTimes
 from idlestate.pipeline.layout import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
@@ -18,7 +18,7 @@ WIDE = pa.decimal128(38, 0)
 KINDS = {"k": pa.string(), "v": WIDE}
 SPEC = OperatorSpec(
     uid="clicks",
-    table=TableSpec((("k", pa.string()),), bind({"total": "sum(v)"}, KINDS)),
+    table=TableSpec((("k", pa.string()),), aggregation({"total": "sum(v)"}, KINDS)),
     policy=Policy(),
     inputs=tuple(KINDS.items()),
     read_when=None,

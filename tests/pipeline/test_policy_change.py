@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import idlestate
 from idlestate import Policy
-from idlestate.backends.aggregates import bind
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.aggregation import aggregation
+from idlestate.backends.spec import TableSpec
 from idlestate.config.problems import ConfigError
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
@@ -55,7 +55,7 @@ NOW_MS = 1_000_000
 def checkpoint(tmp_path: Path) -> Folder:
     """A checkpoint whose operator began with the first policy."""
     folder = Folder(str(tmp_path))
-    spec = TableSpec((("user", pa.string()),), bind({"n": "count"}, {}))
+    spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
     write_layout(folder, UID, Layout.of(spec, "event", 2, 2, 10))
     PolicyJournal(folder, UID).append(FIRST, 0)
     return folder

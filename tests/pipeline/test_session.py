@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from idlestate import configure, retain
-from idlestate.backends.aggregates import bind
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.aggregation import aggregation
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.layout import Layout
 from idlestate.pipeline.session import LOCAL_SETTINGS, warn_of_idle_cores
 from tests.pipeline.streams import Feed, run
 
 ((FILE_MANAGER, LOCAL_MANAGER),) = LOCAL_SETTINGS.items()
-SPEC = TableSpec((("user", pa.string()),), bind({"n": "count"}, {}))
+SPEC = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
 
 
 @pytest.mark.parametrize(

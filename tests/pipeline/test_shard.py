@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.packet import encode_packet
-from idlestate.backends.steps import Steps, TableSpec
+from idlestate.backends.spec import TableSpec
+from idlestate.backends.steps import Steps
 from idlestate.pipeline.batch_log import (
     BatchTimes,
     newest_batch,
@@ -36,7 +37,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 SPEC = TableSpec(
     keys=(("user", pa.string()),),
-    aggregates=bind({"n": "count", "top": "max(amount)"}, {"amount": pa.int64()}),
+    kind=aggregation({"n": "count", "top": "max(amount)"}, {"amount": pa.int64()}),
 )
 POLICY = PolicyVersion(
     1, 0, Policy(idle_min_ms=10, idle_max_ms=20, remember_ms=FOREVER_MS, min_gap_ms=0)
@@ -205,7 +206,7 @@ def test_state_of_another_version_is_refused() -> None:
 
 def test_a_run_of_another_operator_is_refused(tmp_path: Path, files: RunFiles) -> None:
     state = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
-    other = TableSpec(SPEC.keys, bind({"n": "count"}, {}))
+    other = TableSpec(SPEC.keys, aggregation({"n": "count"}, {}))
     with pytest.raises(DamagedStateError, match=r"\.arrow: "):
         RunFiles(Folder(str(tmp_path)), 3).read("run", state.current, other)
 

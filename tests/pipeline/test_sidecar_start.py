@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.sidecar.heap_store import HeapStore
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.works import OneRange
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline import sidecar_start
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
@@ -30,7 +30,7 @@ from idlestate.service.sidecar.commit_logs import reached_ms
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.steady_clock import SteadyClock
 
-TABLE = TableSpec((("k", pa.string()),), bind({"n": "count"}, {}))
+TABLE = TableSpec((("k", pa.string()),), aggregation({"n": "count"}, {}))
 SPEC = OperatorSpec(
     uid="counts",
     table=TABLE,

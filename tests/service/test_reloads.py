@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
-from idlestate.backends.aggregates import bind
-from idlestate.backends.steps import TableSpec
+from idlestate.backends.aggregation import aggregation
+from idlestate.backends.spec import TableSpec
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, PolicyJournal, write_layout
@@ -42,7 +42,7 @@ class Followed:
         self.hang_ups = HangUp()
         self.told: list[str] = []
         config = load_config(self.file)
-        spec = TableSpec((("user", pa.string()),), bind({"n": "count"}, {}))
+        spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
         write_layout(self.checkpoint, "clicks", Layout.of(spec, "event", 2, 2, 10))
         PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
         metrics = PipelineMetrics(self.registry, ["clicks"], version="0")
