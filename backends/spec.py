@@ -5,8 +5,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from idlestate.backends import ended
 from idlestate.backends.kind import Kind
 from idlestate.backends.schema import KeyColumns, TableSchema
+from idlestate.backends.shard_record import OPEN, REMEMBERED
 
 
 @dataclass(frozen=True)
@@ -31,3 +33,8 @@ class TableSpec:
     def schema(self) -> TableSchema:
         """The columns of the table of open lives."""
         return TableSchema(self.keys, self.kind.stored)
+
+    @cached_property
+    def tables(self) -> dict[str, TableSchema]:
+        """The tables of a shard, by name."""
+        return {OPEN: self.schema, REMEMBERED: ended.SCHEMA}

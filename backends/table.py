@@ -22,6 +22,7 @@ from idlestate.backends.runs import Next, Runs
 from idlestate.backends.schema import Reader, TableSchema
 from idlestate.backends.spec import TableSpec
 from idlestate.backends.steps import Steps
+from idlestate.backends.tally import Tally
 from idlestate.retention.lives import Accesses, Walk
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
@@ -29,25 +30,6 @@ from idlestate.retention.sequence import walk_sequence
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What happened to keys, in numbers; adds up over batches and shards."""
-
-    created: int = 0
-    comebacks: int = 0
-    expired: tuple[int, int, int] = (0, 0, 0)
-    """By reason: lifetime, ttl, idle (the order of `Reason`)."""
-
-    def plus(self, other: "Tally") -> "Tally":
-        """Both together."""
-        added = tuple(a + b for a, b in zip(self.expired, other.expired, strict=True))
-        return Tally(
-            self.created + other.created,
-            self.comebacks + other.comebacks,
-            (added[0], added[1], added[2]),
-        )
 
 
 @dataclass(frozen=True, slots=True)

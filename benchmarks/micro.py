@@ -21,8 +21,10 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.hashing import hash_keys
+from idlestate.backends.row_counts import RowCounts
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.batch_log import BatchTimes
 from idlestate.pipeline.folder import Folder
@@ -31,7 +33,6 @@ from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.shard import advance
-from idlestate.pipeline.shard_state import RowCounts, ShardState
 from idlestate.pipeline.task import TaskBatch
 from idlestate.retention.policy import Policy
 from inputs import FILES_PER_BATCH, key_names, steady
@@ -64,7 +65,7 @@ class Player:
     def __init__(self, spec: OperatorSpec, folder: Path) -> None:
         self._spec = spec
         self._files = Folder(str(folder))
-        self._states = [ShardState(spec.uid, shard) for shard in range(SHARDS)]
+        self._states = [ShardRecord(spec.uid, shard) for shard in range(SHARDS)]
         self._in_force = PolicyVersion(1, 0, spec.policy)
         self._highest_ms = -1
 
@@ -87,13 +88,13 @@ class Player:
         return sum(len(packet) for packets in by_shard for packet in packets)
 
     def _advance(
-        self, state: ShardState, packets: Sequence[bytes], times: BatchTimes
-    ) -> ShardState:
+        self, state: ShardRecord, packets: Sequence[bytes], times: BatchTimes
+    ) -> ShardRecord:
         files = RunFiles(self._files, state.shard, "one run")
         advanced = advance(
             self._spec.table, state, files, packets, RowCounts(), times, self._in_force
         )
-        return files.remove_unwanted(advanced.state, times.batch_id + 2, 1, orphans=False)
+        return files.remove_unwanted(advanced.record, times.batch_id + 2, 1, orphans=False)
 
     @property
     def live_keys(self) -> int:
@@ -104,7 +105,7 @@ class Player:
 def operator(policy: Policy) -> OperatorSpec:
     """A count per key in event time, as `retain` makes it."""
     types = {"key": pa.string(), "event_time": pa.timestamp("us", tz="UTC")}
-    table = TableSpec((("key", pa.string()),), bind({"n": "count"}, types))
+    table = TableSpec((("key", pa.string()),), aggregation({"n": "count"}, types))
     return OperatorSpec(
         uid="micro",
         table=table,

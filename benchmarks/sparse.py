@@ -28,8 +28,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.aggregates import bind
+from idlestate.backends.aggregation import aggregation
 from idlestate.backends.packet import encode_packet
+from idlestate.backends.row_counts import RowCounts
+from idlestate.backends.shard_record import OPEN, ShardRecord
 from idlestate.backends.spec import TableSpec
 from idlestate.backends.steps import Steps
 from idlestate.pipeline import run_files
@@ -40,12 +42,11 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyVersion
 from idlestate.pipeline.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.pipeline.shard import advance
-from idlestate.pipeline.shard_state import RowCounts, RunRefs, ShardState
 from idlestate.retention.policy import Policy
 
 SHARDS = 8
 LOADED_AT_ONCE = 500_000
-SPEC = TableSpec((("key", pa.int64()),), bind({"n": "count"}, {}))
+SPEC = TableSpec((("key", pa.int64()),), aggregation({"n": "count"}, {}))
 DAY_MS = 86_400_000
 IN_FORCE = PolicyVersion(1, 0, Policy(idle_min_ms=DAY_MS, idle_max_ms=2 * DAY_MS))
 
@@ -56,7 +57,7 @@ class Shards:
     def __init__(self, folder: Folder, cache: Path) -> None:
         self.folder = folder
         self.cache = cache
-        self.states = [ShardState("sparse", shard) for shard in range(SHARDS)]
+        self.states = [ShardRecord("sparse", shard) for shard in range(SHARDS)]
         self.batch_id = 0
         self.written = 0
         self.starts = 0
@@ -70,10 +71,10 @@ class Shards:
             files = run_files.RunFiles(self.folder, at, f"start {self.starts}")
             before = self.states[at]
             advanced = advance(SPEC, before, files, [packet], RowCounts(), times, IN_FORCE)
-            new = set(advanced.state.files) - set(before.files)
-            self.written += sum(ref.bytes for ref in new) + len(advanced.state.encode())
+            new = set(advanced.record.runs) - set(before.runs)
+            self.written += sum(ref.bytes for ref in new) + len(advanced.record.encode())
             self.states[at] = files.remove_unwanted(
-                advanced.state, self.batch_id + 2, 1, orphans=False
+                advanced.record, self.batch_id + 2, 1, orphans=False
             )
         self.batch_id += 1
         return (time.perf_counter() - began) * 1000
@@ -83,10 +84,10 @@ class Shards:
         self.starts += 1
         for at in range(SHARDS):
             # Lets go of what is mapped, which the kernel would not forget.
-            run_files.RunFiles(self.folder, at, "nothing").read("run", RunRefs(), SPEC)
+            run_files.RunFiles(self.folder, at, "nothing").keep(OPEN, {})
         shutil.rmtree(self.cache, ignore_errors=True)
         for state in self.states if self.folder.is_local else ():
-            for ref in state.files:
+            for ref in state.runs:
                 path = self.folder.path(f"{state.shard}/{ref.name}")
                 handle = os.open(path, os.O_RDONLY)
                 os.fsync(handle)
@@ -149,7 +150,7 @@ def measure(keys: int, distinct: int, batches: int, runs: str | None) -> str:
         live = sum(state.live_keys for state in shards.states)
         rows = sum(state.current.rows for state in shards.states)
         size = sum(state.current.bytes for state in shards.states)
-        runs = max(len(state.current.files) for state in shards.states)
+        runs = max(len(state.current.runs) for state in shards.states)
         shards.start_cold()
         before = shards.bytes_read()
         cold = batch(batches)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.backends.shard_record import RunRef
 from idlestate.pipeline.blocks import (
     BLOCK_BYTES,
     Checksums,
@@ -21,7 +22,6 @@ from idlestate.pipeline.blocks import (
     wrong_blocks,
 )
 from idlestate.pipeline.errors import DamagedStateError
-from idlestate.pipeline.shard_state import FileRef
 
 _REACH = 4
 """Blocks that are no farther apart than this are read as one: a disk takes as long for either."""
@@ -54,7 +54,7 @@ class Bytes(Protocol):
 class CheckedFile:
     """A source of a run (`idlestate.backends.reading.Source`) that trusts no byte unchecked."""
 
-    def __init__(self, held: Bytes, ref: FileRef) -> None:
+    def __init__(self, held: Bytes, ref: RunRef) -> None:
         """Read the checksums of its blocks, and nothing else.
 
         Args:
@@ -132,10 +132,10 @@ def damaged(path: str, what: str) -> DamagedStateError:
     )
 
 
-def missing(path: str, ref: FileRef) -> DamagedStateError:
+def missing(path: str, ref: RunRef) -> DamagedStateError:
     """The error of a file that is not there."""
     return DamagedStateError(
-        f"{path} is missing, and the state of batch {ref.batch_id} needs it; bring the file back "
+        f"{path} is missing, and the state of batch {ref.version} needs it; bring the file back "
         "from a copy of the checkpoint, or see which batch does without it: idlestate state "
         "verify CHECKPOINT"
     )

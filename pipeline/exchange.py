@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from idlestate.backends.row_counts import RowCounts
 from idlestate.backends.sidecar.errors import AwayError, GoneError, SidecarError
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.stage import CHUNK_BYTES
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
-from idlestate.pipeline.shard_state import RowCounts
 from idlestate.pipeline.shards import spark_partition
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
 from idlestate.pipeline.task import TaskBatch, open_task_batch
@@ -182,16 +182,13 @@ class _Exchange:
 
     def _reports(self, figures: dict[str, dict[str, int]]) -> pa.RecordBatch:
         batch_id, version = self._batch.times.batch_id, self._batch.in_force.version
-        reports = [report_of(int(at), each, batch_id, version) for at, each in figures.items()]
+        reports = [
+            ShardReport(**each, batch_id=batch_id, policy_version=version)
+            for each in figures.values()
+        ]
         columns = zip(*(astuple(report) for report in reports), strict=True)
         named = dict(zip(REPORT_FIELDS, columns, strict=True))
         return _rows(**named)
-
-
-def report_of(shard: int, figures: dict[str, int], batch_id: int, version: int) -> ShardReport:
-    """A shard's figures as the sidecar tells them, as the report that the driver takes."""
-    counts = RowCounts().as_dict()
-    return ShardReport(**(counts | figures), shard=shard, batch_id=batch_id, policy_version=version)
 
 
 def _rows(**columns: Sequence[Any]) -> pa.RecordBatch:

@@ -7,12 +7,12 @@ from itertools import islice, pairwise
 
 import pyarrow as pa
 
+from idlestate.backends.shard_record import RunRef
 from idlestate.pipeline.blocks import BLOCK_BYTES
 from idlestate.pipeline.checked_file import Span, damaged, missing
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.local_bytes import read_spans
 from idlestate.pipeline.local_cache import Entry, LocalCache
-from idlestate.pipeline.shard_state import FileRef
 
 GAP_BYTES = 1 << 17
 """Between two spans that are fetched as one: a request takes longer than these bytes."""
@@ -27,7 +27,7 @@ _BEGIN_BYTES, _END_BYTES = 1 << 14, 1 << 18
 class FarBytes:
     """A file far away, mapped where the local cache keeps it."""
 
-    def __init__(self, store: Folder, ref: FileRef, cache: LocalCache) -> None:
+    def __init__(self, store: Folder, ref: RunRef, cache: LocalCache) -> None:
         """Open its entry; of a file that has none the end and the beginning are fetched.
 
         Args:

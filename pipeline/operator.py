@@ -1,7 +1,7 @@
 """The stateful step: Spark's calls for one shard, turned into `shard.advance`.
 
-One `ValueState` per shard holds `ShardState`. In event time one timer per shard stands at its next
-deadline: it makes Spark call the shard in the batch without data that follows the last one.
+One `ValueState` per shard holds its `ShardRecord`. In event time one timer per shard stands at its
+next deadline: it makes Spark call the shard in the batch without data that follows the last one.
 """
 
 import json
@@ -17,13 +17,14 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.backends.packet import PacketError
+from idlestate.backends.row_counts import RowCounts
+from idlestate.backends.shard_record import RecordError, ShardRecord
 from idlestate.backends.sums import SumOverflowError
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.shard import Advanced, advance
-from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
-from idlestate.pipeline.shard_state import RowCounts, ShardState
+from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport, report_of
 from idlestate.pipeline.task import TaskBatch, open_task_batch
 from idlestate.pipeline.worker import settle
 from idlestate.retention.policy import FOREVER_MS
@@ -93,48 +94,46 @@ class ShardOperator(StatefulProcessor):
         fired: bool = False,
     ) -> Iterator[pd.DataFrame]:
         try:
-            state, advanced = self._advance(shard, packets, counts, fired=fired)
-        except (IdlestateError, SumOverflowError, PacketError) as error:
+            record, advanced = self._advance(shard, packets, counts, fired=fired)
+        except (IdlestateError, SumOverflowError, PacketError, RecordError) as error:
             raise marked(error) from error
-        report = ShardReport.of(state, self._task().in_force, self._task().times.batch_id)
+        report = report_of(record, self._task().in_force, self._task().times.batch_id)
         yield output_rows(report, advanced, rejected)
 
     def _advance(
         self, shard: int, packets: Sequence[bytes], counts: RowCounts, *, fired: bool
-    ) -> tuple[ShardState, Advanced]:
+    ) -> tuple[ShardRecord, Advanced]:
         batch = self._task()
         stored = self._value.get()
         uid = self._spec.uid
-        state = ShardState.decode(stored[0]) if stored else ShardState(uid, shard)
+        record = ShardRecord.decode(stored[0]) if stored else ShardRecord(uid, shard)
         if batch.runs is None:
             raise IdlestateError("a stream keeps its state")
         files = RunFiles(batch.runs, shard, batch.run_id)
-        state = files.remove_unwanted(
-            state, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit
+        record = files.remove_unwanted(
+            record, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit
         )
         advanced = advance(
-            self._spec.table, state, files, packets, counts, batch.times, batch.in_force
+            self._spec.table, record, files, packets, counts, batch.times, batch.in_force
         )
-        state = advanced.state
+        record = advanced.record
         if self._spec.is_event_time:
-            state = self._set_timer(state, advanced.next_deadline_ms, batch, fired=fired)
-        self._value.update((state.encode(),))
-        return state, advanced
+            record = self._set_timer(record, batch, fired=fired)
+        self._value.update((record.encode(),))
+        return record, advanced
 
-    def _set_timer(
-        self, state: ShardState, next_ms: int, batch: TaskBatch, *, fired: bool
-    ) -> ShardState:
+    def _set_timer(self, record: ShardRecord, batch: TaskBatch, *, fired: bool) -> ShardRecord:
         """Have the timer stand at the next deadline, or before it; a timer too early finds none
         due and is set anew.
         """
-        timer = None if fired else state.timer_ms
+        timer, next_ms = None if fired else record.timer_ms, record.next_end_ms
         if timer is not None and (timer <= batch.times.watermark_ms or next_ms < timer):
             self._handle.deleteTimer(timer)
             timer = None
         if timer is None and next_ms < FOREVER_MS:
             self._handle.registerTimer(next_ms)
             timer = next_ms
-        return replace(state, timer_ms=timer)
+        return replace(record, timer_ms=timer)
 
     def _task(self) -> TaskBatch:
         if self._batch is None:

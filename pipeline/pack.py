@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 
 from idlestate.backends.packet import encode_packet
 from idlestate.backends.ranges import shard_bounds
+from idlestate.backends.row_counts import RowCounts
 from idlestate.backends.steps import Steps
 from idlestate.backends.sums import SumOverflowError
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, original_name
-from idlestate.pipeline.shard_state import RowCounts
 from idlestate.pipeline.task import TaskBatch
 from idlestate.pipeline.types import spark_schema
 from idlestate.pipeline.worker import settle

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from idlestate.backends.run_place import read_table
+from idlestate.backends.shard_record import OPEN, RecordError, ShardRecord
 from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.table import Table
 from idlestate.pipeline.batch_log import newest_batch
-from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
+from idlestate.pipeline.errors import DamagedStateError, IdlestateError, RefusedError, marked
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import (
     PolicyJournal,
@@ -21,7 +23,6 @@ from idlestate.pipeline.operator import STATE_NAME
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.runs_place import runs_of
 from idlestate.pipeline.session import check_session
-from idlestate.pipeline.shard_state import ShardState
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
 from idlestate.pipeline.sidecar_start import link_of
 from idlestate.pipeline.spark_metadata import operators_with_state, plain_path, put_paths_right
@@ -73,10 +74,10 @@ def read_state(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for value in batch.column(0).to_pylist():
-                state = ShardState.decode(value)
+                state = ShardRecord.decode(value)
                 try:
                     files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
-                    table = Table(spec, files.read("run", state.current, spec.schema))
+                    table = Table(spec, read_table(files, OPEN, state.current, spec.schema))
                     for lives in table.lives_in_parts(policy):
                         yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:
@@ -102,7 +103,7 @@ def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
     return newest if batch_id is None else batch_id
 
 
-def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -> list[ShardState]:
+def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -> list[ShardRecord]:
     """What the state store holds for each shard of an operator after a batch.
 
     Raises:
@@ -125,7 +126,10 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
                 .select("value.value")
                 .collect()
             )
-            states = [ShardState.decode(bytes(row[0])) for row in rows]
+            try:
+                states = [ShardRecord.decode(bytes(row[0])) for row in rows]
+            except RecordError as error:
+                raise DamagedStateError(f"checkpoint {checkpoint}: {error}") from error
             if states and states[0].uid == uid:
                 return states
     return []  # so far no batch had a row

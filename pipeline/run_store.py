@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from idlestate.backends.reading import Source, Whole
+from idlestate.backends.shard_record import RunRef
 from idlestate.pipeline.blocks import BlockWriter, data_bytes
 from idlestate.pipeline.checked_file import CheckedFile, missing
 from idlestate.pipeline.far_bytes import FarBytes
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.local_bytes import LocalBytes
 from idlestate.pipeline.local_cache import LocalCache, local_cache
-from idlestate.pipeline.shard_state import FileRef
 
 
 class RunStore:
@@ -38,7 +38,7 @@ class RunStore:
                 with self._cache.copying(self.place, name) as copy:
                     yield BlockWriter([file, copy])
 
-    def open_written(self, ref: FileRef) -> Source:
+    def open_written(self, ref: RunRef) -> Source:
         """A file that this process has just written: what is in it is known."""
         if self._cache is None:
             data = self._folder.open(ref.name)
@@ -50,7 +50,7 @@ class RunStore:
             data = entry.mapped
         return Whole(data.slice(0, data_bytes(ref.bytes)))
 
-    def open(self, ref: FileRef) -> Source:
+    def open(self, ref: RunRef) -> Source:
         """A file of which nothing is believed before it is checked.
 
         Raises:
@@ -79,6 +79,6 @@ class RunStore:
         if self._cache is not None:
             self._cache.keep_only(self.place, but)
 
-    def shown(self, ref: FileRef) -> str:
+    def shown(self, ref: RunRef) -> str:
         """A file, as messages name it."""
         return self._folder.shown(ref.name)

@@ -3,68 +3,28 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
+from idlestate.backends.shard_figures import ShardFigures
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.metrics.figures import OperatorFigures
 from idlestate.pipeline.layout import PolicyVersion
-from idlestate.pipeline.shard_state import ShardState
-from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain
 
 OBSERVATION = "idlestate:"
 """Prefix of the observation under which an operator's reports stand in Spark's progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShardReport:
-    """Counts since the query's first batch, and sizes now; all int."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardReport(ShardFigures):
+    """A shard's figures after a batch, and the version of the policy that it went by."""
 
-    shard: int
     batch_id: int
-    time_ms: int
-    live_keys: int
-    state_bytes: int
-    runs: int
-    stored_rows: int
-    remembered_keys: int
-    remembered_bytes: int
-    keys_ever_seen: int
-    created: int
-    comebacks: int
-    expired_lifetime: int
-    expired_ttl: int
-    expired_idle: int
-    input: int
-    late: int
-    null_time: int
-    too_old: int
-    too_far_ahead: int
-    malformed: int
-    highest_ms: int
     policy_version: int
 
-    @classmethod
-    def of(cls, state: ShardState, in_force: PolicyVersion, batch_id: int) -> "ShardReport":
-        """The report of a shard's state after a batch that went by this policy."""
-        lifetime, ttl, idle = state.tally.expired
-        return cls(
-            shard=state.shard,
-            batch_id=batch_id,
-            time_ms=state.time_ms,
-            live_keys=state.live_keys,
-            state_bytes=state.current.bytes,
-            runs=len(state.files),
-            stored_rows=state.current.rows,
-            remembered_keys=state.remembered.live,
-            remembered_bytes=state.remembered.bytes,
-            keys_ever_seen=state.keys_ever_seen(
-                exact=in_force.policy.remember_for_ms == FOREVER_MS
-            ),
-            created=state.tally.created,
-            comebacks=state.tally.comebacks,
-            expired_lifetime=lifetime,
-            expired_ttl=ttl,
-            expired_idle=idle,
-            policy_version=in_force.version,
-            **asdict(state.rows),
-        )
+
+def report_of(record: ShardRecord, in_force: PolicyVersion, batch_id: int) -> ShardReport:
+    """The report of a shard after a batch that went by this policy."""
+    figures = ShardFigures.of(record, in_force.policy)
+    return ShardReport(**asdict(figures), batch_id=batch_id, policy_version=in_force.version)
 
 
 REPORT_FIELDS = tuple(field.name for field in fields(ShardReport))

@@ -12,7 +12,6 @@ from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.exchange import report_of
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyJournal, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -93,7 +92,10 @@ def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[Sha
         connection.call("settle", {"uid": link.uid})  # the batch may just have been committed
         header = connection.call("figures", {"uid": link.uid}).header
     version = PolicyJournal(checkpoint, link.uid).for_batch(batch_id).version
-    return [report_of(int(at), each, batch_id, version) for at, each in header["figures"].items()]
+    return [
+        ShardReport(**each, batch_id=batch_id, policy_version=version)
+        for each in header["figures"].values()
+    ]
 
 
 def drop_operator(address: Address, uid: str) -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.shard_record import RunRef
 from idlestate.pipeline.blocks import what_is_wrong
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
 from idlestate.pipeline.runs_place import runs_of
-from idlestate.pipeline.shard_state import FileRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class NamedFile:
     runs: Folder
     name: str
     """Its name below the operator's runs: `<shard>/<file>`."""
-    ref: FileRef
+    ref: RunRef
     batches: tuple[int, ...]
 
     @property
@@ -83,12 +83,12 @@ def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
     folder = Folder(checkpoint)
     batches = retained_batches(folder, uid)
     runs = runs_of(folder, uid, read_layout(folder, uid))
-    refs: dict[str, FileRef] = {}
+    refs: dict[str, RunRef] = {}
     needed: dict[str, list[int]] = defaultdict(list)
     known: set[str] = set()
     for batch in batches:
         for state in read_shards(spark, checkpoint, uid, batch):
-            for ref in state.files:
+            for ref in state.runs:
                 refs[f"{state.shard}/{ref.name}"] = ref
                 needed[f"{state.shard}/{ref.name}"].append(batch)
             known |= {f"{state.shard}/{dropped.name}" for dropped in state.dropped}

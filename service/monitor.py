@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.metrics.figures import OperatorFigures
 from idlestate.metrics.growth import GrowthLog, GrowthPoint
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import PolicyJournal, PolicyVersion
-from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, figures
-from idlestate.pipeline.shard_state import ShardState
+from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, figures, report_of
 from idlestate.retention.policy import Policy
 
 _MS_PER_S = 1000
@@ -57,14 +57,14 @@ class Monitor:
         """The operator's figures now."""
         return figures(self._uid, self._in_force.policy, self._reports.values())
 
-    def begin_with(self, states: list[ShardState], batch_id: int) -> None:
+    def begin_with(self, states: list[ShardRecord], batch_id: int) -> None:
         """Take over what the checkpoint holds after its newest committed batch, and add the
         batches to the growth log whose progress never arrived.
         """
         points: dict[int, list[tuple[int, int, int]]] = {}
         self._in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
         for state in states:
-            self._reports[state.shard] = ShardReport.of(state, self._in_force, batch_id)
+            self._reports[state.shard] = report_of(state, self._in_force, batch_id)
             for batch, reached_ms, live, seen in state.recent:
                 points.setdefault(batch, []).append((reached_ms, live, seen))
         for batch in sorted(points):

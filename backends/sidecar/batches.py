@@ -8,13 +8,16 @@ newest complete set is committed when a later batch opens or the query's commit 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
+from idlestate.backends.row_counts import RowCounts
+from idlestate.backends.shard_figures import ShardFigures
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError, SidecarError
 from idlestate.backends.sidecar.operator_record import NO_BATCH, OpenBatch
 from idlestate.backends.sidecar.operator_state import OperatorState
 from idlestate.backends.sidecar.ownership import check_run, owned, way_out
 from idlestate.backends.sidecar.prepared import Piece, PreparedSet, SetId
+from idlestate.backends.sidecar.segment_keys import segment_keys
 from idlestate.backends.sidecar.work import Going, Stepped
 from idlestate.retention.policy import Policy
 
@@ -147,7 +150,7 @@ class Batches:
         opened = self._opened(attempt)
         shards = self._state.shards
         going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id)
-        mine = {at: shards[at].counted(counts.get(at, {})) for at in attempt.shards}
+        mine = {at: shards[at].counted(RowCounts(**counts.get(at, {}))) for at in attempt.shards}
         stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
         piece = Piece(
             attempt.attempt,
@@ -163,7 +166,11 @@ class Batches:
                 raise
             self._keep(attempt, piece, stepped)
         return Prepared(
-            chunks, {at: each.shard.figures(opened.policy) for at, each in stepped.items()}
+            chunks,
+            {
+                at: asdict(ShardFigures.of(each.shard, opened.policy))
+                for at, each in stepped.items()
+            },
         )
 
     def settle(self) -> None:
@@ -313,7 +320,7 @@ class Batches:
             for run in shard.runs:
                 if run.name not in committed:
                     runs[run.name] = at
-                    changes.update(dict.fromkeys(run.segment_keys(self._state.uid, at)))
+                    changes.update(dict.fromkeys(segment_keys(self._state.uid, at, run)))
         changes.update(dict.fromkeys(each.key for each in piece.expired))
         return runs
 

@@ -19,7 +19,8 @@ from idlestate.backends.merge import MergePolicy
 from idlestate.backends.rows import Rows
 from idlestate.backends.spec import TableSpec
 from idlestate.backends.steps import Steps
-from idlestate.backends.table import Outcome, Table, Tally
+from idlestate.backends.table import Outcome, Table
+from idlestate.backends.tally import Tally
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, is_due

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import BusyError, GoneError, SidecarError
 from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.shard_ranges import range_of, shard_of
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.wire import going_header, shard_parts, stepped_of

@@ -1,19 +1,20 @@
 """An operator of the sidecar: its batches, direct writes, background work and readings."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.changes import TIMESTAMP
+from idlestate.backends.shard_figures import ShardFigures
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.batches import Batches, ReachedMs
 from idlestate.backends.sidecar.declaration import check_name
 from idlestate.backends.sidecar.direct import DirectWrites
 from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.operator_state import OperatorState
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.sweeper import Sweeper
 from idlestate.backends.sidecar.work import Work
@@ -171,7 +172,8 @@ class Operator:
     def figures(self) -> tuple[int, dict[int, dict[str, int]]]:
         """The newest committed batch, and the figures of each shard behind it."""
         record, shards = self.state.now
-        return record.committed, {at: each.figures(record.policy) for at, each in enumerate(shards)}
+        figures = (asdict(ShardFigures.of(each, record.policy)) for each in shards)
+        return record.committed, dict(enumerate(figures))
 
     def sizes(self) -> Sizes:
         """The operator in numbers, as committed."""

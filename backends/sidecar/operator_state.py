@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.expired_log import ExpiredLog, Staged
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.prepared import PreparedSets
+from idlestate.backends.sidecar.segment_keys import segment_keys
 from idlestate.backends.sidecar.shard_ranges import is_of_shard
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.store import Changes, Store
 from idlestate.backends.sidecar.work import Work
 from idlestate.retention.policy import TimeDomain
@@ -50,7 +51,7 @@ class OperatorState:
         self.log = ExpiredLog(store, self.uid, work.value)
         self.sets = PreparedSets(store, self.uid)
         self.waiting = {key: len(value) for key, value in store.scan(f"i/{self.uid}/")}
-        shards = [ShardRecord()] * record.declaration.shards
+        shards = [ShardRecord(self.uid, at) for at in range(record.declaration.shards)]
         for key, value in store.scan(f"m/{self.uid}/"):
             shards[int(key.rpartition("/")[2])] = ShardRecord.decode(value)
         self.now = (record, shards)
@@ -96,7 +97,7 @@ class OperatorState:
         for shards in (dict(enumerate(self.shards)), *(piece.shards for piece in pieces)):
             for at, shard in shards.items():
                 for run in shard.runs:
-                    yield from run.segment_keys(self.uid, at)
+                    yield from segment_keys(self.uid, at, run)
         yield from (staged.key for piece in pieces for staged in piece.expired)
         yield from (entry.key for entry in self.log.entries)
 
@@ -129,7 +130,7 @@ class OperatorState:
             for run in self.shards[at].runs:
                 if run.name not in kept:
                     dropped[run.name] = at
-                    changes.update(dict.fromkeys(run.segment_keys(self.uid, at)))
+                    changes.update(dict.fromkeys(segment_keys(self.uid, at, run)))
         changes.update(self.values(record, shards or {}))
         self.write(changes)
         self.log.entries += entries

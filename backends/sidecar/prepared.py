@@ -8,9 +8,9 @@ records are values of their own, written with it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.expired_log import Staged
 from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.store import Store
 
 SetId = tuple[str, str]

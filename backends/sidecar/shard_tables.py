@@ -6,25 +6,22 @@ are kept by the runs they are made of, the ones used last up to a number of byte
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
 
-from idlestate.backends import ended
 from idlestate.backends.reading import Whole
 from idlestate.backends.run import Run
 from idlestate.backends.run_codec import RunError, decode_run, encode_run
-from idlestate.backends.runs import Next, Runs
+from idlestate.backends.runs import Next
 from idlestate.backends.schema import TableSchema
+from idlestate.backends.segment import Segment
+from idlestate.backends.shard_record import RunRef, ShardRecord
+from idlestate.backends.shard_step import next_record, open_table
 from idlestate.backends.sidecar.errors import DamagedError
-from idlestate.backends.sidecar.shard_record import (
-    ShardRecord,
-    StoredRun,
-    StoredRuns,
-    segment_key,
-)
+from idlestate.backends.sidecar.segment_keys import segment_key, segment_keys
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.spec import TableSpec
 from idlestate.backends.table import Outcome, Table
@@ -58,12 +55,7 @@ class ShardTables:
         Raises:
             DamagedError: a run that it names is lost or damaged.
         """
-        return Table(
-            self._spec,
-            self._read(record.current, shard, self._spec.schema),
-            self._read(record.remembered, shard, ended.SCHEMA),
-            record.seen,
-        )
+        return open_table(self._spec, record, _Values(self, shard))
 
     def write(
         self, record: ShardRecord, shard: int, outcome: Outcome, policy: Policy, to_ms: int
@@ -77,19 +69,8 @@ class ShardTables:
             policy: under which.
             to_ms: the time that it reached.
         """
-        values: dict[str, bytes] = {}
-        current, runs = self._encode(record.current, shard, outcome.current, values)
-        remembered, _ = self._encode(record.remembered, shard, outcome.remembered, values)
-        after = replace(
-            record,
-            current=current,
-            remembered=remembered,
-            tally=record.tally.plus(outcome.tally),
-            time_ms=max(record.time_ms, to_ms),
-            next_end_ms=runs.next_end_ms(policy),
-            seen=outcome.seen,
-        )
-        return Written(after, values)
+        place = _Values(self, shard)
+        return Written(next_record(record, outcome, place, policy, to_ms), place.values)
 
     def forget(self, runs: Iterable[str]) -> None:
         """Let go of runs that nobody will ask for again."""
@@ -98,50 +79,45 @@ class ShardTables:
                 _, size = self._runs.pop(name, (None, 0))
                 self._bytes -= size
 
-    def _encode(
-        self, before: StoredRuns, shard: int, following: Next, values: dict[str, bytes]
-    ) -> tuple[StoredRuns, Runs]:
+    def made(
+        self, shard: int, segments: Iterable[Segment], following: Next
+    ) -> tuple[RunRef, Run, dict[str, bytes]]:
+        """A new run, and the values that it is made of."""
         schema = following.before.schema
-        stay = len(before.runs) - following.taken
-        name, size = uuid4().hex, 0
+        name, values = uuid4().hex, {}
         parts: list[Run] = []
-        for segment in following.segments() if following.writes else ():
+        for segment in segments:
             sink = pa.BufferOutputStream()
             encode_run([segment], schema, following.policy, sink)
             value = bytes(sink.getvalue())
             values[segment_key(self._uid, shard, name, len(parts))] = value
             parts.append(_decode(value, schema, following.batch_id))
-            size += len(value)
-        run: Run | None = None
-        written: tuple[StoredRun, ...] = ()
-        if parts:
-            run = _joined(parts)
-            stored = StoredRun(name, following.batch_id, len(parts), len(run), size)
-            written = (stored,)
-            self._keep(name, run, size)
-        runs = following.with_run(run)
-        return StoredRuns(before.runs[:stay] + written, runs.sweeps, runs.live), runs
+        run = _joined(parts)
+        size = sum(map(len, values.values()))
+        self._keep(name, run, size)
+        return RunRef(name, following.batch_id, len(run), size, len(parts)), run, values
 
-    def _read(self, stored: StoredRuns, shard: int, schema: TableSchema) -> Runs:
-        runs = tuple(self._run(each, shard, schema) for each in stored.runs)
-        return Runs(schema, runs, stored.sweeps, stored.live)
+    def run(self, ref: RunRef, shard: int, schema: TableSchema) -> Run:
+        """A run of the store.
 
-    def _run(self, stored: StoredRun, shard: int, schema: TableSchema) -> Run:
+        Raises:
+            DamagedError: it is lost or damaged.
+        """
         with self._lock:
-            if stored.name in self._runs:
-                self._runs.move_to_end(stored.name)
-                return self._runs[stored.name][0]
+            if ref.name in self._runs:
+                self._runs.move_to_end(ref.name)
+                return self._runs[ref.name][0]
         parts = []
-        for key in stored.segment_keys(self._uid, shard):
+        for key in segment_keys(self._uid, shard, ref):
             value = self._store.get(key)
             if value is None:
                 raise DamagedError(f"{key} is missing: bring the sidecar's folder back from a copy")
             try:
-                parts.append(_decode(value, schema, stored.version))
+                parts.append(_decode(value, schema, ref.version))
             except RunError as error:
                 raise DamagedError(f"{key}: {error}") from error
         run = _joined(parts)
-        self._keep(stored.name, run, stored.bytes)
+        self._keep(ref.name, run, ref.bytes)
         return run
 
     def _keep(self, name: str, run: Run, size: int) -> None:
@@ -152,6 +128,31 @@ class ShardTables:
             while self._bytes > self._cache_bytes and len(self._runs) > 1:
                 _, (_, freed) = self._runs.popitem(last=False)
                 self._bytes -= freed
+
+
+class _Values:
+    """As of `RunPlace`: values of the store, written with the record that names them."""
+
+    def __init__(self, tables: ShardTables, shard: int) -> None:
+        self._tables = tables
+        self._shard = shard
+        self.values: dict[str, bytes] = {}
+
+    def write(
+        self,
+        table: str,  # noqa: ARG002
+        segments: Iterator[Segment],
+        following: Next,
+    ) -> tuple[RunRef, Run]:
+        ref, run, values = self._tables.made(self._shard, segments, following)
+        self.values |= values
+        return ref, run
+
+    def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:  # noqa: ARG002
+        return self._tables.run(ref, self._shard, schema)
+
+    def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
+        """`ShardTables` keeps the runs used last."""
 
 
 def _decode(value: bytes, schema: TableSchema, version: int) -> Run:

@@ -12,14 +12,16 @@ from idlestate.backends.changes import change_schema, life_columns
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import find_distinct, take_keys
 from idlestate.backends.merge import MergePolicy, stagger
-from idlestate.backends.packet import PacketError, decode_packet
+from idlestate.backends.packet import PacketError
 from idlestate.backends.ranges import shard_bounds
+from idlestate.backends.shard_record import ShardRecord
+from idlestate.backends.shard_step import steps_of
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.edits import edit_steps, edited
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
 from idlestate.backends.sidecar.expired_log import stage_rows
 from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
-from idlestate.backends.sidecar.shard_record import ShardRecord, is_segment, run_of
+from idlestate.backends.sidecar.segment_keys import is_segment, run_of
 from idlestate.backends.sidecar.shard_tables import ShardTables
 from idlestate.backends.sidecar.stage import Stage, in_chunks, stream_of
 from idlestate.backends.sidecar.store import Store
@@ -67,8 +69,9 @@ class ShardWork:
         updates = [self._nothing]
         try:
             merges = _merges(shards)
+            at_ms = None if self._is_event_time else going.t_ms
             for at, shard in shards.items():
-                steps = self._steps(packets.get(at, ()), going.t_ms)
+                steps = steps_of(self._spec, packets.get(at, ()), at_ms)
                 merge = replace(merges[at], stagger=stagger(at))
                 stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
                 updates.append(rows)
@@ -156,12 +159,6 @@ class ShardWork:
         self.tables.forget(
             run_of(key) for each in stepped for key in each.values if is_segment(key)
         )
-
-    def _steps(self, packets: Sequence[bytes], t_ms: int) -> Steps:
-        spec = self._spec
-        parts = [decode_packet(packet, spec) for packet in packets]
-        steps = Steps.merged(parts) if parts else Steps.empty(spec)
-        return steps if self._is_event_time else steps.at(t_ms, spec.kind)
 
     def _edited(
         self, kind: str, rows: pa.Table, shards: Shards, going: Going

@@ -12,10 +12,10 @@ import threading
 from dataclasses import dataclass, field, replace
 
 from idlestate.backends.merge import MergePolicy
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.errors import DamagedError
 from idlestate.backends.sidecar.operator_record import OperatorRecord
 from idlestate.backends.sidecar.operator_state import OperatorState
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.work import Going, Stepped
 from idlestate.timers.clock import Clock
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.expired_log import Staged
 from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.work import Going, Shards, Stepped
 from idlestate.retention.policy import Policy
 

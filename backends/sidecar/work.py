@@ -11,8 +11,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.expired_log import Staged
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.retention.policy import Policy
 
 Shards = Mapping[int, ShardRecord]

@@ -10,8 +10,8 @@ from typing import Any
 from idlestate.backends.sidecar.call_table import CallTable, Header, Parts
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.segment_keys import is_segment, run_of
 from idlestate.backends.sidecar.shard_ranges import OF_SHARDS
-from idlestate.backends.sidecar.shard_record import is_segment, run_of
 from idlestate.backends.sidecar.shard_work import ShardWork
 from idlestate.backends.sidecar.stage import Stage, stream_of
 from idlestate.backends.sidecar.store import Store

@@ -19,7 +19,8 @@ from idlestate.backends.runs import Runs
 from idlestate.backends.schema import TableSchema
 from idlestate.backends.spec import TableSpec
 from idlestate.backends.steps import Steps
-from idlestate.backends.table import Table, Tally
+from idlestate.backends.table import Table
+from idlestate.backends.tally import Tally
 from idlestate.retention.policy import Policy, UpdateType
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
 from tests.backends.veiled import Veiled

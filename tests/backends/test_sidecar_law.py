@@ -19,7 +19,7 @@ from idlestate.backends.sidecar.batches import Attempt
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.works import OneRange
-from idlestate.backends.table import Tally
+from idlestate.backends.tally import Tally
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import Case, cases, times

@@ -15,9 +15,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
-from idlestate.pipeline.shard_state import ShardState
 from tests.compare import ROW_TIMES, STATE_TIMES
 
 Found = dict[str, Any]
@@ -133,7 +133,7 @@ def states(spark: SparkSession, checkpoint: Path, keys: Sequence[str], **which: 
     return plain_rows(read_state(spark, str(checkpoint), **which).toArrow(), keys)
 
 
-def shards(spark: SparkSession, checkpoint: Path, uid: str) -> list[ShardState]:
+def shards(spark: SparkSession, checkpoint: Path, uid: str) -> list[ShardRecord]:
     """What the state store holds after the newest committed batch."""
     newest = committed_batch(Folder(str(checkpoint)))
     return read_shards(spark, str(checkpoint), uid, newest)

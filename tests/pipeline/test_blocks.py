@@ -6,17 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.shard_record import RunRef
 from idlestate.pipeline.blocks import BLOCK_BYTES, BlockWriter, data_bytes, what_is_wrong
 from idlestate.pipeline.checked_file import CheckedFile
 from idlestate.pipeline.errors import DamagedStateError
 from idlestate.pipeline.local_bytes import LocalBytes
-from idlestate.pipeline.shard_state import FileRef
 
 LARGE = 20 * BLOCK_BYTES + 77
 SIZES = [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, LARGE]
 
 
-def written(data: bytes, piece: int = 1 << 30) -> tuple[bytes, FileRef]:
+def written(data: bytes, piece: int = 1 << 30) -> tuple[bytes, RunRef]:
     """The file of this data, written in pieces of so many bytes."""
     sink = io.BytesIO()
     writer = BlockWriter([sink])
@@ -24,7 +24,7 @@ def written(data: bytes, piece: int = 1 << 30) -> tuple[bytes, FileRef]:
         assert writer.tell() == at
         writer.write(data[at : at + piece])
     checksum = writer.finish()
-    return sink.getvalue(), FileRef("x.arrow", writer.size, 0, checksum, 0)
+    return sink.getvalue(), RunRef("x.arrow", 0, 0, writer.size, checksum=checksum)
 
 
 def noise(size: int) -> bytes:

@@ -1,15 +1,17 @@
 """A task's exchange with a sidecar that is played, and that changes in the middle."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from idlestate.backends.shard_figures import ShardFigures
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.connection import Address, Connection
 from idlestate.backends.sidecar.errors import AwayError, GoneError
 from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.stage import Stage
 from idlestate.pipeline import exchange
 from idlestate.pipeline.sidecar_link import SidecarLink
@@ -80,11 +82,12 @@ def test_a_sidecar_that_loses_an_exchange_again_and_again_is_told_in_words(
 def test_change_rows_go_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a large batch in one array of Arrow's would be more than 2 GB."""
     parts = [b"one", b"two", b"three"]
+    figures = asdict(ShardFigures.of(ShardRecord(), Policy()))
 
     def call(name: str, header: Any, *_parts: bytes) -> Message:
         answers: dict[str, Any] = {
             "open": {"handle": "h", "places": [""]},
-            "finish": {"chunks": [3], "figures": {0: ShardRecord().figures(Policy())}},
+            "finish": {"chunks": [3], "figures": {0: figures}},
         }
         found = (parts[header["at"]],) if name == "fetch" else ()
         return Message(answers.get(name, {}), found)

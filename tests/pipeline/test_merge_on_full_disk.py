@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.shard import Advanced
-from idlestate.pipeline.shard_state import ShardState
 from tests.pipeline.test_shard import packet, rows, step
 from tests.small_disk import disk, leave_room  # noqa: F401 - the fixture
 
@@ -20,15 +20,15 @@ ROOM_KB = (0, 16, 200, 900)
 def grown(folder: Path) -> tuple[RunFiles, Advanced]:
     """A shard of several runs."""
     files = RunFiles(Folder(str(folder)), 3)
-    advanced = step(ShardState("clicks", 3), files, [packet(USERS, [5] * len(USERS))], 0)
+    advanced = step(ShardRecord("clicks", 3), files, [packet(USERS, [5] * len(USERS))], 0)
     for batch_id in range(1, 4):
         some = USERS[: 4000 >> batch_id]
-        advanced = step(advanced.state, files, [packet(some, [5] * len(some))], batch_id)
-    assert len(advanced.state.files) > 2
+        advanced = step(advanced.record, files, [packet(some, [5] * len(some))], batch_id)
+    assert len(advanced.record.runs) > 2
     return files, advanced
 
 
-def merging(files: RunFiles, state: ShardState) -> Advanced:
+def merging(files: RunFiles, state: ShardRecord) -> Advanced:
     """A batch that takes in every run."""
     many = USERS[::3]
     return step(state, files, [packet(many, [6] * len(many))], 4)
@@ -43,20 +43,20 @@ def test_what_was_there_stays_and_the_batch_does_the_same_later(
     tmp_path: Path,
 ) -> None:
     elsewhere, state = grown(tmp_path / "elsewhere")
-    expected = merging(elsewhere, state.state)
-    assert len(expected.state.files) == 1
+    expected = merging(elsewhere, state.record)
+    assert len(expected.record.runs) == 1
 
     files, state = grown(disk)
     before = names(disk)
     for kilobytes in ROOM_KB:
         ballast = leave_room(disk, kilobytes)
         with pytest.raises(OSError, match=r"[Nn]o space") as full:
-            merging(files, state.state)
+            merging(files, state.record)
         assert full.value.errno == errno.ENOSPC
         assert names(disk) == before, "half a file was left behind"
     ballast.unlink()
     # A worker that starts anew finds what the one before found.
     for attempt in (files, RunFiles(Folder(str(disk)), 3)):
-        merged = merging(attempt, state.state)
+        merged = merging(attempt, state.record)
         assert rows(merged) == rows(expected)
-        assert merged.state.files[0].checksum == expected.state.files[0].checksum
+        assert merged.record.runs[0].checksum == expected.record.runs[0].checksum

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.pipeline.errors import DamagedStateError, RefusedError, StoreError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import read_layout
@@ -16,7 +17,6 @@ from idlestate.pipeline.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.runs_place import remove_runs, runs_of, runs_place
-from idlestate.pipeline.shard_state import ShardState
 from idlestate.pipeline.start import prepare_checkpoint
 from tests.pipeline.test_shard import POLICY, SPEC, packet, rows, step
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
@@ -50,14 +50,14 @@ def started(s3: S3Server, name: str) -> RunFiles:
 
 
 @pytest.fixture
-def loaded(s3: S3Server) -> tuple[str, ShardState]:
+def loaded(s3: S3Server) -> tuple[str, ShardRecord]:
     """A folder in the bucket, and the state that many keys left in it."""
     name = f"folder-{next(_starts)}"
     times = np.full(len(USERS), 5)
-    return name, step(ShardState("clicks", 3), started(s3, name), [packet(USERS, times)], 0).state
+    return name, step(ShardRecord("clicks", 3), started(s3, name), [packet(USERS, times)], 0).record
 
 
-def few(state: ShardState, files: RunFiles | None) -> list[tuple[str, str, int]]:
+def few(state: ShardRecord, files: RunFiles | None) -> list[tuple[str, str, int]]:
     return rows(step(state, files, [packet(["user 7", "user 31000", "new"], [6, 6, 6])], 1))
 
 
@@ -69,26 +69,26 @@ def drop_cache(tmp_path: Path) -> None:
 
 
 def test_the_batch_after_finds_what_was_written_on_this_machine(
-    s3: S3Server, loaded: tuple[str, ShardState]
+    s3: S3Server, loaded: tuple[str, ShardRecord]
 ) -> None:
     name, state = loaded
-    (ref,) = state.files
+    (ref,) = state.runs
     assert s3.objects(name) == [f"{name}/3/{ref.name}"]
     s3.road.came_back = 0
-    state = step(state, started(s3, name), [packet(["user 7"], [6])], 1).state
+    state = step(state, started(s3, name), [packet(["user 7"], [6])], 1).record
     assert s3.road.came_back < 10_000
-    assert len(s3.objects(name)) == len(state.files) == 2
+    assert len(s3.objects(name)) == len(state.runs) == 2
 
 
 def test_after_the_cache_is_gone_only_what_is_touched_is_fetched(
-    s3: S3Server, loaded: tuple[str, ShardState], tmp_path: Path
+    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
     name, state = loaded
     drop_cache(tmp_path)
     s3.road.came_back = 0
     files = started(s3, name)
     assert sorted(few(state, files)) == EXPECTED
-    (ref,) = state.files
+    (ref,) = state.runs
     assert ref.bytes > 3_000_000
     assert s3.road.came_back < 0.4 * ref.bytes
     # Also while it is in use, and again.
@@ -99,7 +99,7 @@ def test_after_the_cache_is_gone_only_what_is_touched_is_fetched(
 
 
 def test_a_damaged_entry_of_the_cache_is_fetched_again(
-    s3: S3Server, loaded: tuple[str, ShardState], tmp_path: Path
+    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
     name, state = loaded
     (entry,) = (tmp_path / "cache").glob("*/*.arrow")
@@ -111,7 +111,7 @@ def test_a_damaged_entry_of_the_cache_is_fetched_again(
 
 @pytest.mark.parametrize("hurt", ["lost", "cut", "damaged"])
 def test_a_hurt_object_is_named(
-    s3: S3Server, loaded: tuple[str, ShardState], tmp_path: Path, hurt: str
+    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path, hurt: str
 ) -> None:
     name, state = loaded
     (path,) = s3.objects(name)
@@ -131,7 +131,7 @@ def test_a_hurt_object_is_named(
 
 
 def test_a_store_that_is_away_is_named_and_nothing_is_lost(
-    s3: S3Server, loaded: tuple[str, ShardState], tmp_path: Path
+    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
     name, state = loaded
     drop_cache(tmp_path)
@@ -143,22 +143,22 @@ def test_a_store_that_is_away_is_named_and_nothing_is_lost(
         few(state, files)
     s3.road.open()
     assert sorted(few(state, files)) == EXPECTED
-    named = {f"{name}/3/{ref.name}" for ref in state.files}
+    named = {f"{name}/3/{ref.name}" for ref in state.runs}
     files.remove_unwanted(state, 2, 1, orphans=True)
     assert set(s3.objects(name)) == named
 
 
 def test_what_nothing_names_goes_there_and_here(
-    s3: S3Server, loaded: tuple[str, ShardState], tmp_path: Path
+    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
     name, first = loaded
     files = started(s3, name)
     everything = packet(USERS, np.full(len(USERS), 7))
-    state = step(first, files, [everything], 1).state
-    lost = step(first, files, [everything], 1).state  # an attempt that nothing came of
+    state = step(first, files, [everything], 1).record
+    lost = step(first, files, [everything], 1).record  # an attempt that nothing came of
     assert len(s3.objects(name)) == 3
     files.remove_unwanted(state, 9, 1, orphans=True)
-    (ref,) = state.files
+    (ref,) = state.runs
     assert ref not in lost.files
     assert s3.objects(name) == [f"{name}/3/{ref.name}"]
     assert [path.name for path in (tmp_path / "cache").glob("*/*")] == [ref.name]

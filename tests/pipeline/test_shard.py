@@ -11,6 +11,8 @@ import pytest
 
 from idlestate.backends.aggregation import aggregation
 from idlestate.backends.packet import encode_packet
+from idlestate.backends.row_counts import RowCounts
+from idlestate.backends.shard_record import OPEN, Dropped, RecordError, ShardRecord
 from idlestate.backends.spec import TableSpec
 from idlestate.backends.steps import Steps
 from idlestate.pipeline.batch_log import (
@@ -32,7 +34,6 @@ from idlestate.pipeline.layout import (
 from idlestate.pipeline.run_files import RunFiles
 from idlestate.pipeline.run_store import RunStore
 from idlestate.pipeline.shard import Advanced, advance
-from idlestate.pipeline.shard_state import Dropped, RowCounts, ShardState
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 SPEC = TableSpec(
@@ -53,7 +54,7 @@ def packet(users: Sequence[str], times_ms: Sequence[int]) -> bytes:
 
 
 def step(
-    state: ShardState,
+    state: ShardRecord,
     files: RunFiles | None,
     packets: Sequence[bytes],
     batch_id: int,
@@ -84,11 +85,11 @@ def names(tmp_path: Path) -> set[str]:
 
 
 def test_a_replay_writes_new_files_and_says_the_same(tmp_path: Path, files: RunFiles) -> None:
-    first = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0)
-    attempts = [step(first.state, files, [packet(["b", "c"], [7, 8])], 1) for _ in range(2)]
-    one, two = (each.state for each in attempts)
+    first = step(ShardRecord("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0)
+    attempts = [step(first.record, files, [packet(["b", "c"], [7, 8])], 1) for _ in range(2)]
+    one, two = (each.record for each in attempts)
     assert rows(attempts[0]) == rows(attempts[1])
-    (old,), (of_one,), (of_two,) = (each.current.files for each in (first.state, one, two))
+    (old,), (of_one,), (of_two,) = (each.current.runs for each in (first.record, one, two))
     assert of_one.name != of_two.name
     assert of_one.checksum == of_two.checksum
     assert names(tmp_path) == {old.name, of_one.name, of_two.name}
@@ -101,9 +102,9 @@ def test_a_replay_writes_new_files_and_says_the_same(tmp_path: Path, files: RunF
 def test_a_dropped_file_goes_when_no_retained_batch_names_it(
     tmp_path: Path, files: RunFiles
 ) -> None:
-    first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
-    second = step(first, files, [packet(["a"], [6])], 1).state
-    (old,) = first.current.files
+    first = step(ShardRecord("clicks", 3), files, [packet(["a"], [5])], 0).record
+    second = step(first, files, [packet(["a"], [6])], 1).record
+    (old,) = first.current.runs
     assert second.dropped == (Dropped(old.name, 1),)
     # With two batches retained, batch 3 may still go back to the state before batch 1 ... 2.
     for batch_id, is_there in ((2, True), (3, True), (4, False)):
@@ -112,26 +113,26 @@ def test_a_dropped_file_goes_when_no_retained_batch_names_it(
 
 
 def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles) -> None:
-    first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
+    first = step(ShardRecord("clicks", 3), files, [packet(["a"], [5])], 0).record
     before = names(tmp_path)
     quiet = step(first, files, [packet([], [])], 1, watermark_ms=10)
     assert names(tmp_path) == before
-    assert quiet.state.current.files == first.current.files
+    assert quiet.record.current.runs == first.current.runs
     assert quiet.cells == []
-    assert quiet.next_deadline_ms == 25
+    assert quiet.record.next_end_ms == 25
 
 
 def test_the_last_life_leaves_no_file(tmp_path: Path, files: RunFiles) -> None:
-    first = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
+    first = step(ShardRecord("clicks", 3), files, [packet(["a"], [5])], 0).record
     swept = step(first, files, [], 1, watermark_ms=25)
     assert rows(swept) == [("a", "expire", 1)]
-    assert swept.state.current.files == ()
-    assert swept.state.live_keys == 0
-    assert swept.next_deadline_ms == FOREVER_MS
-    assert swept.state.remembered.live == 1
-    back = step(swept.state, files, [packet(["a"], [30])], 2, watermark_ms=25)
-    assert back.state.tally.comebacks == 1
-    assert back.state.keys_ever_seen(exact=True) == 1
+    assert swept.record.current.runs == ()
+    assert swept.record.live_keys == 0
+    assert swept.record.next_end_ms == FOREVER_MS
+    assert swept.record.remembered.live == 1
+    back = step(swept.record, files, [packet(["a"], [30])], 2, watermark_ms=25)
+    assert back.record.tally.comebacks == 1
+    assert back.record.keys_ever_seen(POLICY.policy) == 1
 
 
 def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
@@ -146,18 +147,18 @@ def test_a_batch_writes_what_it_touches_and_opens_no_file_twice(
     )
     monkeypatch.setattr(RunStore, "open", lambda _, ref: pytest.fail(f"{ref} is read again"))
     users = [f"user {at}" for at in range(5000)]
-    state = ShardState("clicks", 3)
+    state = ShardRecord("clicks", 3)
     for batch_id in range(5):
         files = RunFiles(checkpoint, 3, "a start")
         assert files.is_first_visit == (batch_id == 0)
-        named = set(state.files)
+        named = set(state.runs)
         some = users if batch_id == 0 else users[batch_id * 10 : batch_id * 10 + 10]
-        state = step(state, files, [packet(some, [5] * len(some))], batch_id).state
-        written = [ref for ref in state.files if ref not in named]
+        state = step(state, files, [packet(some, [5] * len(some))], batch_id).record
+        written = [ref for ref in state.runs if ref not in named]
         if batch_id:
             assert sum(ref.rows for ref in written) <= 40
     assert state.live_keys == 5000
-    assert state.current.files[0].batch_id == 0
+    assert state.current.runs[0].version == 0
     assert len(opened) == len(set(opened)) == 5
     # Another start of the query trusts nothing that was open before.
     assert RunFiles(checkpoint, 3, "another start").is_first_visit
@@ -167,48 +168,49 @@ def test_a_policy_switched_on_later_reaches_keys_never_touched_again(files: RunF
     """Through the bytes of the state; one that grants longer lives brings none back."""
     off = PolicyVersion(1, 0, Policy())
     longer = PolicyVersion(3, 0, Policy(idle_min_ms=1000, idle_max_ms=1000, min_gap_ms=0))
-    state = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0, policy=off).state
-    state = step(state, files, [packet(["b"], [30])], 1, watermark_ms=20, policy=off).state
+    begun = step(ShardRecord("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0, policy=off)
+    state = begun.record
+    state = step(state, files, [packet(["b"], [30])], 1, watermark_ms=20, policy=off).record
     assert state.live_keys == 2
-    on = step(ShardState.decode(state.encode()), files, [], 2, watermark_ms=30)
+    on = step(ShardRecord.decode(state.encode()), files, [], 2, watermark_ms=30)
     assert rows(on) == [("a", "expire", 1)]
-    again = step(ShardState.decode(on.state.encode()), files, [], 3, 31, policy=longer)
+    again = step(ShardRecord.decode(on.record.encode()), files, [], 3, 31, policy=longer)
     assert rows(again) == []
-    assert again.state.live_keys == 1
-    assert again.next_deadline_ms <= 1030
+    assert again.record.live_keys == 1
+    assert again.record.next_end_ms <= 1030
 
 
 def test_processing_time_does_not_run_back(files: RunFiles) -> None:
     first = step(
-        ShardState("clicks", 3), files, [packet(["a"], [0])], 0, time_ms=1000, policy=PROCESSING
+        ShardRecord("clicks", 3), files, [packet(["a"], [0])], 0, time_ms=1000, policy=PROCESSING
     )
     # The machine's clock was set back between the batches.
-    second = step(first.state, files, [packet(["b"], [0])], 1, time_ms=400, policy=PROCESSING)
-    assert second.state.time_ms == 1000
-    third = step(second.state, files, [packet(["c"], [0])], 2, time_ms=1020, policy=PROCESSING)
+    second = step(first.record, files, [packet(["b"], [0])], 1, time_ms=400, policy=PROCESSING)
+    assert second.record.time_ms == 1000
+    third = step(second.record, files, [packet(["c"], [0])], 2, time_ms=1020, policy=PROCESSING)
     assert sorted(rows(third)) == [("a", "expire", 1), ("b", "expire", 1), ("c", "update", 1)]
 
 
 def test_state_is_read_back_as_it_was_written(files: RunFiles) -> None:
-    state = step(ShardState("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0).state
-    state = step(state, files, [packet(["a"], [60])], 1, watermark_ms=30).state
+    state = step(ShardRecord("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0).record
+    state = step(state, files, [packet(["a"], [60])], 1, watermark_ms=30).record
     state = replace(state, timer_ms=77, dropped=(Dropped("x.arrow", 1),))
-    found = ShardState.decode(state.encode())
+    found = ShardRecord.decode(state.encode())
     assert found == state
     assert (found.seen == state.seen).all()
 
 
 def test_state_of_another_version_is_refused() -> None:
-    value = b"IDS9" + ShardState("clicks", 3).encode()[4:]
-    with pytest.raises(DamagedStateError, match="written by another version of idlestate"):
-        ShardState.decode(value)
+    value = b"IDS9" + ShardRecord("clicks", 3).encode()[4:]
+    with pytest.raises(RecordError, match="another version of idlestate wrote it"):
+        ShardRecord.decode(value)
 
 
 def test_a_run_of_another_operator_is_refused(tmp_path: Path, files: RunFiles) -> None:
-    state = step(ShardState("clicks", 3), files, [packet(["a"], [5])], 0).state
-    other = TableSpec(SPEC.keys, aggregation({"n": "count"}, {}))
-    with pytest.raises(DamagedStateError, match=r"\.arrow: "):
-        RunFiles(Folder(str(tmp_path)), 3).read("run", state.current, other)
+    state = step(ShardRecord("clicks", 3), files, [packet(["a"], [5])], 0).record
+    other = TableSpec((("shop", pa.string()),), SPEC.kind)
+    with pytest.raises(DamagedStateError, match=r"\.arrow: its keys are "):
+        RunFiles(Folder(str(tmp_path)), 3).read(OPEN, state.current.runs[0], other.schema)
 
 
 # ------------------------------------------------------------------ what Spark's logs say

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from idlestate.backends.sidecar.shard_record import ShardRecord
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.exchange import report_of
 from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal
-from idlestate.pipeline.shard_report import OBSERVATION, ShardReport
+from idlestate.pipeline.layout import PolicyJournal, PolicyVersion
+from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.retention.policy import Policy
 from idlestate.service.monitor import Monitor
 
 UID, POLICY = "clicks", Policy(ttl_ms=10)
-REPORT = report_of(0, ShardRecord().figures(POLICY), 0, 1)
+REPORT = report_of(ShardRecord(UID), PolicyVersion(1, 0, POLICY), 0)
 
 
 def progress(batch_id: int, read: int, *reports: ShardReport) -> Any:

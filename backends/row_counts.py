@@ -1,0 +1,28 @@
+"""Rows that reached an operator, and what became of them."""
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows that reached the operator, and those of them that touched nothing, by reason."""
+
+    input: int = 0
+    late: int = 0
+    null_time: int = 0
+    too_old: int = 0
+    too_far_ahead: int = 0
+    malformed: int = 0
+    highest_ms: int = 0
+    """The highest event time among those that counted; the only figure that does not add up."""
+
+    def plus(self, other: "RowCounts") -> "RowCounts":
+        """Both together."""
+        mine, theirs = self.as_dict(), other.as_dict()
+        total = {name: mine[name] + theirs[name] for name in mine}
+        total["highest_ms"] = max(self.highest_ms, other.highest_ms)
+        return RowCounts(**total)
+
+    def as_dict(self) -> dict[str, int]:
+        """The figures by name."""
+        return asdict(self)
