@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.operator import Operator
 from idlestate.backends.sidecar.operator_record import OperatorRecord
-from idlestate.backends.sidecar.shard_record import ShardRecord
 from idlestate.backends.sidecar.work import Going
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.clock import Clock

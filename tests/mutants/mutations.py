@@ -17,7 +17,10 @@ MUTATIONS = [
         "due: <= becomes <", RETENTION, "return deadline_ms <= t_ms", "return deadline_ms < t_ms"
     ),
     Mutation(
-        "idle rule on from a min of 1", RETENTION, "self.idle_min_ms > 1", "self.idle_min_ms > 0"
+        "idle rule on from a min of 1",
+        RETENTION,
+        "return idle_min_ms > 1",
+        "return idle_min_ms > 0",
     ),
     Mutation(
         "re-arm: min and max swapped",
@@ -189,7 +192,7 @@ MUTATIONS = [
     Mutation(
         "lives closed in a batch yield no expire row",
         BACKENDS,
-        "shown = is_over | walk.is_touched",
+        "shown = is_over | self.spec.kind.shown(walk)",
         "shown = walk.is_touched & ~walk.is_closed | is_over & ~walk.is_closed",
     ),
     # ---- sweeps
