@@ -86,7 +86,7 @@ def test_a_directory_that_cannot_be_made_is_told_with_the_way_out(folder: Path, 
     refused = said("serve", made.file)
     assert refused.exit_code == 1
     assert refused.stderr.startswith(f"{folder / place}: ")
-    assert "name another directory" in refused.stderr
+    assert "set another sidecar.directory" in refused.stderr
 
 
 def test_input_that_was_never_open_is_input_that_has_ended(folder: Path) -> None:
