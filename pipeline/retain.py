@@ -221,18 +221,19 @@ def _bind(
 ) -> TableSpec:
     if not NAME.fullmatch(uid):
         raise RefusedError(
-            f"uid {uid!r}: use letters, digits, '.', '_' and '-', beginning with a letter or "
-            "digit, 63 at most"
+            f"uid {uid!r} is not valid: use at most 63 letters, digits, '.', '_' and '-', "
+            "starting with a letter or digit"
         )
     if not keys:
-        raise RefusedError(f"operator {uid!r}: key names no column")
+        raise RefusedError(f"operator {uid!r}: key is empty; pass at least one column")
     found = {field.name: arrow_type(field.dataType) for field in schema.fields}
     types = {name: kind for name, kind in found.items() if kind is not None}
     missing = [name for name in (*keys, *order) if name not in types]
     if missing:
         raise RefusedError(
-            f"operator {uid!r}: no column {', '.join(missing)} of a simple type in the input; it "
-            f"has {', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}"
+            f"operator {uid!r}: column {', '.join(missing)} not found, or not of a simple type; "
+            "available: "
+            f"{', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}"
         )
     odd = [name for name in keys if not is_key_type(types[name])]
     if odd:
@@ -241,7 +242,7 @@ def _bind(
             "binaries, integers, booleans, dates or timestamps: cast it first"
         )
     if not aggregates:
-        raise RefusedError(f"operator {uid!r}: no aggregates; write for example count: count")
+        raise RefusedError(f"operator {uid!r}: no aggregates; add one, such as clicks: count")
     _refuse_taken_names((*keys, *aggregates), uid)
     try:
         bound = aggregation(aggregates, types, order)
@@ -260,8 +261,8 @@ def _refuse_taken_names(names: Sequence[str], uid: str) -> None:
         # To Spark SQL names that differ in case alone are the same.
         if name.lower() in taken:
             raise RefusedError(
-                f"operator {uid!r}: the name {name} stands twice among keys, aggregates and the "
-                f"columns that are added to them ({', '.join(ADDED_COLUMNS)}); choose another"
+                f"operator {uid!r}: the name {name} is used twice among keys, aggregates and the "
+                f"columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another name"
             )
         taken.add(name.lower())
 
@@ -279,13 +280,13 @@ def _check(
     for what, name in (("time", time), ("read_when", read_when), ("malformed", malformed)):
         if name is not None and name not in schema.names:
             raise RefusedError(
-                f"operator {uid!r}: {what} names the column {name}, which the input has not; it "
-                f"has {', '.join(schema.names)}"
+                f"operator {uid!r}: {what} column {name} not found; available: "
+                f"{', '.join(schema.names)}"
             )
     if is_event_time:
         if time is None:
             raise RefusedError(
-                f"operator {uid!r}: its policy goes by event time; name the column: time='...'"
+                f"operator {uid!r}: its policy uses event time; pass the column: time='...'"
             )
         kind = schema[time].dataType
         if not isinstance(kind, (TimestampType, TimestampNTZType)):

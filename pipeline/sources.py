@@ -52,8 +52,8 @@ def check_there(source: Source) -> None:
         return
     if not Path(path).exists():
         raise RefusedError(
-            f"source {path} is not there (relative paths count from {Path.cwd()}); name a folder, "
-            "file or pattern that is, in the configuration or as --source PATH"
+            f"source {path} does not exist (relative paths start at {Path.cwd()}); set source.path "
+            "in the configuration, or --source, to an existing folder, file or pattern"
         )
 
 
@@ -76,8 +76,8 @@ def read_events(spark: SparkSession, source: Source, event_time: str | None) -> 
     except AnalysisException as error:
         if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
             raise RefusedError(
-                f"source {source.path} holds no {source.format} files to take the columns from; "
-                "put some there, or write `schema:` in the configuration"
+                f"source {source.path} contains no {source.format} files to infer columns from; "
+                "add some, or set `schema:` in the configuration"
             ) from error
         raise RefusedError(
             f"source {source.path} cannot be read as {source.format}: {spark_says(str(error))}"

@@ -89,8 +89,8 @@ def check_owner(checkpoint: Folder, uid: str) -> None:
         held = ", ".join(checkpoint.names("idlestate")) or "none"
         raise RefusedError(
             f"checkpoint {checkpoint} belongs to another query: it has run batch {planned} "
-            f"without an operator {uid!r} (it holds {held}); give this query a checkpoint of its "
-            "own, or the operator its old uid"
+            f"without an operator {uid!r} (its operators: {held}); use a separate checkpoint for "
+            "this query, or restore the previous uid"
         )
 
 

@@ -286,7 +286,7 @@ class Job:
         if before != path:
             raise RefusedError(
                 f"checkpoint {self.checkpoint} has read {before}, not {path}: its state would "
-                "mix both; begin anew with --afresh, or name another checkpoint and sinks"
+                "mix both; start from scratch with --afresh, or use another checkpoint and sinks"
             )
 
 

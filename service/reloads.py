@@ -71,11 +71,13 @@ class Reloads:
             news = self._reload()
         except (ConfigError, RefusedError, OSError) as error:
             self._metrics.count_reload(good=False, now_ms=self._clock.now_ms())
-            self._tell(f"{error}\n{self._file} is refused; the policy that held still holds")
+            self._tell(
+                f"{error}\n{self._file} was not applied; the previous policy stays in effect"
+            )
             return
         self._metrics.count_reload(good=True, now_ms=self._clock.now_ms())
         if news or asked:
-            self._tell(news or f"{self._file} read again: nothing has changed")
+            self._tell(news or f"reloaded {self._file}: nothing changed")
 
     def _reload(self) -> str | None:
         """What is new, in words; None when nothing is."""
@@ -90,15 +92,17 @@ class Reloads:
         self._policy = policy
         moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)
         return (
-            f"{self._file} read again: {self._uid} gets {in_words(policy)} as version "
-            f"{version.version}, with batches from {moment:%H:%M:%S} UTC on"
+            f"reloaded {self._file}: {self._uid} gets {in_words(policy)} as version "
+            f"{version.version}, for batches from {moment:%H:%M:%S} UTC on"
             f"{config.warning_lines}"
         )
 
     def _refuse_other_changes(self, config: Config) -> None:
         pipeline = config.pipelines.get(self._uid)
         if pipeline is None:
-            raise RefusedError(f"{self._file}: there is no pipeline {self._uid} any more")
+            raise RefusedError(
+                f"{self._file}: pipeline {self._uid} is missing; restore it, or stop the run"
+            )
         changed = [
             f"pipelines.{self._uid}.{field.alias or name}"
             for name, field in Pipeline.model_fields.items()
@@ -106,8 +110,8 @@ class Reloads:
         ]
         if changed:
             raise RefusedError(
-                f"{self._file}: {', '.join(changed)}: changed, which needs a restart; put it back, "
-                "or stop the run and start it again"
+                f"{self._file}: {', '.join(changed)}: changed, which needs a restart; restore the "
+                "previous value, or stop the run and start it again"
             )
 
 

@@ -95,9 +95,9 @@ class Declaration:
         for name in (*spec.key_names, *(name for name, _ in spec.kind.results)):
             if name.lower() in taken:  # to Spark SQL names that differ in case alone are the same
                 raise DoesNotFitError(
-                    f"operator {self.uid!r}: the name {name} stands twice among keys, aggregates "
-                    f"and the columns that are added to them ({', '.join(ADDED_COLUMNS)}); choose "
-                    "another"
+                    f"operator {self.uid!r}: the name {name} is used twice among keys, aggregates "
+                    f"and the columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use "
+                    "another name"
                 )
             taken.add(name.lower())
 

@@ -183,7 +183,7 @@ def test_another_query_s_checkpoint_is_refused(started: Started, spark: SparkSes
     message = started.refusal(started.changes(uid="visits"))
     assert "belongs to another query: it has run batch" in message
     assert "without an operator 'visits' (it holds clicks)" in message
-    assert "a checkpoint of its own, or the operator its old uid" in message
+    assert "use a separate checkpoint for this query, or restore the previous uid" in message
 
 
 def test_a_checkpoint_of_a_query_without_idlestate_is_refused(

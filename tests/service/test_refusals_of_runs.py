@@ -31,11 +31,11 @@ def ran(here: CommandLine) -> CommandLine:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"key": ["usr"]}, ["no column usr", "user string"]),
+        ({"key": ["usr"]}, ["column usr not found", "user string"]),
         ({"aggregates": {"n": "sum(price)"}}, ["price", "amount"]),
-        ({"event_time": "at"}, ["time names the column at", "event_time"]),
-        ({"order": ["number"]}, ["no column number"]),
-        ({"read_when": "looks"}, ["read_when names the column looks"]),
+        ({"event_time": "at"}, ["time column at not found", "event_time"]),
+        ({"order": ["number"]}, ["column number not found"]),
+        ({"read_when": "looks"}, ["read_when column looks not found"]),
         ({"read_when": "amount"}, ["read_when column amount is not boolean"]),
         ({"aggregates": {"n": "sum(user)"}}, ["sum(user)", "numbers"]),
     ],

@@ -56,12 +56,12 @@ def test_a_taken_metrics_port_is_named_with_the_way_out(line):
 
 def test_a_source_path_that_is_not_there_is_named(line):
     line.write(source=line.source(path=str(line.folder / "nowhere")))
-    assert_refused(line.run(), str(line.folder / "nowhere"), "is not there", "--source")
+    assert_refused(line.run(), str(line.folder / "nowhere"), "does not exist", "--source")
 
 
 def test_a_source_on_the_command_line_that_is_not_there_is_named(line):
     line.write()
-    assert_refused(line.run("--source", "no-such-folder"), "no-such-folder", "is not there")
+    assert_refused(line.run("--source", "no-such-folder"), "no-such-folder", "does not exist")
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "results", "expired", "rejects"])

@@ -105,7 +105,7 @@ def test_a_saved_file_gives_a_version_that_holds_later(followed: Followed) -> No
 def test_a_hang_up_reads_the_file_at_once_and_answers(followed: Followed) -> None:
     followed.hang_ups.send()
     followed.reloads.poll()
-    assert followed.told == [f"{followed.file} read again: nothing has changed"]
+    assert followed.told == [f"reloaded {followed.file}: nothing changed"]
     followed.save("30m", "10m")
     followed.hang_ups.send()
     followed.reloads.poll()
@@ -120,7 +120,7 @@ def test_a_broken_file_is_refused_by_line_and_field_and_the_old_policy_kept(
     followed.look()
     (said,) = followed.told
     assert f"{followed.file}:5: policies.short.idle.min: " in said
-    assert "the policy that held still holds" in said
+    assert "the previous policy stays in effect" in said
     assert len(followed.policies()) == 1
     assert followed.counted("failure") == 1
     assert followed.shown("idlestate_config_last_reload_successful") == 0
@@ -140,7 +140,7 @@ def test_a_broken_file_is_refused_by_line_and_field_and_the_old_policy_kept(
         ("delay: 5m", "delay: 6m", "pipelines.clicks.delay: changed"),
         ("shards: 2", "shards: 4", "pipelines.clicks.shards: changed"),
         ("/events", "/others", "pipelines.clicks.source: changed"),
-        ("  clicks:", "  others:", "there is no pipeline clicks any more"),
+        ("  clicks:", "  others:", "pipeline clicks is missing"),
     ],
 )
 def test_what_needs_a_restart_is_refused_as_a_whole(followed: Followed, old, new, words) -> None:

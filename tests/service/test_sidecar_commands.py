@@ -54,7 +54,7 @@ def test_health_of_what_is_no_place_is_refused_with_the_way_out(place: str) -> N
     ("changed", "told"),
     [
         ({"aggregates": {"n": "sum(user)"}}, "adds up a column of type string"),
-        ({"aggregates": {"change": "count"}}, "the name change stands twice"),
+        ({"aggregates": {"change": "count"}}, "the name change is used twice"),
         ({"columns": {"user": "double", "amount": "bigint"}}, "user is of type double"),
     ],
 )
