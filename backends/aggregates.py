@@ -130,8 +130,8 @@ def _bind(
     for column in call.columns:
         if column not in types:
             raise AggregateError(
-                f"aggregate {name}: column {column} of {text} not found; available: "
-                f"{', '.join(types)}"
+                f"aggregate {name}: column {column} of {text} not found, or not of a simple "
+                f"type; available: {', '.join(types)}"
             )
         if not _is_supported(types[column]):
             raise AggregateError(
