@@ -16,15 +16,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate import retain, run_to_end
-from idlestate.config.loading import load_config
 from idlestate.pipeline.sources import read_events
+from idlestate.service.config_file import load_config
 from idlestate.service.spark import start_spark
 
 CHANGES = "changes"
 
 
 def main(config_path: str, sink: str) -> None:
-    config = load_config(Path(config_path))
+    config = load_config(config_path)
     (uid,) = config.pipelines
     pipeline = config.pipelines[uid]
     checkpoint = Path(pipeline.checkpoint)
