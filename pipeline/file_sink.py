@@ -8,10 +8,11 @@ of batches that are not committed are removed, together with the files they name
 
 Every tenth note or so is `<batch>.compact` and also lists the files of all earlier batches. To
 remove it loses nothing: Spark keeps the earlier notes for at least as many batches as the
-checkpoint (`minBatchesToRetain`), and compacts them again.
+checkpoint (`minBatchesToRetain`), and compacts them again. For that it needs a note of every batch,
+also of those that the sink never saw, such as that of a repartition.
 
-Private to Spark, looked at in 4.0 to 4.3: `StreamExecution.sink`, the text `FileSink[path]`, and
-the layout of the log.
+Private to Spark, and the same from 4.0 to 4.3: `StreamExecution.sink`, `FileStreamSink` with its
+text `FileSink[path]` and its `fileLog`, and the layout of the log.
 """
 
 import json
@@ -24,15 +25,16 @@ from idlestate.pipeline.batch_log import newest_batch
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.spark_version import private_part
 
 _LOG = "_spark_metadata"
 _COMPACT = ".compact"
 
 
-def forget_uncommitted(
+def put_file_sink_right(
     spark: SparkSession, execution: Any, checkpoint: Folder, query_id: str
 ) -> None:
-    """Remove from a file sink what it holds of uncommitted batches; other sinks are left alone.
+    """Have a file sink hold the committed batches, no more and no less; leave other sinks alone.
 
     Args:
         spark: the session of the query.
@@ -43,7 +45,9 @@ def forget_uncommitted(
     Raises:
         RefusedError: the notes may be another query's, or earlier ones would be lost with them.
     """
-    found = re.fullmatch(r"FileSink\[(.*)\]", execution.sink().toString(), re.DOTALL)
+    with private_part("the sink of a query"):
+        file_sink = execution.sink()
+        found = re.fullmatch(r"FileSink\[(.*)\]", file_sink.toString(), re.DOTALL)
     if not found:
         return
     sink = SinkFolder(spark, found[1])
@@ -57,21 +61,24 @@ def forget_uncommitted(
     if not kept and committed is not None and any(name.endswith(_COMPACT) for name in ahead):
         raise RefusedError(
             f"sink {sink.folder}: {ahead[-1]} in {_LOG} is the only record of the files of batches "
-            f"up to {committed}, and batch {committed + 1} has to run again; let the query write "
-            "to a new folder"
+            f"up to {committed}, and batch {committed + 1} has to run again; start with a new "
+            "checkpoint and a new folder for the sink"
         )
     _forget(sink, log, kept, ahead)
+    if committed is not None:
+        _fill(file_sink, log, kept, committed)
 
 
 def _split(log: SinkFolder, committed: int) -> tuple[list[str], list[str]]:
     """Names of the log up to a batch and after it, oldest first."""
-    numbered = sorted(
-        (int(number), name)
-        for name in log.names()
-        if (number := name.removesuffix(_COMPACT)).isdigit()
-    )
-    kept = [name for number, name in numbered if number <= committed]
-    return kept, [name for _, name in numbered[len(kept) :]]
+    notes = [name for name in log.names() if name.removesuffix(_COMPACT).isdigit()]
+    notes.sort(key=_batch)
+    count = sum(_batch(name) <= committed for name in notes)
+    return notes[:count], notes[count:]
+
+
+def _batch(name: str) -> int:
+    return int(name.removesuffix(_COMPACT))
 
 
 def _forget(sink: SinkFolder, log: SinkFolder, kept: list[str], ahead: list[str]) -> None:
@@ -87,10 +94,31 @@ def _forget(sink: SinkFolder, log: SinkFolder, kept: list[str], ahead: list[str]
         sink.remove_own(url)
 
 
+def _fill(file_sink: Any, log: SinkFolder, kept: list[str], committed: int) -> None:
+    """Note committed batches after the newest note as batches that wrote nothing."""
+    missing: list[str] = []
+    for batch in range(committed, _batch(kept[-1]) if kept else -1, -1):
+        with private_part("the log of Spark's file sink"):
+            field = file_sink.getClass().getDeclaredField("fileLog")
+            field.setAccessible(True)
+            missing.append(field.get(file_sink).batchIdToPath(batch).getName())
+        if not kept and missing[-1].endswith(_COMPACT):
+            break  # a new folder: nobody looks further back
+    since = max((at for at, name in enumerate(kept) if name.endswith(_COMPACT)), default=0)
+    for name in reversed(missing):
+        is_compact = name.endswith(_COMPACT)
+        entries = [line for each in kept[since:] for line in _entries(log, each)]
+        log.write(name, "\n".join(["v1", *(entries if is_compact else [])]))
+
+
 def _files(log: SinkFolder, name: str) -> list[str]:
     """URLs of the files that a note names."""
+    return [json.loads(entry)["path"] for entry in _entries(log, name)]
+
+
+def _entries(log: SinkFolder, name: str) -> list[str]:
     _, *entries = (log.read(name) or "").splitlines()
-    return [json.loads(entry)["path"] for entry in entries]
+    return entries
 
 
 def _strange(

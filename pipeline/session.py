@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.config.plurals import counted
 from idlestate.pipeline.errors import IdlestateError, RefusedError
-from idlestate.pipeline.file_sink import forget_uncommitted
+from idlestate.pipeline.file_sink import put_file_sink_right
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -189,7 +189,7 @@ class _StartListener(StreamingQueryListener):
         try:
             self.started[str(event.runId)] = Folder(root), specs
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
-            forget_uncommitted(self._spark, execution, Folder(root), str(event.id))
+            put_file_sink_right(self._spark, execution, Folder(root), str(event.id))
             links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:
             refusal = str(error)

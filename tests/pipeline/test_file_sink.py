@@ -11,11 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.repartition import repartition
 from idlestate.pipeline.rollback import roll_back
 from tests.compare import assert_rows
 from tests.pipeline.clicks import AGGREGATES, KEYS, RULE, SCHEMA, hours, record, retained
 from tests.pipeline.streams import Feed, forget, last_rows, plain_rows
 from tests.reference_pipeline import play
+from tests.spark_versions import needs_repartition
 
 HOURS = 6
 DELAY_MS = 600_000
@@ -131,6 +133,45 @@ def test_after_a_rollback_all_undone_batches_are_written_again(
         written.assert_right()
 
 
+@needs_repartition
+@pytest.mark.parametrize("interval", [3, 4])
+def test_a_batch_that_the_sink_never_saw_does_not_break_its_log(
+    spark: SparkSession, tmp_path: Path, interval: int
+) -> None:
+    """That of a repartition, in the place of a compact note or before it."""
+    written = Written(spark, tmp_path)
+    first, *others = hours(0, HOURS)
+    written.feed.add(first)
+    spark.conf.set(COMPACT, interval)
+    written.run()
+    assert repartition(spark, str(written.checkpoint), 1) == 2
+    for batch in others:
+        written.feed.add(batch)
+    written.run()
+    spark.conf.unset(COMPACT)
+    assert [name for name in written.noted() if name.endswith("compact")]
+    written.assert_right()
+
+
+def test_a_folder_that_takes_the_place_of_another_goes_on_from_there(written: Written) -> None:
+    """Also when Spark compacts its log, in which the earlier batches are missing."""
+    later = written.feed.folder.with_name("later")
+    later.mkdir()
+    for hour in ("0004", "0005"):
+        shutil.move(written.feed.folder / hour, later / hour)
+    written.run()
+    before = written.newest
+    written.out = written.out.with_name("another")
+    written.log = written.out / "_spark_metadata"
+    for hour in ("0004", "0005"):
+        shutil.move(later / hour, written.feed.folder / hour)
+    written.run()
+    assert "5.compact" in written.noted()
+    assert {row.batch_id for row in written.rows.select("batch_id").distinct().collect()} == set(
+        range(before + 1, written.newest + 1)
+    )
+
+
 def test_a_sink_of_another_query_is_refused_and_left_as_it_is(written: Written) -> None:
     written.run()
     before = written.noted(), written.rows.count()
@@ -162,7 +203,7 @@ def test_notes_are_not_removed_if_earlier_ones_would_be_lost(written: Written) -
     forget(written.checkpoint / "commits", 5)
     forget(written.checkpoint / "offsets", 6)
     before = written.noted()
-    assert "write to a new folder" in written.refusal()
+    assert "start with a new checkpoint" in written.refusal()
     assert written.noted() == before
 
 
