@@ -95,10 +95,10 @@ def _log_to(log: Path) -> None:
     if logging.lastResort is not None:
         ours.addHandler(logging.lastResort)
     ours.propagate = False
-    logging.getLogger().addHandler(_LogFile(log, delay=True))
+    logging.getLogger().addHandler(LogFile(log, delay=True))
 
 
-class _LogFile(logging.FileHandler):
+class LogFile(logging.FileHandler):
     """Leaves out what cannot be written, as on a full disk, instead of telling of it at length."""
 
     def emit(self, record: logging.LogRecord) -> None:
