@@ -203,7 +203,7 @@ def _session(checkpoint: Path) -> "Iterator[SparkSession]":
             spark.stop()
     except IdlestateError as error:
         _fail(str(error))
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, OSError) as error:
         _fail(str(plain_error(error, log)))
 
 

@@ -1,9 +1,10 @@
 """The command line: help that can be read, and a plain line for what cannot be done."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import pytest
@@ -87,6 +88,18 @@ def test_a_control_plane_that_is_away_is_told_of_in_words() -> None:
     assert "Errno" not in said.text
     said = called("health", "http://127.0.0.1:1", "--token-file", "/nowhere/token")
     assert said.text == "http://127.0.0.1:1: /nowhere/token: No such file or directory\n"
+
+
+def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(partitions: int | None, log: Path) -> NoReturn:
+        raise OSError(errno.EROFS, "Read-only file system", str(log))
+
+    monkeypatch.setattr("idlestate.pipeline.layout.operators", lambda checkpoint: ("clicks",))
+    monkeypatch.setattr("idlestate.service.spark.start_spark", start)
+    said = called("state", "ls", tmp_path / "checkpoint")
+    assert_refused(said, f"{tmp_path}/checkpoint.spark.log: Read-only file system")
 
 
 @pytest.mark.parametrize(
