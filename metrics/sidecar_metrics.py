@@ -42,6 +42,12 @@ SET_ASIDE: Final = _name(
     "Rows of acknowledged direct writes that could not be applied at a batch border, and are kept.",
     OPERATOR,
 )
+DUPLICATES: Final = _name(
+    "duplicate_writes",
+    Kind.COUNTER,
+    "Direct writes that changed nothing: their writer had sent a number that high before.",
+    OPERATOR,
+)
 STOPPED: Final = _name(
     "operator_stopped", Kind.GAUGE, "Whether it takes no batches until a person comes.", OPERATOR
 )
@@ -89,6 +95,7 @@ OF_OPERATOR: Final = (
     EXPIRED_NUMBERED,
     WAITING_WRITES,
     SET_ASIDE,
+    DUPLICATES,
     STOPPED,
 )
 OF_PROCESS: Final = (

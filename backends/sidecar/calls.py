@@ -48,7 +48,7 @@ class Calls:
             "settle": self._settle,
             "final_sweep": self._final_sweep,
             "write": self._write,
-            "last": self._last,
+            "claim": self._claim,
             "set_aside": self._set_aside,
             "get": self._get,
             "lives": self._lives,
@@ -151,12 +151,21 @@ class Calls:
 
     def _write(self, header: Header, parts: Parts) -> Message:
         given = Given(parts[0]) if parts else _handed_over(header["handed"])
-        write = Write(str(header["writer"]), int(header["seq"]), str(header["kind"]), given)
-        is_new = self._operator(header).writes.take(write, self._clock.now_ms())
-        return Message({"is_new": is_new})
+        write = Write(
+            writer=str(header["writer"]),
+            session=str(header["session"]),
+            seq=int(header["seq"]),
+            write_id=str(header["write_id"]),
+            kind=str(header["kind"]),
+            given=given,
+        )
+        is_applied = self._operator(header).writes.take(write, self._clock.now_ms())
+        return Message({"is_applied": is_applied})
 
-    def _last(self, header: Header, _parts: Parts) -> Message:
-        return Message({"seq": self._operator(header).writes.last(str(header["writer"]))})
+    def _claim(self, header: Header, _parts: Parts) -> Message:
+        name, claim_id = str(header["writer"]), check_name("claim", header["claim_id"])
+        writer = self._operator(header).writes.claim(name, claim_id, self._clock.now_ms())
+        return Message({"session": writer.session, "seq": writer.seq})
 
     def _set_aside(self, header: Header, _parts: Parts) -> Message:
         """Writes that were set aside, from a number on, some at a time."""

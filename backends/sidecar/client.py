@@ -1,9 +1,7 @@
 """The sidecar as a Python program sees it that is no Spark job."""
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -30,6 +28,8 @@ from idlestate.backends.sidecar.given_rows import (
     table_of,
     wanted_columns,
 )
+from idlestate.backends.sidecar.message import Message
+from idlestate.backends.sidecar.pending_writes import PendingWrites, WriteResult
 from idlestate.backends.sidecar.routes import Routes
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.stage import in_chunks, stream_of
@@ -43,42 +43,28 @@ _LARGE_BYTES = 1 << 17
 _TRIES = 5
 
 
-@dataclass(slots=True)
-class _Unsure:
-    """A write that was not answered yet."""
-
-    kind: str
-    rows: pa.Table
-    seq: int | None
-    is_copy: bool = False
-
-    def keep(self) -> None:
-        """Have rows of one's own: what is sent again are those that were given, whatever becomes
-        of them there.
-        """
-        if not self.is_copy:
-            self.rows = pa.ipc.open_stream(stream_of(self.rows)).read_all()
-            self.is_copy = True
-
-
 class SidecarClient:
     """Reads and writes an operator of a sidecar; use it in a `with` statement, or close it.
 
     Threads may share it, and write one after the other.
 
-    Writes are numbered under the writer's name and count once however often they are sent. A
-    writer that keeps its name goes on with its numbers after a restart. A write that raised may
-    have been counted or not: unless it was refused (`DoesNotFitError`) it is sent again under its
-    own number, before the next one or by `retry`.
+    Writes are numbered under the writer's name and count once, however often they are sent; each
+    returns a `WriteResult`. A client that raised an error does not know whether its write was
+    applied: unless it was refused (`DoesNotFitError`), the client sends it again under its own
+    number, before the next write or by `retry`.
 
-    Who repeats its input after a crash, from a file or a topic, gives every write a number of its
-    own, such as the offset: `add_many(rows, seq=offset)`. One at or below the highest of this
-    writer that was taken counts no more.
+    One client at a time holds a writer's name: with its first write a client takes the name over
+    and goes on with its numbers, and all writes of the client that held it before raise
+    `FencedError`.
+
+    If your program replays its input after a crash, pass the position of each write in it, such as
+    a topic's offset, as `seq`: `add_many(rows, seq=offset)`. A write whose `seq` is not higher than
+    all before it under this name is a duplicate and changes nothing.
 
     Args:
         place: `unix:PATH`, `HOST:PORT`, or an `Address` with token or certificates.
         uid: the operator.
-        writer: this writer's name, one per writer at a time; one of its own by default.
+        writer: this writer's name; a new one by default.
         patience_s: how long a call waits for a sidecar that is away or busy.
 
     Raises:
@@ -98,11 +84,7 @@ class SidecarClient:
         self._connection = self._routes.main
         self._declaration: Declaration | None = None
         self._uid = uid
-        self._writer = writer or uuid4().hex
-        self._next_seq: int | None = None
-        self._unsure: list[_Unsure] = []
-        self._turn = threading.Lock()
-        """Held by whoever sends: numbers go up, and each write is answered to its own thread."""
+        self._writes = PendingWrites(self._connection, uid, writer or uuid4().hex, self._send_write)
 
     def declare(
         self,
@@ -130,26 +112,25 @@ class SidecarClient:
             "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
         )
 
-    def add_many(self, rows: Rows, *, seq: int | None = None) -> None:
+    def add_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
         """Take rows into the aggregates of their keys, all at once or not at all."""
-        self._write("add", rows, seq)
+        return self._write("add", rows, seq)
 
-    def put_many(self, rows: Rows, *, seq: int | None = None) -> None:
+    def put_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
         """Let each key's aggregates be those of its last row here; its life goes on."""
-        self._write("put", rows, seq)
+        return self._write("put", rows, seq)
 
-    def touch(self, keys: Rows, *, seq: int | None = None) -> None:
+    def touch(self, keys: Rows, *, seq: int | None = None) -> WriteResult:
         """Count as a write of these keys that changes no value; keys without a life get none."""
-        self._write("touch", keys, seq)
+        return self._write("touch", keys, seq)
 
-    def remove_many(self, keys: Rows, *, seq: int | None = None) -> None:
+    def remove_many(self, keys: Rows, *, seq: int | None = None) -> WriteResult:
         """Remove keys at once, without an expired record."""
-        self._write("remove", keys, seq)
+        return self._write("remove", keys, seq)
 
-    def retry(self) -> None:
-        """Send what was not answered, in order, each under its own number."""
-        with self._turn:
-            self._send_unsure()
+    def retry(self) -> list[WriteResult]:
+        """Send the writes that were not acknowledged, in order, each under its own number."""
+        return self._writes.retry()
 
     def get_many(self, keys: Rows) -> pa.Table:
         """The open lives of keys: keys, aggregates and times, as of `read_state`.
@@ -220,54 +201,18 @@ class SidecarClient:
     ) -> None:
         self.close()
 
-    def _write(self, kind: str, rows: Rows, seq: int | None) -> None:
+    def _write(self, kind: str, rows: Rows, seq: int | None) -> WriteResult:
         if seq is not None and (type(seq) is not int or seq < 0):
             raise DoesNotFitError(f"seq {seq!r}: numbers of writes are integers from 0 on")
-        table = table_of(self._uid, rows)
-        with self._turn:
-            if seq is None or all(each.seq != seq for each in self._unsure):
-                self._unsure.append(_Unsure(kind, table, seq))
-            self._send_unsure()
+        return self._writes.write(kind, table_of(self._uid, rows), seq)
 
-    def _send_unsure(self) -> None:
-        while self._unsure:
-            first = self._unsure[0]
-            try:
-                if first.seq is None:
-                    first.seq = self._free_number()
-                self._send(first.seq, first.kind, first.rows)
-            except DoesNotFitError as error:
-                del self._unsure[0]  # it will never be counted
-                if not self._unsure:
-                    raise
-                raise DoesNotFitError(
-                    f"an earlier write ({first.kind} of {first.rows.num_rows} rows) is refused: "
-                    f"{error}; {len(self._unsure)} after it are still to be sent: retry()"
-                ) from error
-            except SidecarError:
-                for each in self._unsure:
-                    each.keep()
-                raise
-            del self._unsure[0]
-
-    def _free_number(self) -> int:
-        if self._next_seq is None:
-            header = {"uid": self._uid, "writer": self._writer}
-            self._next_seq = self._connection.call("last", header).header["seq"] + 1
-        return self._next_seq
-
-    def _send(self, seq: int, kind: str, rows: pa.Table) -> None:
-        header = {"uid": self._uid, "writer": self._writer, "seq": seq, "kind": kind}
-        if self._next_seq is not None:
-            self._next_seq = max(self._next_seq, seq + 1)
+    def _send_write(self, header: Mapping[str, Any], rows: pa.Table) -> Message:
         if rows.nbytes < _LARGE_BYTES:
-            self._connection.call("write", header, stream_of(rows))
-            return
+            return self._connection.call("write", header, stream_of(rows))
         for left in reversed(range(_TRIES)):
             is_known = self._declaration is not None
             try:
-                self._send_large(header, rows)
-                return
+                return self._send_large(header, rows)
             except DoesNotFitError:  # the operator may have been made anew with other columns
                 if not is_known:
                     raise
@@ -278,8 +223,9 @@ class SidecarClient:
                 if not left or not self._routes.have_moved():
                     raise
             self._declaration = None
+        raise AssertionError("the last try returns or raises")
 
-    def _send_large(self, header: Mapping[str, Any], rows: pa.Table) -> None:
+    def _send_large(self, header: Mapping[str, Any], rows: pa.Table) -> Message:
         """Hand each range its rows, past the one process that says what counts."""
         if self._declaration is None:
             self._routes.ask()
@@ -289,8 +235,7 @@ class SidecarClient:
         wanted = wanted_columns(declaration, spec, header["kind"])
         fitting = fit_rows(self._uid, rows, wanted)
         if len(routes) == 1:
-            self._connection.call("write", header, stream_of(fitting))
-            return
+            return self._connection.call("write", header, stream_of(fitting))
         check_count(self._uid, len(fitting))  # each range sees a part of them alone
         parts = split_rows(fitting, spec.key_names, declaration.shards, len(routes))
         handle = uuid4().hex
@@ -298,10 +243,11 @@ class SidecarClient:
             chunk = {"handle": handle, "at": [0, 0, 0], "is_first": True}
             routes.to_range(at).call("chunk", chunk, stream_of(mine))
         handed = {"handle": handle, "ranges": list(parts), "of": len(routes)}
-        self._connection.call("write", {**header, "handed": handed})
+        answer = self._connection.call("write", {**header, "handed": handed})
         with suppress(SidecarError):  # it counts; what is handed over is dropped in time
             for at in parts:
                 routes.to_range(at).call("close", {"handle": handle})
+        return answer
 
     def _distinct(self, keys: pa.Table) -> pa.Table:
         """Each key once: those of one call may be asked for in several parts."""

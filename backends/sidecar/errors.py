@@ -39,6 +39,15 @@ LOST = (
 """Of a `GoneError`, should it come to a person."""
 
 
+class FencedError(SidecarError):
+    """A newer client holds this writer's name: stop this one, or give it another name.
+
+    Its writes that were not acknowledged were applied or not.
+    """
+
+    code = "fenced"
+
+
 class DamagedError(SidecarError):
     """A file of the sidecar's directory is lost or damaged: bring back what the text names."""
 
@@ -53,5 +62,13 @@ class AwayError(SidecarError):
 
 BY_CODE: dict[str, type[SidecarError]] = {
     each.code: each
-    for each in (SidecarError, DoesNotFitError, BusyError, GoneError, DamagedError, AwayError)
+    for each in (
+        SidecarError,
+        DoesNotFitError,
+        BusyError,
+        GoneError,
+        FencedError,
+        DamagedError,
+        AwayError,
+    )
 }

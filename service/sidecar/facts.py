@@ -95,5 +95,6 @@ def _of(operator: Operator, total: dict[str, int]) -> dict[Name, float]:
         own.EXPIRED_NUMBERED: sizes.next_seq,
         own.WAITING_WRITES: sizes.waiting,
         own.SET_ASIDE: sizes.set_aside,
+        own.DUPLICATES: operator.writes.duplicates,
         own.STOPPED: float(operator.record.stopped is not None),
     }

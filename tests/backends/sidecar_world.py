@@ -239,8 +239,26 @@ class World:
     # ---- others
 
     def write(self, writer: str, seq: int, kind: str, pairs: Sequence[Pair]) -> bool:
+        """A write under the name of its writer, which one client holds for all time."""
+        return self.send(writer, self.claim(writer, writer), seq, kind, pairs)
+
+    def claim(self, writer: str, client: str) -> str:
+        """Let a client hold a writer's name; its session."""
+        return self.operator.writes.claim(writer, client, self.clock.now_ms()).session
+
+    def send(
+        self,
+        writer: str,
+        session: str,
+        seq: int,
+        kind: str,
+        pairs: Sequence[Pair],
+        write_id: str | None = None,
+    ) -> bool:
+        """A write in a session."""
         given = Given(rows_of(pairs))
-        return self.operator.writes.take(Write(writer, seq, kind, given), self.clock.now_ms())
+        write = Write(writer, session, seq, write_id or uuid4().hex, kind, given)
+        return self.operator.writes.take(write, self.clock.now_ms())
 
     def sweep(self) -> None:
         now_ms = self.clock.now_ms()

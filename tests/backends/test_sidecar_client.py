@@ -35,7 +35,8 @@ class Played:
             raise error
         declaration = Declaration.of(UID, SPEC, TimeDomain.PROCESSING, 4).to_json()
         places = list(self.places)
-        return Message({"seq": -1, "places": places, "declaration": declaration, "is_new": True})
+        facts = {"seq": -1, "session": "1.a", "is_applied": True}
+        return Message({"places": places, "declaration": declaration, **facts})
 
 
 @pytest.fixture

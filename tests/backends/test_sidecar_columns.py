@@ -80,7 +80,7 @@ def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
     kind = pa.decimal128(38, 0)
     operator = declared(world, {"k": pa.string()}, {"a": "avg(v)"}, {"v": kind})
     rows = pa.table({"k": ["a"], "v": pa.array([Decimal(10**38 - 1)], kind)})
-    write = Write("w", 0, "add", Given(stream_of(rows)))
+    write = Write("w", "", 0, "1", "add", Given(stream_of(rows)))
     with pytest.raises(DoesNotFitError, match=r"avg\(v\) does not fit"):
         operator.writes.take(write, world.clock.now_ms())
     operator.batches.begin("query-1", "run-0", "somewhere")
@@ -96,5 +96,5 @@ def test_a_write_whose_sum_leaves_128_bits_is_refused(world: World) -> None:
     operator = declared(world, {"k": pa.string()}, {"a": "sum(v)"}, {"v": kind})
     rows = pa.table({"k": ["a"] * 3, "v": pa.array([Decimal(9 * 10**37)] * 3, kind)})
     with pytest.raises(DoesNotFitError, match=r"sum\(v\) does not fit"):
-        operator.writes.take(Write("w", 0, "add", Given(stream_of(rows))), 0)
+        operator.writes.take(Write("w", "", 0, "1", "add", Given(stream_of(rows))), 0)
     assert operator.sizes().live_keys == 0

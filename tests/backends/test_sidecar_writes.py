@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.sidecar import calls, direct
+from idlestate.backends.sidecar import calls
 from idlestate.backends.sidecar.batches import Batches
 from idlestate.backends.sidecar.calls import Calls
 from idlestate.backends.sidecar.direct import DirectWrites
@@ -104,22 +104,6 @@ def test_rule_5_what_waits_at_a_border_keeps_no_sidecar_from_starting_on_a_full_
     assert sorted(row["key"] for row in world.lives()) == [("a",), ("b",)]
 
 
-def test_rule_5_a_writer_that_starts_again_waits_for_what_it_had_under_way(world: World) -> None:
-    """Else it gives its next write the number of that one, which counts, and its own does not."""
-    table = Calls(world.host, SteadyClock(world.clock)).table
-    work, asked = world.operator.state.work, Message({"uid": UID, "writer": "till"}).encode()
-    edit = work.edit
-
-    def slow(*args: Any) -> Any:
-        with pytest.raises(BusyError, match="still being taken"):
-            table.answer("last", asked)
-        return edit(*args)
-
-    work.edit = slow  # type: ignore[method-assign]
-    world.write("till", 0, "add", [("a", 1)])
-    assert Message.decode(table.answer("last", asked)).header == {"seq": 0}
-
-
 def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: World) -> None:
     first = batch(world, 0, "a", value=2**62)
     world.task(first, 0, "e")
@@ -194,26 +178,6 @@ def test_a_write_without_rows_is_taken_like_any_other(world: World) -> None:
     world.settle(first)
     assert world.operator.sizes().waiting == world.operator.sizes().set_aside == 0
     assert world.lives()[0]["n"] == 1
-
-
-def test_of_too_many_writers_the_one_longest_silent_is_forgotten(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else programs that are given a new name at each start would be shut out one day, for good."""
-    monkeypatch.setattr(direct, "MAX_WRITERS", 2)
-    day_ms = 86_400_000
-    world.write("first", 5, "add", [("a", 1)])
-    world.clock.advance(1)
-    world.write("second", 5, "add", [("a", 1)])
-    world.clock.advance(day_ms - 2)
-    with pytest.raises(DoesNotFitError, match="has 2 writers, all of the last day"):
-        world.write("third", 0, "add", [("a", 1)])
-    world.clock.advance(1)
-    assert world.write("third", 0, "add", [("a", 1)])
-    for _ in range(2):
-        last = [world.operator.writes.last(each) for each in ("first", "second", "third")]
-        assert last == [-1, 5, 0]
-        world.crash()
 
 
 def test_nobody_waits_while_a_commit_log_is_looked_into(world: World) -> None:
