@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cache
 
-from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.connection import PATIENCE_S, Address, Connection
 from idlestate.pipeline.own_folder import OwnFolder
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
@@ -38,9 +38,14 @@ class SidecarLink:
         """The name under which the query acknowledges expired records."""
         return f"query-{self.query_id}"
 
-    def connect(self) -> Connection:
-        """A connection of the caller's own."""
-        return Connection(self.address)
+    def connect(self, connect_timeout_s: float = PATIENCE_S) -> Connection:
+        """A connection of the caller's own.
+
+        Args:
+            connect_timeout_s: as of `Connection`: short for the first who asks a sidecar of this
+                query, all others know that it was there.
+        """
+        return Connection(self.address, connect_timeout_s=connect_timeout_s)
 
     def to_text(self) -> str:
         """The link as text."""

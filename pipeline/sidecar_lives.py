@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from idlestate.backends.sidecar.connection import CONNECT_TIMEOUT_S
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.pipeline.errors import RefusedError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
@@ -17,7 +18,7 @@ def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:
     Raises:
         RefusedError: the sidecar does not answer, or has stopped the operator.
     """
-    connection = link.connect()
+    connection = link.connect(CONNECT_TIMEOUT_S)
     try:
         connection.call("settle", {"uid": link.uid})
         answer = connection.call("lives", {"uid": link.uid, "shard": 0})

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from idlestate.backends.sidecar.connection import Address, Connection
+from idlestate.backends.sidecar.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address, Connection
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.pipeline.errors import RefusedError
@@ -41,7 +41,7 @@ def attach(
     declaration = Declaration.of(spec.uid, spec.table, policy.time, len(layout.shards))
     link = SidecarLink(address, spec.uid, query_id)
     place = spec.sidecar.place if spec.sidecar else None
-    with _asking(link) as connection:
+    with _asking(link, CONNECT_TIMEOUT_S) as connection:
         declare = {"declaration": declaration.to_json(), "policy": policy.to_json()}
         made = connection.call("declare", declare | {"made": before.get("made")}).header["made"]
         if made is None:
@@ -109,9 +109,9 @@ def drop_operator(address: Address, uid: str) -> None:
 
 
 @contextmanager
-def _asking(link: SidecarLink) -> Iterator[Connection]:
+def _asking(link: SidecarLink, connect_timeout_s: float = PATIENCE_S) -> Iterator[Connection]:
     """A connection on which the sidecar's errors are refusals of the query."""
-    connection = link.connect()
+    connection = link.connect(connect_timeout_s)
     try:
         yield connection
     except SidecarError as error:

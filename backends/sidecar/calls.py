@@ -179,8 +179,10 @@ class Calls:
         return Message({"writes": [facts for facts, _ in some]}, tuple(rows for _, rows in some))
 
     def _get(self, header: Header, parts: Parts) -> Message:
-        lives, batch_id = self._operator(header).look_up(parts[0], self._clock.now_ms())
-        return Message({"batch_id": batch_id}, (stream_of(lives),))
+        found = self._operator(header)
+        lives, batch_id = found.look_up(parts[0], self._clock.now_ms())
+        facts = {"batch_id": batch_id, "keys": list(found.state.spec.key_names)}
+        return Message(facts, (stream_of(lives),))
 
     def _lives(self, header: Header, _parts: Parts) -> Message:
         found, shard = self._operator(header), int(header["shard"])

@@ -12,7 +12,8 @@ import pyarrow as pa
 from idlestate.backends.aggregation import aggregation
 from idlestate.backends.hashing import hash_keys
 from idlestate.backends.keys import find_distinct
-from idlestate.backends.sidecar.connection import PATIENCE_S, Address
+from idlestate.backends.sidecar.asked_order import as_asked
+from idlestate.backends.sidecar.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import (
     AwayError,
@@ -25,8 +26,8 @@ from idlestate.backends.sidecar.given_rows import (
     Rows,
     check_count,
     fit_rows,
+    fit_write,
     table_of,
-    wanted_columns,
 )
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.pending_writes import PendingWrites, WriteResult
@@ -66,6 +67,7 @@ class SidecarClient:
         uid: the operator.
         writer: this writer's name; a new one by default.
         patience_s: how long a call waits for a sidecar that is away or busy.
+        connect_timeout_s: how long the first calls wait for an address where nothing has answered.
 
     Raises:
         SidecarError: every call raises it or one of its kinds; the text says what to change.
@@ -78,9 +80,10 @@ class SidecarClient:
         *,
         writer: str | None = None,
         patience_s: float = PATIENCE_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         address = place if isinstance(place, Address) else Address(place)
-        self._routes = Routes(address, patience_s)
+        self._routes = Routes(address, patience_s, connect_timeout_s=connect_timeout_s)
         self._connection = self._routes.main
         self._declaration: Declaration | None = None
         self._uid = uid
@@ -132,13 +135,24 @@ class SidecarClient:
         """Send the writes that were not acknowledged, in order, each under its own number."""
         return self._writes.retry()
 
-    def get_many(self, keys: Rows) -> pa.Table:
-        """The open lives of keys: keys, aggregates and times, as of `read_state`.
-
-        A look is no access. The schema's metadata `batch_id` says which batch of the owner query
-        was the last to count; of many keys, which are asked for some at a time, with the first.
+    def read_many(self, keys: Rows, *, seq: int | None = None) -> pa.Table:
+        """As of `get_many`, and an access: where the policy says `update: on_read_and_write`, it
+        extends the lives of these keys. Numbered, and counted once, as a write.
         """
         rows = table_of(self._uid, keys)
+        self._write("read", rows, seq)
+        return self.get_many(rows)
+
+    def get_many(self, keys: Rows) -> pa.Table:
+        """The open lives of keys, a row for each row of `keys` and in their order: keys, aggregates
+        and times, as of `read_state`. Of a key without an open life all but the key is null, also
+        `created_at`, which no open life lacks.
+
+        A look-up does not extend a key's life. The schema's metadata `batch_id` tells the newest
+        committed batch of the owner query; where many keys are asked for, which takes several
+        calls, that of the first.
+        """
+        asked = rows = table_of(self._uid, keys)
         if rows.nbytes >= _LARGE_BYTES:
             rows = self._distinct(rows)
         found = []
@@ -147,7 +161,7 @@ class SidecarClient:
             answer = self._connection.call("get", {"uid": self._uid}, part)
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
             batch_ids.append(answer.header["batch_id"])
-        lives = pa.concat_tables(found)
+        lives = as_asked(self._uid, asked, answer.header["keys"], pa.concat_tables(found))
         return lives.replace_schema_metadata({"batch_id": str(batch_ids[0])})
 
     def expired(self, since: int = 0) -> Iterator[pa.Table]:
@@ -232,8 +246,7 @@ class SidecarClient:
             self._declaration = self._describe()
         routes, declaration = self._routes, self._declaration
         spec = declaration.spec()
-        wanted = wanted_columns(declaration, spec, header["kind"])
-        fitting = fit_rows(self._uid, rows, wanted)
+        fitting = fit_write(declaration, spec, header["kind"], rows)
         if len(routes) == 1:
             return self._connection.call("write", header, stream_of(fitting))
         check_count(self._uid, len(fitting))  # each range sees a part of them alone

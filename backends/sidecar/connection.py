@@ -19,6 +19,7 @@ from idlestate.timers.clock import Clock, SystemClock
 ERROR = "error"
 """The field of an answer's header that says what went wrong."""
 PATIENCE_S = 120.0
+CONNECT_TIMEOUT_S = 10.0
 _CALL_TIMEOUT_S = 300.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
 _AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
@@ -56,19 +57,26 @@ class Address:
         return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
 
 
-def patiently(call: Callable[[], Message], patience_s: float, clock: Clock) -> Message:
+def patiently(
+    call: Callable[[], Message], patience_s: Callable[[], float], clock: Clock
+) -> Message:
     """Make a call again, with growing pauses, while who answers it is away or busy.
 
+    Args:
+        call: makes it.
+        patience_s: how long that may take, as is known after the latest try.
+        clock: measures that.
+
     Raises:
-        AwayError, BusyError: it was for `patience_s`.
+        AwayError, BusyError: it was for so long.
     """
-    ends_s = clock.monotonic_s() + patience_s
+    begun_s = clock.monotonic_s()
     wait_s = _FIRST_WAIT_S
     while True:
         try:
             return call()
         except (AwayError, BusyError):
-            if clock.monotonic_s() + wait_s > ends_s:
+            if clock.monotonic_s() + wait_s > begun_s + patience_s():
                 raise
         threading.Event().wait(wait_s)
         wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
@@ -82,6 +90,8 @@ class Connection:
         patience_s: how long to wait for one that is away or busy.
         clock: measures that.
         timeout_s: how long one call may take.
+        connect_timeout_s: how long to wait for one that has never answered this connection, if
+            that is less than `patience_s`.
     """
 
     def __init__(
@@ -90,10 +100,13 @@ class Connection:
         patience_s: float = PATIENCE_S,
         clock: Clock | None = None,
         timeout_s: float = _CALL_TIMEOUT_S,
+        connect_timeout_s: float = PATIENCE_S,
     ) -> None:
         self.address = address
         self._timeout_s = timeout_s
         self._patience_s = patience_s
+        self._connect_timeout_s = min(connect_timeout_s, patience_s)
+        self._has_answered = False
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._client: Any = None
@@ -103,10 +116,13 @@ class Connection:
 
         Raises:
             SidecarError: what the sidecar says is wrong.
-            AwayError: it did not answer for `patience_s`.
+            AwayError: it did not answer for `patience_s`, or never for `connect_timeout_s`.
         """
         body = Message(dict(header or {}), parts).encode()
-        return patiently(lambda: self._once(name, body), self._patience_s, self._clock)
+        return patiently(lambda: self._once(name, body), self._patience_now_s, self._clock)
+
+    def _patience_now_s(self) -> float:
+        return self._patience_s if self._has_answered else self._connect_timeout_s
 
     def close(self) -> None:
         """Give the connection back."""
@@ -131,9 +147,12 @@ class Connection:
             hint = ""
             if not (address.ca_file or address.place.startswith("unix:")):
                 hint = "; name its authority if it is encrypted (--ca-file)"
+            told = f"no sidecar answers at {address.place}"
+            if self._has_answered:
+                told = f"the sidecar at {address.place} does not answer any more"
             raise AwayError(
-                f"the sidecar at {address.place} does not answer: start it (idlestate serve FILE), "
-                f"or correct its address (--sidecar ADDRESS){hint}"
+                f"{told}: start it (idlestate serve FILE), or correct its address (--sidecar "
+                f"ADDRESS), which serve prints behind 'data at'{hint}"
             ) from error
         except flight.FlightUnauthenticatedError as error:
             raise SidecarError(
@@ -142,6 +161,7 @@ class Connection:
             ) from error
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SidecarError(f"the sidecar at {address.place}: {error}") from error
+        self._has_answered = True
         answer = Message.decode(result.body.to_pybytes())
         if ERROR in answer.header:
             kind = BY_CODE.get(answer.header[ERROR], SidecarError)
@@ -170,5 +190,8 @@ class Connection:
                     secrets["cert_chain"], secrets["private_key"] = pair
                 if address.ca_file:
                     secrets["tls_root_certs"] = take_authority(context, address.ca_file)
+                # gRPC itself gives a connection 20 s to come about.
+                limit_ms = int(1000 * min(self._connect_timeout_s or CONNECT_TIMEOUT_S, 20.0))
+                secrets["generic_options"] = [("grpc.min_reconnect_backoff_ms", limit_ms)]
                 self._client = flight.FlightClient(address.location, **secrets)
             return self._client

@@ -1,8 +1,9 @@
-"""What one-way writers do to a shard's table: add, put, touch, remove; pure functions.
+"""What one-way writers do to a shard's table: add, put, touch, read, remove; pure functions.
 
 `add` is what a batch does: records to the aggregates. `put` lets a key's aggregates be those of
 this one record, while its life goes on. `touch` is a write that changes no value and creates
-nothing. `remove` takes the key away at once, without an expired record.
+nothing. `read` is an access under `on_read_and_write` alone. `remove` takes the key away at once,
+without an expired record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,8 @@ from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, is_due
 
 Ints = npt.NDArray[np.int64]
-KINDS = ("add", "put", "touch", "remove")
+KINDS = ("add", "put", "touch", "read", "remove")
+_OF_KEYS = ("touch", "read", "remove")
 
 
 def edit_steps(
@@ -42,7 +44,7 @@ def edit_steps(
         rows = np.sort(last)
         keys, hashes, n = take_keys(keys, rows), hashes[rows], len(rows)
         values = {name: column.take(pa.array(rows)) for name, column in values.items()}
-    is_blank = kind in ("touch", "remove")
+    is_blank = kind in _OF_KEYS
     if is_blank:
         kinds = dict(spec.kind.inputs) | dict(spec.order)
         values = {name: pa.nulls(n, each) for name, each in kinds.items()}
@@ -72,13 +74,15 @@ def edited(
     Raises:
         SumOverflowError: a sum leaves its type; the table is as before.
     """
-    if kind in ("touch", "remove"):
+    if kind in _OF_KEYS:
         at, old = table.current.look_up(steps.hashes, steps.keys)
         is_open = at >= 0
         is_open[is_open] = ~is_due(old.lives.ends(policy).deadline_ms, t_ms)
         steps = _of_keys(steps, np.flatnonzero(is_open))
         if kind == "remove":
             return _removed(table, steps, at[is_open], policy, version, merge)
+    if kind == "read":
+        steps = replace(steps, is_read=np.ones(len(steps.t_ms), dtype=bool))
     outcome = table.apply(steps, policy, None, version, merge, shows_updates=False)
     if kind == "put":
         fresh = replace(outcome.current.fresh, payload=steps.carried)

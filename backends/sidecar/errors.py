@@ -54,6 +54,12 @@ class DamagedError(SidecarError):
     code = "damaged"
 
 
+class DiskFullError(SidecarError):
+    """The sidecar's disk is full, and the write was not applied: make room, and send it again."""
+
+    code = "disk full"
+
+
 class AwayError(SidecarError):
     """The sidecar does not answer: start it, or correct its address."""
 
@@ -69,6 +75,7 @@ BY_CODE: dict[str, type[SidecarError]] = {
         GoneError,
         FencedError,
         DamagedError,
+        DiskFullError,
         AwayError,
     )
 }

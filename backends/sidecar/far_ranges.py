@@ -56,7 +56,7 @@ class FarRanges:
             # Not as a header: those have an end, and there is no end to keys.
             text = "\n".join(keys).encode()
             keep = partial(link.call, "keep", {}, text)
-            patiently(keep, PATIENCE_S, SystemClock())  # one that dies now is started again
+            patiently(keep, lambda: PATIENCE_S, SystemClock())  # one that dies now is started again
 
     def close(self) -> None:
         """Make no more calls."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import BusyError, GoneError, SidecarError
-from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
+from idlestate.backends.sidecar.given_rows import fit_rows, fit_write, read_rows
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.shard_ranges import range_of, shard_of
 from idlestate.backends.sidecar.split import split_rows
@@ -82,8 +82,8 @@ class FarWork:
             if given.of != len(self._links) or not all(0 <= at < given.of for at in given.ranges):
                 raise GoneError("the sidecar has other ranges now")
             return _HandedEdit(self, kind, given.ranges, given.handle)
-        wanted = wanted_columns(self._declaration, self._spec, kind)
-        rows = read_rows(self._declaration.uid, given.data, wanted)
+        rows = read_rows(self._declaration.uid, given.data)
+        rows = fit_write(self._declaration, self._spec, kind, rows)
         parts = {at: stream_of(part) for at, part in self._split(rows).items()}
         return _GivenEdit(self, kind, rows, parts)
 
@@ -112,7 +112,8 @@ class FarWork:
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """As of `Work`."""
-        wanted = read_rows(self._declaration.uid, keys, dict(self._spec.keys))
+        uid = self._declaration.uid
+        wanted = fit_rows(uid, read_rows(uid, keys), dict(self._spec.keys))
         by_range = self._by_range(shards)
         calls = {}
         for at, part in self._split(wanted).items():

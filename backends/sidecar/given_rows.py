@@ -48,11 +48,22 @@ def table_of(uid: str, rows: Rows) -> pa.Table:
         ) from error
 
 
-def wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict[str, pa.DataType]:
-    """The columns that a write of this kind takes, and their types."""
-    if kind in ("add", "put"):
-        return {field.name: field.type for field in declaration.inputs()}
-    return dict(spec.keys)
+def fit_write(declaration: Declaration, spec: TableSpec, kind: str, rows: pa.Table) -> pa.Table:
+    """The columns that a write of this kind takes, in their types.
+
+    Raises:
+        DoesNotFitError: as of `fit_rows`; or there are columns that the operator would not keep.
+    """
+    if kind not in ("add", "put"):
+        return fit_rows(declaration.uid, rows, dict(spec.keys))
+    wanted = {field.name: field.type for field in declaration.inputs()}
+    unknown = [name for name in rows.column_names if name not in wanted]
+    if unknown:
+        raise DoesNotFitError(
+            f"operator {declaration.uid!r}: unknown column {', '.join(unknown)}; it takes "
+            f"{', '.join(wanted)}"
+        )
+    return fit_rows(declaration.uid, rows, wanted)
 
 
 def check_count(uid: str, count: int) -> None:
@@ -68,11 +79,11 @@ def check_count(uid: str, count: int) -> None:
         )
 
 
-def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Table:
-    """Rows of an Arrow stream with these columns and types.
+def read_rows(uid: str, data: bytes) -> pa.Table:
+    """Rows of an Arrow stream.
 
     Raises:
-        DoesNotFitError: it is none, has too many rows, lacks a column, or has another type.
+        DoesNotFitError: it is none, or has too many rows.
     """
     try:
         stream = pa.ipc.open_stream(data)
@@ -85,7 +96,7 @@ def read_rows(uid: str, data: bytes, wanted: Mapping[str, pa.DataType]) -> pa.Ta
         rows.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unusable(uid, error) from error
-    return fit_rows(uid, rows, wanted)
+    return rows
 
 
 def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.Table:

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.backends.sidecar.heap_log import HeapLog, record, replayed
-from idlestate.backends.sidecar.room import has_room
+from idlestate.backends.sidecar.room import failed_write, has_room
 from idlestate.backends.sidecar.store import Changes
 
 _FLOOR_BYTES = 1 << 20
@@ -37,7 +37,7 @@ class HeapStore:
         self._live_bytes = 0
         self._beside_bytes = 0
         """What the newest snapshot needed beside the values: keys, lengths."""
-        self._broken: str | None = None
+        self._broken: SidecarError | None = None
         self._compact_above = _FLOOR_BYTES
         self._compaction: threading.Thread | None = None
         self._is_compacting = False
@@ -56,8 +56,7 @@ class HeapStore:
         self._log = HeapLog(logs[-1] if logs else path.with_suffix(".draft"), sync=sync)
         if not logs:
             self._name(self._log, path)
-        if self._broken:
-            raise DamagedError(self._broken)
+        self._check_broken()
 
     def _path_of(self, number: int) -> Path:
         return self._folder / f"log-{number:020}"
@@ -86,8 +85,7 @@ class HeapStore:
         """As of `Store`."""
         parts = record(changes)
         with self._lock:
-            if self._broken:
-                raise DamagedError(self._broken)
+            self._check_broken()
             try:
                 self._log.append(parts)
             except OSError as error:
@@ -118,13 +116,16 @@ class HeapStore:
 
     def _take_back(self, error: OSError) -> None:
         """Cut off what a failed write left; what a failed fsync left nobody knows."""
-        where = f"{self._log.path}: {error.strerror or error}"
         try:
             self._log.cut()
         except OSError:
-            self._broken = f"{where}; see to the disk, then start the sidecar again"
-            raise DamagedError(self._broken) from error
-        raise DamagedError(f"{where}; nothing has changed; see to the disk") from error
+            self._broken = failed_write(str(self._log.path), error, is_broken=True)
+        self._check_broken()
+        raise failed_write(str(self._log.path), error, is_broken=False) from error
+
+    def _check_broken(self) -> None:
+        if self._broken is not None:
+            raise type(self._broken)(str(self._broken))
 
     # ---- compaction
 
@@ -208,5 +209,4 @@ class HeapStore:
             finally:
                 os.close(folder)
         except OSError as error:
-            where = f"{self._folder}: {error.strerror or error}"
-            self._broken = f"{where}; see to the disk, then start the sidecar again"
+            self._broken = failed_write(str(self._folder), error, is_broken=True)

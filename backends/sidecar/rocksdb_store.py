@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
-from idlestate.backends.sidecar.errors import DamagedError
-from idlestate.backends.sidecar.room import has_room
+from idlestate.backends.sidecar.errors import DamagedError, SidecarError
+from idlestate.backends.sidecar.room import failed_write, has_room
 from idlestate.backends.sidecar.store import Changes
 
 _LARGE_BYTES = 1 << 15
@@ -51,13 +51,13 @@ class RocksDBStore:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
             raise DamagedError(
-                f"RocksDB in {folder} does not open: {error}; see to the disk, or bring the folder "
-                "back from a copy"
+                f"RocksDB in {folder} does not open: {error}; check the disk, or bring the "
+                "folder back from a copy"
             ) from error
         self._write_options = WriteOptions()
         self._write_options.sync = sync
         self._raw.set_write_options(self._write_options)
-        self._broken: str | None = None
+        self._broken: SidecarError | None = None
 
     @property
     def is_broken(self) -> bool:
@@ -95,8 +95,8 @@ class RocksDBStore:
 
     def write(self, changes: Changes) -> None:
         """As of `Store`."""
-        if self._broken:
-            raise DamagedError(self._broken)
+        if self._broken is not None:
+            raise type(self._broken)(str(self._broken))
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
@@ -106,10 +106,9 @@ class RocksDBStore:
         try:
             self._raw.write(batch, write_opt=self._write_options)
         except Exception as error:
-            found = self._damaged(error)
             # RocksDB itself refuses writes after a failed one until it is opened again.
-            self._broken = f"{found}; then start the sidecar again"
-            raise DamagedError(self._broken) from error
+            self._broken = failed_write(f"RocksDB in {self._folder}", error, is_broken=True)
+            raise self._broken from error
 
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
@@ -130,4 +129,4 @@ class RocksDBStore:
         return total
 
     def _damaged(self, error: Exception) -> DamagedError:
-        return DamagedError(f"RocksDB in {self._folder}: {error}; see to the disk")
+        return DamagedError(f"RocksDB in {self._folder}: {error}; check the disk")

@@ -1,11 +1,35 @@
-"""Whether a disk that was full takes writes again."""
+"""What a full disk is told by, and whether it takes writes again."""
 
+import errno
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
+from idlestate.backends.sidecar.errors import DamagedError, DiskFullError, SidecarError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _PIECE_BYTES = 1 << 20
+
+
+def failed_write(where: str, error: Exception, *, is_broken: bool) -> SidecarError:
+    """What a write that failed is told by.
+
+    Args:
+        where: what was written to.
+        error: an `OSError`, or one of RocksDB whose text carries the system's.
+        is_broken: whether the store takes no more writes until it is opened again.
+    """
+    told = f"{where}: {getattr(error, 'strerror', None) or error}"
+    told += "" if is_broken else "; nothing has changed"
+    if any(os.strerror(number) in told for number in _FULL):
+        restart = ", start the sidecar again unless its supervisor does" if is_broken else ""
+        return DiskFullError(
+            f"{told}; the sidecar's disk is full: make room on it{restart}, and send the write "
+            "again"
+        )
+    restart = ", then start the sidecar again" if is_broken else ""
+    return DamagedError(f"{told}; check the disk{restart}")
 
 
 def has_room(folder: Path, n_bytes: int) -> bool:

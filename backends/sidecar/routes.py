@@ -15,6 +15,7 @@ class Routes:
         address: where the sidecar is.
         patience_s: how long calls wait for one that is away or busy.
         clock: measures that.
+        connect_timeout_s: as of `Connection`, to the sidecar itself.
 
     Attributes:
         main: the connection to the sidecar itself.
@@ -22,11 +23,15 @@ class Routes:
     """
 
     def __init__(
-        self, address: Address, patience_s: float = PATIENCE_S, clock: Clock | None = None
+        self,
+        address: Address,
+        patience_s: float = PATIENCE_S,
+        clock: Clock | None = None,
+        connect_timeout_s: float = PATIENCE_S,
     ) -> None:
         self._patience_s = patience_s
         self._clock = clock
-        self.main = Connection(address, patience_s, clock)
+        self.main = Connection(address, patience_s, clock, connect_timeout_s=connect_timeout_s)
         self._beside: dict[str, Connection] = {}
         self.places: tuple[str, ...] = ("",)
 

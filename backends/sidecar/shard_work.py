@@ -20,7 +20,7 @@ from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.edits import edit_steps, edited
 from idlestate.backends.sidecar.errors import DoesNotFitError, GoneError
 from idlestate.backends.sidecar.expired_log import stage_rows
-from idlestate.backends.sidecar.given_rows import read_rows, wanted_columns
+from idlestate.backends.sidecar.given_rows import fit_rows, fit_write, read_rows
 from idlestate.backends.sidecar.segment_keys import is_segment, run_of
 from idlestate.backends.sidecar.shard_tables import ShardTables
 from idlestate.backends.sidecar.stage import Stage, in_chunks, stream_of
@@ -85,8 +85,8 @@ class ShardWork:
         """As of `Work`."""
         if given.handle is not None:
             raise GoneError("this sidecar has one range now: send the rows themselves")
-        wanted = wanted_columns(self._declaration, self._spec, kind)
-        return _Edit(kind, read_rows(self._uid, given.data, wanted), self._edited)
+        rows = read_rows(self._uid, given.data)
+        return _Edit(kind, fit_write(self._declaration, self._spec, kind, rows), self._edited)
 
     def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
         """As of `Work`."""
@@ -117,7 +117,7 @@ class ShardWork:
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """As of `Work`."""
         spec = self._spec
-        wanted = read_rows(self._uid, keys, dict(spec.keys))
+        wanted = fit_rows(self._uid, read_rows(self._uid, keys), dict(spec.keys))
         columns = [wanted.column(name).combine_chunks() for name in spec.key_names]
         hashes = hash_keys(columns)
         first = find_distinct(hashes, columns).first

@@ -30,8 +30,11 @@ class Store(Protocol):
         """Make these changes, all or none; they are durable when this returns.
 
         Raises:
-            DamagedError: the disk is full or broken; nothing has changed, and a store whose state
-                on disk is not known takes no more writes until it is opened again.
+            DiskFullError: the disk is full; nothing has changed.
+            DamagedError: the disk is broken; nothing has changed.
+
+        After either, a store whose state on disk is not known takes no more writes until it is
+        opened again.
         """
 
     def bytes_on_disk(self) -> int:

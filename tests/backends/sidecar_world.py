@@ -256,7 +256,8 @@ class World:
         write_id: str | None = None,
     ) -> bool:
         """A write in a session."""
-        given = Given(rows_of(pairs))
+        of_keys = kind in ("touch", "read", "remove")
+        given = Given(rows_of(pairs, of_keys=of_keys))
         write = Write(writer, session, seq, write_id or uuid4().hex, kind, given)
         return self.operator.writes.take(write, self.clock.now_ms())
 
@@ -316,7 +317,7 @@ def packets_of(pairs: Sequence[Pair]) -> list[bytes]:
     return [encode_packet(steps.slice(bounds[at], bounds[at + 1])) for at in range(SHARDS)]
 
 
-def rows_of(pairs: Sequence[Pair]) -> bytes:
+def rows_of(pairs: Sequence[Pair], *, of_keys: bool = False) -> bytes:
     """Rows as a client sends them."""
     table = pa.table(
         {
@@ -324,6 +325,8 @@ def rows_of(pairs: Sequence[Pair]) -> bytes:
             "v": pa.array([value for _, value in pairs], pa.int64()),
         }
     )
+    if of_keys:
+        table = table.select(["k"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -2,6 +2,7 @@
 stops is waited for.
 """
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -78,3 +79,51 @@ def test_half_of_what_a_certificate_takes_is_refused(missing: str) -> None:
     connection = Connection(Address("127.0.0.1:1", **given), patience_s=0)
     with pytest.raises(SidecarError, match="go with"):
         connection.call("hello")
+
+
+class Moving:
+    """A clock that goes on by a second whenever it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def monotonic_s(self) -> float:
+        self.asked += 1
+        return float(self.asked)
+
+    def now_ms(self) -> int:
+        return 0
+
+
+def test_where_nothing_ever_answered_a_call_ends_after_the_connect_timeout(tmp_path: Path) -> None:
+    """The address is wrong; nobody has to wait minutes to be told."""
+    clock, place = Moving(), f"unix:{tmp_path}/wrong"
+    connection = Connection(Address(place), clock=clock, connect_timeout_s=3)
+    with pytest.raises(AwayError, match=f"no sidecar answers at {place}: start it .* correct its"):
+        connection.call("hello")
+    assert clock.asked < 6
+
+
+def test_a_sidecar_that_has_answered_is_waited_for_as_long_as_patience_says(
+    stopping: Address,
+) -> None:
+    clock = Moving()
+    connection = Connection(stopping, 5, clock, connect_timeout_s=2)
+    assert connection.call("hello").header == {"calls": 2}
+    connection._forget(connection._client)
+    connection.address = Address(f"{stopping.place}-stopped")
+    begun = clock.asked
+    with pytest.raises(AwayError, match="does not answer any more"):
+        connection.call("hello")
+    assert 3 < clock.asked - begun < 8
+
+
+def test_an_address_of_something_else_is_told_soon(tmp_path: Path) -> None:
+    """Such as that of the control plane."""
+    place = tmp_path / "control"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(place))
+        other.listen()
+        connection = Connection(Address(f"unix:{place}"), clock=Moving(), connect_timeout_s=0.5)
+        with pytest.raises(AwayError, match="no sidecar answers"):
+            connection.call("hello")

@@ -121,5 +121,5 @@ def test_a_full_disk_is_not_taken_for_damage(disk: Path) -> None:  # noqa: F811 
     store.write({f"key {number}": bytes(1000) for number in range(100)})
     store.close()
     leave_room(disk, 0)
-    with pytest.raises(DamagedError, match=r"No space left.*; see to the disk"):
+    with pytest.raises(DamagedError, match=r"No space left.*; check the disk"):
         RocksDBStore(disk / "store")

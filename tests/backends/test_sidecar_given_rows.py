@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from idlestate.backends.sidecar import given_rows
@@ -61,6 +62,7 @@ def client(lines: Lines) -> Iterator[SidecarClient]:
 
 def totals(client: SidecarClient, keys: Any = TABLE) -> dict[str, int]:
     found = client.get_many(keys)
+    found = found.filter(pc.is_valid(found["created_at"]))
     return dict(zip(found["k"].to_pylist(), found["total"].to_pylist(), strict=True))
 
 
@@ -103,12 +105,44 @@ def test_a_small_part_of_much_is_a_small_call(client: SidecarClient, form: str) 
 
 
 @pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
-def test_a_key_that_is_asked_for_twice_is_there_once(client: SidecarClient) -> None:
+def test_each_asked_key_has_its_row_in_the_order_asked(client: SidecarClient) -> None:
     for rows in (pa.table({"k": MANY}).slice(0, 100_000), pa.table({"k": MANY}).slice(100_000)):
         client.add_many(rows.append_column("v", pa.array([1] * 100_000)))
-    twice = client.get_many({"k": [*MANY, *MANY, None, None]})
-    assert len(twice) == len(MANY)
-    assert twice.schema.metadata == {b"batch_id": b"-1"}
+    for asked in ([None, *MANY[::-1], "nobody", *MANY], [MANY[7], "nobody", MANY[3], MANY[7]]):
+        found = client.get_many({"k": asked})
+        assert found["k"].to_pylist() == asked
+        known = [None if key in (None, "nobody") else 1 for key in asked]
+        assert found["n"].to_pylist() == known
+        assert found["created_at"].is_valid().to_pylist() == [each == 1 for each in known]
+        assert found.schema.metadata == {b"batch_id": b"-1"}
+
+
+@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@pytest.mark.parametrize("count", [1, len(MANY)])
+def test_columns_that_would_not_be_kept_are_refused_by_name(
+    client: SidecarClient, count: int
+) -> None:
+    rows = pa.table({"k": MANY[:count], "v": [1] * count, "amuont": [1] * count})
+    for write in (client.add_many, client.put_many):
+        with pytest.raises(DoesNotFitError, match="unknown column amuont; it takes k, v"):
+            write(rows)
+    client.add_many(rows.select(["k", "v"]))
+    client.touch(rows)
+    assert set(totals(client, rows).values()) == {1}
+
+
+def test_a_read_gives_what_a_look_up_gives_and_is_a_write_of_its_own(
+    client: SidecarClient, world: World
+) -> None:
+    client.add_many(TABLE)
+    world.clock.advance(10)
+    asked = {"k": [MANY[3], "nobody"]}
+    found = client.read_many(asked, seq=7)
+    assert found.equals(client.get_many(asked))
+    assert found["total"].to_pylist() == [3, None]
+    read_ms, none = found["read_at"].cast("int64").to_pylist()
+    assert (read_ms, none) == (1000 * world.clock.now_ms(), None)
+    assert client.add_many({"k": ["a"], "v": [1]}).seq == 8
 
 
 @pytest.mark.parametrize("nothing", [[], {}, {"k": [], "v": []}, TABLE.slice(0, 0)])

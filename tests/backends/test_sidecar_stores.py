@@ -14,7 +14,7 @@ from threading import Event
 import pytest
 
 from idlestate.backends.sidecar import message
-from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.errors import DamagedError, DiskFullError
 from idlestate.backends.sidecar.heap_log import HeapLog
 from idlestate.backends.sidecar.heap_store import HeapStore
 from idlestate.backends.sidecar.rocksdb_store import RocksDBStore
@@ -144,7 +144,7 @@ def test_a_damaged_rocksdb_file_is_refused(tmp_path: Path) -> None:
         data = bytearray(blob.read_bytes())
         data[len(data) // 2] ^= 0xFF
         blob.write_bytes(data)
-    with pytest.raises(DamagedError, match=r"see to the disk|bring the folder back"):
+    with pytest.raises(DamagedError, match=r"check the disk|bring the folder back"):
         contents(RocksDBStore(tmp_path))
 
 
@@ -197,7 +197,7 @@ def fill(store: Store) -> int:
     for number in range(1000):
         try:
             store.write({f"k{number}": os.urandom(20_000), "newest": b"%d" % number})
-        except DamagedError:
+        except DiskFullError:
             return number - 1
     raise AssertionError("the disk is too large")
 
@@ -223,7 +223,7 @@ def test_a_heap_store_takes_writes_again_when_there_is_room(small_disk: Path) ->
     store = HeapStore(small_disk / "state")
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(2_500_000))
-    with pytest.raises(DamagedError, match="nothing has changed"):
+    with pytest.raises(DiskFullError, match="nothing has changed; the sidecar's disk is full"):
         store.write({"a": os.urandom(2_000_000)})
     ballast.unlink()
     store.write({"b": b"1"})
