@@ -172,7 +172,9 @@ class Process:
                 declare_all(self._host, config)
             except (ConfigError, DoesNotFitError) as error:
                 self._facts.count_reload(good=False)
-                raise DoesNotFitError(f"{error}\nrefused; what held before still holds") from error
+                raise DoesNotFitError(
+                    f"{error}\nnot applied; the previous configuration stays in effect"
+                ) from error
             except SidecarError as error:
                 self._facts.count_reload(good=False)
                 raise SidecarError(f"{error}\nthen reload {config.file} again") from error
@@ -255,7 +257,7 @@ class Process:
 
     def _refuse_other_changes(self, config: Config) -> None:
         if config.sidecar is None:
-            raise DoesNotFitError(f"{config.file}: there is no part sidecar any more")
+            raise DoesNotFitError(f"{config.file}: the `sidecar:` section is missing; restore it")
         changed = [
             f"sidecar.{field.alias or name}"
             for name, field in Sidecar.model_fields.items()
@@ -264,8 +266,8 @@ class Process:
         ]
         if changed:
             raise DoesNotFitError(
-                f"{config.file}: {', '.join(changed)}: changed, which needs a restart; put it "
-                "back, or restart the sidecar"
+                f"{config.file}: {', '.join(changed)}: changed, which needs a restart; restore "
+                "the previous value, or restart the sidecar"
             )
 
     def _works(self, directory: Path, folder: StateFolder, place: str, stack: ExitStack) -> Works:
