@@ -1,6 +1,7 @@
 """Errors of the pipeline, split by what the operator does about them."""
 
 import re
+from typing import Final
 
 
 class IdlestateError(Exception):
@@ -22,6 +23,10 @@ class StoreError(IdlestateError, OSError):
     """A store that holds a checkpoint or runs cannot be reached: what to check is in the text."""
 
 
+LATE_WORKER: Final = (
+    "a Python worker of Spark did not start in time, usually because the machine is overloaded"
+)
+_LATE_WORKER = re.compile(r"Python worker (?:failed )?to connect back")
 _MARK = "idlestate: "
 _LABEL = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
@@ -37,6 +42,15 @@ def plain_message(text: str) -> str | None:
     _, mark, rest = text.partition(_MARK)
     message, end, _ = rest.partition(" [end]")
     return message if mark and end else None
+
+
+def is_late_worker(text: str) -> bool:
+    """Whether an error of Spark says that a Python worker did not start in time.
+
+    Spark waits 10 s for those that it starts for a source or at the start of a query, and no
+    setting changes that.
+    """
+    return _LATE_WORKER.search(text) is not None
 
 
 def spark_says(text: str) -> str:

@@ -6,15 +6,20 @@ of the last data batch is taken back, the batch runs again from its log, and the
 state in a sidecar the last expire rows are read by one more start.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.pipeline.batch_log import expired_read, forget_entry, owed_sweep
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.restarts import Restarts
 from idlestate.pipeline.session import operators_of
 from idlestate.pipeline.sidecar_start import finish_input, link_of
+
+_log = logging.getLogger("idlestate")
 
 
 def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
@@ -24,9 +29,9 @@ def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
         run_to_end(lambda: writer.trigger(availableNow=True).start("job/changes"))
 
     Args:
-        start: starts the query, with `trigger(availableNow=True)`. It is called a second time if
-            expire rows are still to come when the query ends, such as those of a last sweep that a
-            crash prevented.
+        start: starts the query, with `trigger(availableNow=True)`. It is called again if expire
+            rows are still to come when the query ends, such as those of a last sweep that a crash
+            prevented, and a few times if Spark's Python workers do not start in time.
 
     Returns:
         The query's last run, which has ended.
@@ -35,17 +40,26 @@ def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
         RefusedError: the query does not use `retain`, or does not fit its checkpoint or sink.
         StreamingQueryException: it failed.
     """
+    restarts = Restarts(_log.warning)
     for query in runs_to_end(start):
-        query.awaitTermination()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            if not restarts.allows(error):
+                raise
     return query
 
 
 def runs_to_end(start: Callable[[], StreamingQuery]) -> Iterator[StreamingQuery]:
-    """The runs of a query that `run_to_end` makes; the caller waits for each of them to end."""
+    """The runs of a query that `run_to_end` makes; the caller waits for each of them to end. After
+    one that failed it goes on only to have the query started again.
+    """
     expired_rows: dict[str, int] = {}
     while True:
         query = start()
         yield query
+        if query.exception() is not None:
+            continue
         checkpoint, specs = operators_of(query)
         owed = [_owes_rows(checkpoint, spec, expired_rows) for spec in specs]
         if not any(owed):

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQue
 from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.config.plurals import counted
-from idlestate.pipeline.errors import IdlestateError, RefusedError
+from idlestate.pipeline.errors import LATE_WORKER, IdlestateError, RefusedError, is_late_worker
 from idlestate.pipeline.file_sink import put_file_sink_right
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, read_layout
@@ -235,7 +235,14 @@ class _StartListener(StreamingQueryListener):
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
+        """Say what to do about an error that the query's code is not to blame for."""
+        if str(event.runId) in self.started and is_late_worker(event.exception or ""):
+            _log.error(
+                "query %s stopped: %s; nothing is lost: started again, it continues from its last "
+                "committed batch",
+                event.id,
+                LATE_WORKER,
+            )
 
 
 class _StartAdapter(JStreamingQueryListener):

@@ -13,7 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from idlestate.backends.sidecar.connection import Address
@@ -28,6 +28,7 @@ from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
+from idlestate.pipeline.restarts import Restarts
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.runs_place import remove_runs
@@ -147,7 +148,7 @@ class Job:
         Args:
             on_start: told where metrics are served.
             on_batch: told of each finished batch.
-            tell: told what came of reading the configuration again.
+            tell: told of configurations that were read again, and of restarts of the query.
 
         Raises:
             RefusedError, DamagedStateError: what is wrong, where, and what to change.
@@ -168,7 +169,8 @@ class Job:
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 with Interrupts() as interrupts:
-                    return self._run(spark, metrics, clock, on_batch, interrupts, reloads)
+                    restarts = Restarts(tell)
+                    return self._run(spark, metrics, clock, on_batch, interrupts, reloads, restarts)
             except (PySparkException, Py4JError) as error:
                 raise plain_error(error, self.log) from error
             finally:
@@ -190,6 +192,7 @@ class Job:
         on_batch: Callable[[Batch], None],
         interrupts: Interrupts,
         reloads: Reloads,
+        restarts: Restarts,
     ) -> Finished:
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
@@ -240,6 +243,11 @@ class Job:
                     life_seconds += batch.seconds
                     self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
                     on_batch(batch)
+                    restarts.note_batch()
+            except StreamingQueryException as error:
+                if not restarts.allows(error):
+                    raise
+                continue
             finally:
                 query.stop()
             if trigger_ms is not None:

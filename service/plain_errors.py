@@ -6,7 +6,14 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from idlestate.pipeline.errors import IdlestateError, RefusedError, plain_message, spark_says
+from idlestate.pipeline.errors import (
+    LATE_WORKER,
+    IdlestateError,
+    RefusedError,
+    is_late_worker,
+    plain_message,
+    spark_says,
+)
 from idlestate.service.os_problem import os_problem
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
@@ -35,6 +42,12 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
         return RefusedError(
             f"Spark's JVM is gone: it was killed or ran out of memory (see {log}); run the same "
             "command again, it goes on from the last committed batch"
+        )
+    if is_late_worker(text):
+        note(log, text)
+        return RefusedError(
+            f"{LATE_WORKER} (see {log}); nothing is lost: run the same command again, it continues "
+            "from the last committed batch"
         )
     if isinstance(error, OSError):
         return RefusedError(os_problem(error))
