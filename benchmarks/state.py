@@ -28,6 +28,7 @@ from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
+from state_pauses import snapshot_pauses
 from state_room import bytes_a_key, disk_ratio, sweep_rates, touch_memory
 
 BATCH = 50_000
@@ -226,6 +227,9 @@ def main() -> None:
             for name, each, aim in sweep_rates(kind, folder, keys.batches()):
                 told = "" if aim is None else f"   {aim:,}/s: {mark(met=each >= aim)}"
                 print(f"{kind:8} {name:44} {each:12,.0f} keys/s{told}")
+        for what, pause_ms, longest_ms in snapshot_pauses(folder, keys.batches()):
+            print(f"heap     snapshot of {count:,} {what}: {pause_ms:.1f} ms   20: ", end="")
+            print(f"{mark(met=pause_ms <= 20)}; longest call meanwhile {longest_ms:.0f} ms")
         room = bytes_a_key(keys.batches())
         print(f"heap     a key beside its bytes and columns {room:20.1f} bytes   64: ", end="")
         print(mark(met=room <= 64))

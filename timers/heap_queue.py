@@ -5,7 +5,7 @@ removing cost O(log n), amortised.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -90,10 +90,5 @@ class HeapTimerQueue:
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
         """Rows of the timers of these key groups, both included, in order."""
-        return rows_of(self._live, first_group, last_group)
-
-
-def rows_of(entries: Iterable[bytes], first_group: int, last_group: int) -> Iterator[bytes]:
-    """Rows of the entries of these key groups, both included, in order."""
-    low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
-    return iter(sorted(row for row in map(by_group, entries) if low <= row[:2] <= high))
+        low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
+        return iter(sorted(row for row in map(by_group, self._live) if low <= row[:2] <= high))

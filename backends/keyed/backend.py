@@ -28,7 +28,7 @@ from idlestate.backends.keyed.snapshot import Snapshot, SnapshotMode
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.snapshot_rows import Part
 from idlestate.backends.keyed.sweep import Sweep, SweepReport
-from idlestate.backends.keyed.table import Row, Table
+from idlestate.backends.keyed.table import Table
 from idlestate.backends.keyed.timer_rows import TimerLayout
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.usage import Usage
@@ -232,17 +232,18 @@ class KeyedStateBackend(ABC):
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
         """Hold the state as it is now, to be written to a folder by the snapshot's `finish`."""
 
-    def _filter(self, name: str) -> Callable[[Iterator[Row]], Iterator[Row]] | None:
-        """What leaves expired values out of a snapshot of this state, made in its last phase."""
-        ttl = self._ttls.get(name)
-        if ttl is None or not ttl.config.full_snapshot:
-            return None
-        return SnapshotFilter(
-            self._metas[name].layout,
-            ttl,
-            ttl.now_ms(),
-            marks_entries=self.kind == "rocksdb",
-        )
+    def _filters(self) -> Callable[[], dict[str, SnapshotFilter]]:
+        """Makes what leaves expired values out of a snapshot of now, by the time of its call."""
+        marks = self.kind == "rocksdb"
+        rules = {
+            name: (self._metas[name].layout, ttl)
+            for name, ttl in self._ttls.items()
+            if ttl.config.full_snapshot
+        }
+        return lambda: {
+            name: SnapshotFilter(layout, ttl, ttl.now_ms(), marks_entries=marks)
+            for name, (layout, ttl) in rules.items()
+        }
 
     def _info(self, folder: Path, mode: SnapshotMode) -> SnapshotInfo:
         return SnapshotInfo(

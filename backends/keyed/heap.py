@@ -10,6 +10,7 @@ from idlestate.backends.keyed.heap_list import HeapListTable
 from idlestate.backends.keyed.heap_map import HeapMapTable
 from idlestate.backends.keyed.heap_single import HeapSingleTable
 from idlestate.backends.keyed.heap_table import HeapTable
+from idlestate.backends.keyed.held_columns import Held
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.meta import StateMeta
 from idlestate.backends.keyed.settings import BackendSettings
@@ -17,7 +18,7 @@ from idlestate.backends.keyed.snapshot import HeldSnapshot, Snapshot, SnapshotMo
 from idlestate.backends.keyed.snapshot_files import SnapshotInfo
 from idlestate.backends.keyed.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.backends.keyed.table import Row, Table
-from idlestate.backends.keyed.timer_columns import ColumnTimerQueue
+from idlestate.backends.keyed.timer_columns import ColumnTimerQueue, FrozenTimers
 from idlestate.backends.keyed.ttl import Ttl
 from idlestate.backends.keyed.usage import Usage
 from idlestate.timers.timer import TimerQueue
@@ -36,7 +37,6 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def __init__(self, settings: BackendSettings) -> None:
         """A backend with what the snapshots hold."""
         super().__init__(settings)
-        self._held = 0
         for folder in settings.restore:
             info = SnapshotInfo.read(folder)
             self._check_restore(info)
@@ -70,29 +70,24 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             table.shrink()
 
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
-        """Hold the state as it is now: columns are copied, what dicts hold is copied on write."""
-        parts: list[Part] = []
+        """Hold the state as it is now: what is written afterwards is copied first."""
+        parts, held = list[Part](), list[Held]()
         for name, meta in self._metas.items():
             table = self._tables[name]
             assert isinstance(table, HeapTable)
-            parts.append(Part(name, meta, table.frozen_copy().rows))
+            frozen = table.freeze()
+            held.append(frozen)
+            parts.append(Part(name, meta, frozen.rows))
         for name, queue in self._queues.items():
-            rows = [Row(row, b"") for row in queue.rows(self.groups.first, self.groups.last)]
-            parts.append(Part(name, None, _held(rows)))
-        self._held += 1
+            assert isinstance(queue, ColumnTimerQueue)
+            parts.append(Part(name, None, _rows_of(queue.freeze())))
+        info, filters = self._info(folder, mode), self._filters()
 
-        def write() -> SnapshotInfo:
-            filters = {name: self._filter(name) for name in self._metas}
-            return write_parts(self._info(folder, mode), parts, filters)
+        def release() -> None:
+            for each in held:
+                each.release()
 
-        return HeldSnapshot(folder, write, self._release)
-
-    def _release(self) -> None:
-        self._held -= 1
-        if not self._held:
-            for table in self._tables.values():
-                assert isinstance(table, HeapTable)
-                table.thaw()
+        return HeldSnapshot(folder, lambda: write_parts(info, parts, filters()), release)
 
     def _make_table(self, meta: StateMeta) -> Table:
         return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
@@ -110,6 +105,6 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         """Memory goes with the objects."""
 
 
-def _held(rows: list[Row]) -> Callable[[KeyGroupRange], Iterator[Row]]:
-    """These rows, which are all of the backend's key groups."""
-    return lambda _: iter(rows)
+def _rows_of(timers: FrozenTimers) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """Timers as the rows of a part."""
+    return lambda groups: (Row(row, b"") for row in timers.rows(groups.first, groups.last))

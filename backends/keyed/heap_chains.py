@@ -14,8 +14,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.keyed.byte_index import ABSENT, distinct, grown
+from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
+from idlestate.backends.keyed.heap_frozen import FrozenItems
 from idlestate.backends.keyed.heap_keys import SPARE, HeapKeys
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
@@ -241,8 +242,11 @@ class HeapChains(HeapKeys):
         owners, names = self._owner[items].astype(np.int64), self.spaces.names
         return self.keys(owners), [names[each] for each in self.index.spaces[owners].tolist()]
 
-    def part(self) -> None:
-        """Have for itself what changes."""
-        super().part()
-        self._alive, self._next = self._alive.copy(), self._next.copy()
-        self._head = self._head.copy()
+    def freeze(self) -> FrozenItems:
+        """The keys and items as they are now, unchanged by what comes: only flags are copied."""
+        # An item's owner never changes, and a key's items are numbered in their order.
+        alive = self._alive[: self.count].copy()
+        return FrozenItems(super().freeze(), self._owner, alive, self._item_names())
+
+    def _item_names(self) -> ByteIndex:
+        return ByteIndex()

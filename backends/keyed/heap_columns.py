@@ -72,7 +72,7 @@ class HeapColumns(HeapKeys):
 
     def restamp(self, keys: KeyBatch, namespace: Any, stamp_ms: int) -> None:
         """Give keys, all of which are there, a new timestamp."""
-        self._stored.stamps[self.find(keys, namespace)] = stamp_ms
+        self._stored.restamp(self.find(keys, namespace), stamp_ms)
 
     def stamped(self, numbers: Positions) -> tuple[Positions, Positions]:
         """Those of these numbers that have a timestamp, and the timestamps."""

@@ -96,10 +96,8 @@ class HeapEntries(HeapChains):
         self._names.compact()
         super().compact()
 
-    def part(self) -> None:
-        """Have what changes for itself."""
-        super().part()
-        self._names = self._names.copy()
+    def _item_names(self) -> ByteIndex:
+        return self._names.copy()
 
 
 def _names_of(keys: KeyBatch, user_keys: pa.BinaryArray) -> pa.BinaryArray:

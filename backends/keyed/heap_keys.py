@@ -1,6 +1,5 @@
 """Keys of namespaces on heap, numbered: what all columns on heap begin with."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +7,7 @@ import pyarrow as pa
 
 from idlestate.backends.keyed.byte_index import ByteIndex
 from idlestate.backends.keyed.codec import Codec
-from idlestate.backends.keyed.copied import Copied
+from idlestate.backends.keyed.heap_frozen import FrozenKeys
 from idlestate.backends.keyed.heap_spaces import Spaces
 from idlestate.backends.keyed.key_batch import KeyBatch, Positions
 from idlestate.backends.keyed.rows import ValueLayout
@@ -21,7 +20,7 @@ AT_ONCE: Final = 1 << 16
 """Keys that are gathered or moved at once: Arrow's arrays end at two gigabytes."""
 
 
-class HeapKeys(Copied):
+class HeapKeys:
     """Numbered keys, and what is stored.
 
     Attributes:
@@ -51,19 +50,10 @@ class HeapKeys(Copied):
             found += KeyBatch(codec, self.keys(there[at : at + AT_ONCE])).keys
         return found
 
-    def portions(self) -> Iterator[tuple[Any, Positions]]:
-        """Namespaces with the numbers of their keys, so many at a time."""
-        names = self.spaces.names
-        for space in np.unique(self.index.spaces[self.index.alive]).tolist():
-            there = self.in_namespace(names[space])
-            for at in range(0, len(there), AT_ONCE):
-                yield names[space], there[at : at + AT_ONCE]
-
     def _forget_spaces(self) -> None:
         """Forget namespaces that no key has, once there are no removed ones."""
         self.spaces.keep(np.unique(self.index.spaces).tolist())
 
-    def part(self) -> None:
-        """Have for itself what changes."""
-        self.index, self.spaces = self.index.copy(), self.spaces.copy()
-        self._stored = self._stored.copy()
+    def freeze(self) -> FrozenKeys:
+        """The keys as they are now, unchanged by what comes: only flags are copied."""
+        return FrozenKeys(self.index.copy(), self.spaces.names, self._stored.hold())

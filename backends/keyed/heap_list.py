@@ -1,35 +1,29 @@
 """A list per key on heap."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import chain
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from idlestate.backends.keyed.cells import Cells, Column, Lists, Stored
 from idlestate.backends.keyed.heap_chains import HeapChains
+from idlestate.backends.keyed.heap_frozen import FrozenLists
 from idlestate.backends.keyed.heap_table import ItemsTable, Space
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.row_keys import KeyLayout
-from idlestate.backends.keyed.rows import MERGED, ValueLayout
-from idlestate.backends.keyed.table import ListTable, Removed, Row
+from idlestate.backends.keyed.rows import ValueLayout
+from idlestate.backends.keyed.table import ListTable, Removed
 
 
 class HeapListTable(ItemsTable, ListTable):
     """A list per key."""
 
-    def __init__(
-        self,
-        keys: KeyLayout,
-        layout: ValueLayout,
-        columns: HeapChains | None = None,
-        spaces: dict[Any, Space] | None = None,
-    ) -> None:
-        """A table of what the columns and these dicts have, of nothing without."""
-        super().__init__(keys, layout, columns or HeapChains(layout), spaces)
+    _frozen = FrozenLists
 
-    def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
-        return type(self)(self.key_layout, self.layout, columns, spaces)
+    def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
+        """A table with nothing in it."""
+        super().__init__(keys, layout, HeapChains(layout))
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
         """A copy of the list, None when there is none."""
@@ -92,9 +86,6 @@ class HeapListTable(ItemsTable, ListTable):
         cells = Cells.of(flat, self.layout.value.kind, stamped=self.layout.stamped)
         owners = keys.take(np.repeat(np.arange(len(some)), sizes))
         self.columns.append(owners, namespace, cells.values, cells.has, cells.stamps)
-
-    def _to_rows(self, prefix: bytes, items: Any) -> Iterator[Row]:
-        yield Row(prefix + MERGED, self.layout.encode_items(items))
 
     def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
         # A row of appends comes behind the row of the merged list.

@@ -1,19 +1,20 @@
 """A map per key on heap."""
 
-from collections.abc import Collection, Iterator
-from typing import Any, Self
+from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
 from idlestate.backends.keyed.byte_index import ABSENT
 from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.heap_entries import HeapEntries
+from idlestate.backends.keyed.heap_frozen import FrozenMaps
 from idlestate.backends.keyed.heap_table import ItemsTable, Space
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch
 from idlestate.backends.keyed.key_codec import holds_floats
 from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.rows import ValueLayout
-from idlestate.backends.keyed.table import MapTable, Removed, Row
+from idlestate.backends.keyed.table import MapTable, Removed
 
 
 class HeapMapTable(ItemsTable, MapTable):
@@ -21,21 +22,14 @@ class HeapMapTable(ItemsTable, MapTable):
 
     columns: HeapEntries
 
-    def __init__(
-        self,
-        keys: KeyLayout,
-        layout: ValueLayout,
-        columns: HeapEntries | None = None,
-        spaces: dict[Any, Space] | None = None,
-    ) -> None:
-        """A table of what the columns and these dicts have, of nothing without."""
-        super().__init__(keys, layout, columns or HeapEntries(layout), spaces)
+    _frozen = FrozenMaps
+
+    def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
+        """A table with nothing in it."""
+        super().__init__(keys, layout, HeapEntries(layout))
         codec = layout.user_key
         assert codec is not None
         self._normal = codec.normal if holds_floats(codec.kind) else None
-
-    def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
-        return type(self)(self.key_layout, self.layout, columns, spaces)
 
     def _map(self, key: Any, namespace: Any) -> dict[Any, Stored]:
         found: dict[Any, Stored] | None = self.found(key, namespace)
@@ -45,8 +39,7 @@ class HeapMapTable(ItemsTable, MapTable):
         """Whether there is an entry, also one without a value."""
         if self._normal is not None and user_key is not None:
             user_key = self._normal(user_key)
-        space = self._spaces.get(namespace)
-        if space is not None and (entries := space.get(key)) is not None:
+        if (entries := self.in_dicts(key, namespace)) is not None:
             return user_key in entries
         return self._entry(key, namespace, user_key) != ABSENT
 
@@ -54,9 +47,9 @@ class HeapMapTable(ItemsTable, MapTable):
         """The entry's value, None when there is none."""
         if self._normal is not None and user_key is not None:
             user_key = self._normal(user_key)
-        space = self._spaces.get(namespace)
-        if space is not None and (entries := space.get(key)) is not None:
-            return entries.get(user_key)
+        if (entries := self.in_dicts(key, namespace)) is not None:
+            found: Stored = entries.get(user_key)
+            return found
         number = self._entry(key, namespace, user_key)
         return None if number == ABSENT else self.columns.stored(number)
 
@@ -173,15 +166,6 @@ class HeapMapTable(ItemsTable, MapTable):
         self.columns.put(
             owners, namespace, user_keys.encoded, cells.values, cells.has, cells.stamps
         )
-
-    def _to_rows(self, prefix: bytes, items: Any) -> Iterator[Row]:
-        # The empty map of a key is one row without a user key, which no entry can have.
-        if not items:
-            yield Row(prefix, b"")
-        layout = self.layout
-        entries = ((prefix + layout.encode_user_key(each), items[each]) for each in items)
-        for row, value in sorted(entries):
-            yield Row(row, layout.encode(value))
 
     def _take(self, space: Space, key: Any, value: bytes, rest: bytes, /) -> None:
         entries = space.setdefault(key, {})

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-import numpy as np
-
 from idlestate.backends.keyed.cells import Cells, Column, Stored
 from idlestate.backends.keyed.heap_columns import HeapColumns
+from idlestate.backends.keyed.heap_frozen import Front, FrozenSingles, FrozenTable
 from idlestate.backends.keyed.heap_table import HeapTable
 from idlestate.backends.keyed.heap_walk import SingleWalk
 from idlestate.backends.keyed.key_batch import Flags, KeyBatch, Positions
-from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.row_keys import KeyLayout
 from idlestate.backends.keyed.rows import ValueLayout
 from idlestate.backends.keyed.table import Row, SingleTable, Walk
@@ -30,8 +28,6 @@ SMALL: Final = 16
 
 _ABSENT: Final = object()
 _GONE: Final = object()  # in the front: the columns have the key, but it was removed
-
-Front = dict[Any, dict[Any, Any]]
 
 
 class HeapSingleTable(HeapTable, SingleTable):
@@ -190,30 +186,10 @@ class HeapSingleTable(HeapTable, SingleTable):
         self.settle()
         return self.columns.usage()
 
-    def frozen_copy(self) -> "HeapSingleTable":
-        """The table as it is now: keys are shared, the rest is copied."""
-        self.settle()
-        copy = HeapSingleTable(self.key_layout, self.layout)
-        copy.columns = self.columns.copy()
-        return copy
-
-    def thaw(self) -> None:
-        """A copy shares nothing that changes."""
-
-    def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
-        """All rows of these key groups, in the order of their bytes."""
-        self.settle()
-        encode, found = self.layout.encode, list[tuple[bytes, int]]()
-        first, last = groups.first.to_bytes(2, "big"), groups.last.to_bytes(2, "big")
-        for namespace, numbers in self.columns.portions():
-            batch = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
-            prefixes = self.key_layout.prefixes(batch, namespace).to_pylist()
-            each = zip(prefixes, numbers.tolist(), strict=True)
-            found += [pair for pair in each if first <= pair[0][:2] <= last]
-        found.sort()
-        cells = self.columns.at(np.array([number for _, number in found], dtype=np.int64))
-        for (row, _), stored in zip(found, cells.stored(), strict=True):
-            yield Row(row, encode(stored))
+    def freeze(self) -> FrozenTable:
+        """The table as it is now: the few dicts are copied, columns before they are written."""
+        front = {namespace: dict(space) for namespace, space in self.front.items()}
+        return FrozenSingles(self.key_layout, self.layout, front, self.columns.freeze(), _GONE)
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""

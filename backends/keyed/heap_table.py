@@ -9,15 +9,22 @@ import sys
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
 from idlestate.backends.keyed.byte_index import ABSENT
 from idlestate.backends.keyed.cells import Stored
 from idlestate.backends.keyed.heap_chains import HeapChains
+from idlestate.backends.keyed.heap_frozen import (
+    Front,
+    FrozenChains,
+    FrozenTable,
+    merged_fronts,
+)
 from idlestate.backends.keyed.heap_items_walk import ItemsWalk
 from idlestate.backends.keyed.heap_keys import AT_ONCE
+from idlestate.backends.keyed.held_columns import Held
 from idlestate.backends.keyed.key_batch import KeyBatch
 from idlestate.backends.keyed.key_groups import KeyGroupRange
 from idlestate.backends.keyed.row_keys import KeyLayout
@@ -33,6 +40,9 @@ DICT_BYTES: Final = 110
 SMALL: Final = 16
 """Batches of fewer keys are done key by key."""
 
+FOLD: Final = 1 << 10
+"""Keys that one call moves from one layer of dicts into the one below, at most."""
+
 SHARE: Final = 8
 """So are those of fewer keys than one in so many of the keys in dicts."""
 
@@ -41,12 +51,14 @@ class HeapTable(Table):
     """What snapshots and compactions ask of all tables on heap."""
 
     @abstractmethod
-    def frozen_copy(self) -> Self:
-        """The table as it is now, unchanged by what comes; only its rows are asked for."""
+    def freeze(self) -> FrozenTable:
+        """The table as it is now, unchanged by what comes."""
 
-    @abstractmethod
-    def thaw(self) -> None:
-        """No snapshot holds the table any more."""
+    def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
+        """All rows of these key groups, in the order of their bytes."""
+        frozen = self.freeze()
+        yield from frozen.rows(groups)
+        frozen.release()
 
     @abstractmethod
     def shrink(self) -> None:
@@ -60,8 +72,9 @@ class HeapTable(Table):
 class ItemsTable(HeapTable):
     """What lists and maps share: `{namespace: {key: list or map}}`, and columns.
 
-    A snapshot copies the columns and the dicts, not what the dicts hold, and freezes that: a list
-    or map is copied when it is first changed after the snapshot. Values are never changed in place.
+    A snapshot takes the dicts as they are: from then on they are layers that do not change. What
+    changes goes into new dicts above them, where None stands for what is gone; a list or map is
+    copied when it is first changed. When no snapshot is left, layers are folded into one.
 
     Attributes:
         columns: lists and maps that are in no dict.
@@ -69,26 +82,51 @@ class ItemsTable(HeapTable):
 
     columns: HeapChains
 
-    def __init__(
-        self,
-        keys: KeyLayout,
-        layout: ValueLayout,
-        columns: HeapChains,
-        spaces: dict[Any, Space] | None,
-    ) -> None:
-        """A table of what the columns and these dicts have."""
+    def __init__(self, keys: KeyLayout, layout: ValueLayout, columns: HeapChains) -> None:
+        """A table without dicts."""
         self.layout, self.key_layout = layout, keys
         self.columns = columns
-        self._spaces = {None: {}} if spaces is None else spaces
-        self._frozen = False
-        self._own: set[tuple[Any, Any]] = set()
+        self._spaces: Front = {None: {}}
+        self._layers: list[Front] = []
+        self._held: list[Held] = []
 
     # -------------------------------------------------------------- one key
 
+    def in_dicts(self, key: Any, namespace: Any) -> Any:
+        """The list or map of a key in dicts, not to be changed; None when there is none."""
+        space = self._spaces.get(namespace)
+        found = None if space is None else space.get(key)
+        if found is not None or not self._layers:
+            return found
+        self._fold()
+        for front in (self._spaces, *self._layers[::-1]):
+            space = front.get(namespace)
+            if space is not None and key in space:
+                return space[key]
+        return None
+
+    def _fold(self) -> None:
+        """Move a part of what is above the last layer into it, when no snapshot holds it."""
+        self._held = [held for held in self._held if not held.released]
+        if self._held:
+            return
+        left, below, is_last = FOLD, self._layers[-1], len(self._layers) == 1
+        for namespace, space in self._spaces.items():
+            under = below.setdefault(namespace, {})
+            while space and left:
+                key, items = space.popitem()
+                left -= 1
+                if items is None and is_last:
+                    under.pop(key, None)
+                else:
+                    under[key] = items
+        if left:
+            spaces = self._layers.pop()
+            self._spaces = {name: space for name, space in spaces.items() if space or name is None}
+
     def found(self, key: Any, namespace: Any) -> Any:
         """The list or map of a key as it is, not to be changed; None when there is none."""
-        space = self._spaces.get(namespace)
-        if space is not None and (items := space.get(key)) is not None:
+        if (items := self.in_dicts(key, namespace)) is not None:
             return items
         number = self._in_columns(key, namespace)
         return None if number == ABSENT else self._unpacked(number)
@@ -104,18 +142,18 @@ class ItemsTable(HeapTable):
 
     def mine(self, key: Any, namespace: Any) -> Any:
         """The list or map of a key, to be changed: it is in the dicts and in no snapshot."""
-        space = self._spaces.get(namespace)
-        items = None if space is None else space.get(key)
+        items = self.in_dicts(key, namespace)
         if items is None:
             number = self._in_columns(key, namespace)
             if number == ABSENT:
                 return None
             items = self._unpacked(number)
             self.columns.clear(np.array([number]))
-            self.place(key, namespace, items)
-        elif self._frozen and (key, namespace) not in self._own:
+        elif not self._layers or key in self._spaces.get(namespace, ()):
+            return items
+        else:
             items = items.copy()
-            self.place(key, namespace, items)
+        self.place(key, namespace, items)
         return items
 
     def place(self, key: Any, namespace: Any, items: Any) -> None:
@@ -124,23 +162,35 @@ class ItemsTable(HeapTable):
         if space is None:
             space = self._spaces[namespace] = {}
         space[key] = items
-        if self._frozen:
-            self._own.add((key, namespace))
 
     def clear(self, key: Any, namespace: Any) -> None:
         """Remove all that the key has in the namespace."""
-        space = self._spaces.get(namespace)
-        if space is not None and space.pop(key, None) is not None:
+        if self.in_dicts(key, namespace) is None:
+            if (number := self._in_columns(key, namespace)) != ABSENT:
+                self.columns.clear(np.array([number]))
+        elif self._layers:
+            self.place(key, namespace, None)
+        else:
+            space = self._spaces[namespace]
+            del space[key]
             if namespace is not None and not space:
                 del self._spaces[namespace]
-        elif (number := self._in_columns(key, namespace)) != ABSENT:
-            self.columns.clear(np.array([number]))
+
+    def _all_dicts(self) -> Front:
+        """What is in dicts, whatever the layers; not to be changed when there are any."""
+        if not self._layers:
+            return self._spaces
+        merged = merged_fronts(self._fronts())
+        return {
+            name: {key: items for key, items in space.items() if items is not None}
+            for name, space in merged.items()
+        }
 
     # -------------------------------------------------------------- many keys
 
     def is_small(self, keys: KeyBatch) -> bool:
         """Whether a batch is done key by key; else all is in the columns now."""
-        count = sum(map(len, self._spaces.values()))
+        count = sum([len(space) for front in self._fronts() for space in front.values()])
         if len(keys) < max(SMALL, count // SHARE):
             return True
         if count:
@@ -150,12 +200,14 @@ class ItemsTable(HeapTable):
     def settle(self) -> None:
         """Move everything into the columns."""
         self.columns.compact_if_sparse()
-        for namespace, space in self._spaces.items():
-            while some := list(islice(space.items(), AT_ONCE)):
+        for namespace, space in self._all_dicts().items():
+            left = iter(space.items())
+            while some := list(islice(left, AT_ONCE)):
                 self._pack(self.batch_of([key for key, _ in some]), namespace, some)
-                for key, _ in some:
-                    del space[key]
-        self._spaces, self._own = {None: {}}, set()
+        self._spaces, self._layers = {None: {}}, []
+
+    def _fronts(self) -> list[Front]:
+        return [*self._layers, self._spaces]
 
     @abstractmethod
     def _pack(self, keys: KeyBatch, namespace: Any, some: list[tuple[Any, Any]], /) -> None:
@@ -174,16 +226,16 @@ class ItemsTable(HeapTable):
 
     def size(self) -> int:
         """Keys over all namespaces, those with an empty map included."""
-        return sum(map(len, self._spaces.values())) + self.columns.index.live
+        return sum(map(len, self._all_dicts().values())) + self.columns.index.live
 
     def keys(self, namespace: Any) -> Iterator[Any]:
         """Keys that have something in the namespace."""
         in_columns = self.columns.named(namespace, self.key_layout.key)
-        return iter([*self._spaces.get(namespace, ()), *in_columns])
+        return iter([*self._all_dicts().get(namespace, ()), *in_columns])
 
     def addresses(self) -> list[tuple[Any, Any]]:
         """(key, namespace) of what is in dicts."""
-        return [(key, name) for name, space in self._spaces.items() for key in space]
+        return [(key, name) for name, space in self._all_dicts().items() for key in space]
 
     def walk(self) -> Walk:
         """A walk from the beginning."""
@@ -203,51 +255,33 @@ class ItemsTable(HeapTable):
 
     def shrink(self) -> None:
         """Make dicts and columns anew, as large as what they hold."""
-        self._spaces = {name: dict(space) for name, space in self._spaces.items()}
+        self._spaces = {name: dict(space) for name, space in self._all_dicts().items()}
+        self._layers = []
         self.columns.compact()
 
     def usage(self) -> Usage:
         """The columns and the dicts; a dict that lost most keys is as large as before."""
-        sizes = [(sys.getsizeof(space), len(space)) for space in self._spaces.values()]
+        sizes = [
+            (sys.getsizeof(space), len(space))
+            for front in self._fronts()
+            for space in front.values()
+        ]
         dead = sum([max(size - DICT_BYTES * (count + 8), 0) for size, count in sizes])
         return self.columns.usage() + Usage(sum([size for size, _ in sizes]), dead)
 
-    def frozen_copy(self) -> Self:
-        """The table as it is now, unchanged by what comes."""
-        self._frozen, self._own = True, set()
-        spaces = {name: dict(space) for name, space in self._spaces.items()}
-        return self._like(self.columns.copy(), spaces)
+    def freeze(self) -> FrozenTable:
+        """The table as it is now: dicts become a layer, columns are copied before they change."""
+        if any(self._spaces.values()):
+            self._layers.append(self._spaces)
+            self._spaces = {None: {}}
+        frozen = self._frozen(self.key_layout, self.layout, self._layers, self.columns.freeze())
+        self._held = [*(held for held in self._held if not held.released), frozen]
+        return frozen
 
+    @property
     @abstractmethod
-    def _like(self, columns: Any, spaces: dict[Any, Space], /) -> Self:
-        """A table for the same state."""
-
-    def thaw(self) -> None:
-        """No snapshot holds the table any more."""
-        self._frozen, self._own = False, set()
-
-    def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
-        """All rows of these key groups, in the order of their bytes."""
-        prefix, group_of = self.key_layout.prefix, self.key_layout.group_of
-        found = [
-            (prefix(key, namespace, group), items)
-            for namespace, space in self._spaces.items()
-            for key, items in space.items()
-            if (group := group_of(key)) in groups
-        ]
-        first, last = groups.first.to_bytes(2, "big"), groups.last.to_bytes(2, "big")
-        for namespace, numbers in self.columns.portions():
-            keys = KeyBatch(self.key_layout.key, self.columns.keys(numbers))
-            prefixes = self.key_layout.prefixes(keys, namespace).to_pylist()
-            each = zip(prefixes, numbers.tolist(), strict=True)
-            found += [pair for pair in each if first <= pair[0][:2] <= last]
-        found.sort(key=lambda each: each[0])
-        for start, items in found:
-            yield from self._to_rows(start, self._unpacked(items) if type(items) is int else items)
-
-    @abstractmethod
-    def _to_rows(self, prefix: bytes, items: Any) -> Iterator[Row]:
-        """The rows of what one key has."""
+    def _frozen(self) -> type[FrozenChains]:
+        """What holds tables of this kind."""
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""

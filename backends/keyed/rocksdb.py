@@ -142,7 +142,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         except StateError:
             drop_draft(folder)
             raise
-        info = self._info(folder, mode)
+        info, filters = self._info(folder, mode), self._filters()
 
         def write_native() -> SnapshotInfo:
             complete = finish_native(info, draft, self._known_files)
@@ -153,10 +153,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             held = folder.with_name(folder.name + ".held")
             shutil.rmtree(held, ignore_errors=True)
             draft.rename(held)
-            filters = {name: self._filter(name) for name in self._metas}
             try:
                 parts = native_parts(replace(info, folder=held), self._keys)
-                return write_parts(info, parts, filters)
+                return write_parts(info, parts, filters())
             finally:
                 shutil.rmtree(held)
 

@@ -1,6 +1,7 @@
 """A snapshot on its way to disk: held at one moment, written later, while traffic goes on."""
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,9 @@ class Snapshot(Protocol):
 
     def finish(self) -> SnapshotInfo:
         """Write it; the folder is there when this returns, whole and durable."""
+
+    def finish_in_thread(self) -> Future[SnapshotInfo]:
+        """`finish` in a thread of its own, while this one goes on using the backend."""
 
     def discard(self) -> None:
         """Let go of it without writing."""
@@ -57,6 +61,16 @@ class HeldSnapshot:
             ) from error
         finally:
             self._release()
+
+    def finish_in_thread(self) -> Future[SnapshotInfo]:
+        """`finish` in a thread of its own, while this one goes on using the backend.
+
+        The future has what `finish` gives back or raises; the process waits for it before it ends.
+        """
+        helper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
+        future = helper.submit(self.finish)
+        helper.shutdown(wait=False)
+        return future
 
     def discard(self) -> None:
         """Let go of it without writing."""

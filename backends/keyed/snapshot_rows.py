@@ -41,7 +41,7 @@ class Part:
 
 
 def write_parts(
-    info: SnapshotInfo, parts: Iterable[Part], filters: Mapping[str, Filter | None]
+    info: SnapshotInfo, parts: Iterable[Part], filters: Mapping[str, Filter]
 ) -> SnapshotInfo:
     """Write a snapshot of rows; what it says about itself."""
     draft = start_folder(info.folder)

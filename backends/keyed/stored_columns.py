@@ -6,7 +6,7 @@ import numpy as np
 
 from idlestate.backends.keyed.byte_index import ABSENT, grown
 from idlestate.backends.keyed.cells import Cells, Column, Stored, dtype_of
-from idlestate.backends.keyed.copied import Copied
+from idlestate.backends.keyed.held_columns import HeldColumns
 from idlestate.backends.keyed.key_batch import Flags, Positions
 from idlestate.backends.keyed.rows import ValueLayout
 
@@ -16,7 +16,7 @@ VALUE: Final = 2
 """What a number holds: neither value nor timestamp, no value, or a value."""
 
 
-class StoredColumns(Copied):
+class StoredColumns:
     """Values, whether there is one, and timestamps.
 
     Attributes:
@@ -30,6 +30,26 @@ class StoredColumns(Copied):
         self._values: Column = np.empty(0, dtype=self._dtype)
         self._marks = np.empty(0, dtype=np.uint8)
         self.stamps = np.empty(0, dtype=np.int64)
+        self._held: list[HeldColumns] = []
+
+    @classmethod
+    def of(cls, layout: ValueLayout, held: HeldColumns) -> "StoredColumns":
+        """What is held, which is released."""
+        found = cls(layout)
+        found._values, found._marks, found.stamps = held.take()
+        return found
+
+    def hold(self) -> HeldColumns:
+        """The columns as they are now."""
+        held = HeldColumns((self._values, self._marks, self.stamps), len(self._marks))
+        self._held.append(held)
+        return held
+
+    def _before_write(self, numbers: Positions) -> None:
+        if self._held:
+            self._held = [held for held in self._held if not held.released]
+            for held in self._held:
+                held.save(numbers)
 
     @property
     def nbytes(self) -> int:
@@ -75,6 +95,7 @@ class StoredColumns(Copied):
             stamps: the timestamps, or one for all; anything in a state without.
             there: where there is anything, a value or a timestamp; None for everywhere.
         """
+        self._before_write(numbers)
         count = int(numbers.max(initial=-1)) + 1
         self._values, self._marks = grown(self._values, count), grown(self._marks, count)
         self._values[numbers] = values
@@ -83,6 +104,11 @@ class StoredColumns(Copied):
         if self._stamped:
             self.stamps = grown(self.stamps, count)
             self.stamps[numbers] = stamps
+
+    def restamp(self, numbers: Positions, stamp_ms: int) -> None:
+        """Give these numbers a new timestamp."""
+        self._before_write(numbers)
+        self.stamps[numbers] = stamp_ms
 
     def lacking(self, numbers: Positions) -> Flags:
         """Which of these numbers hold an entry without a value."""
@@ -97,15 +123,12 @@ class StoredColumns(Copied):
     def let_go(self, numbers: Positions) -> None:
         """Hold no objects for these numbers any more."""
         if self._dtype.hasobject:
+            self._before_write(numbers)
             self._values[numbers] = None
 
     def keep(self, numbers: Positions) -> None:
-        """Hold what these numbers held, numbered from 0."""
+        """Hold what these numbers held, numbered from 0, in columns that nobody else holds."""
+        self._held = []
         self._values, self._marks = self._values[numbers], self._marks[numbers]
         if self._stamped:
             self.stamps = self.stamps[numbers]
-
-    def part(self) -> None:
-        """Have for itself what changes."""
-        self._values, self._marks = self._values.copy(), self._marks.copy()
-        self.stamps = self.stamps.copy()

@@ -11,20 +11,24 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.keyed.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.backends.keyed.key_batch import Positions, order_of
 from idlestate.backends.keyed.timer_rows import by_group_many, by_time_many, times_of
 from idlestate.backends.keyed.usage import Usage
 from idlestate.retention.rules import NEVER_MS
-from idlestate.timers.heap_queue import HeapTimerQueue, rows_of
-from idlestate.timers.timer import Timer, TimerCodec, by_time
+from idlestate.timers.heap_queue import HeapTimerQueue
+from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time
 
 FRONT: Final = 1 << 14
 """Timers that are objects before they move into arrays."""
 
 CHUNK: Final = 1 << 10
 """Timers that become objects at once when their time comes near."""
+
+AT_ONCE: Final = 1 << 14
+"""Timers of a snapshot that become rows together."""
 
 SPARE: Final = 1 << 12
 """Removed timers that are not worth new arrays."""
@@ -192,6 +196,31 @@ class ColumnTimerQueue(HeapTimerQueue):
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
         """Rows of the timers of these key groups, both included, in order."""
-        self._settle()
-        entries = self._entries(np.flatnonzero(self._index.alive)).to_pylist()
-        return rows_of(entries, first_group, last_group)
+        return self.freeze().rows(first_group, last_group)
+
+    def freeze(self) -> "FrozenTimers":
+        """The timers as they are now, unchanged by what comes."""
+        return FrozenTimers(list(self._live), self._index.copy())
+
+
+class FrozenTimers:
+    """Timers as they were. Another thread may read them while the queue goes on."""
+
+    def __init__(self, objects: list[bytes], waiting: ByteIndex) -> None:
+        """Entries of timers, and those in arrays."""
+        self._objects, self._waiting = objects, waiting
+
+    def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
+        """Rows of the timers of these key groups, both included, in order."""
+        numbers = np.flatnonzero(self._waiting.alive)
+        parts = [pa.array(list(map(by_group, self._objects)), pa.large_binary())]
+        for at in range(0, len(numbers), AT_ONCE):
+            some = self._waiting.keys.take(pa.array(numbers[at : at + AT_ONCE])).cast(pa.binary())
+            parts.append(by_group_many(some).cast(pa.large_binary()))
+        rows = pa.concat_arrays(parts)
+        rows = rows.take(pc.array_sort_indices(rows))  # other threads run meanwhile
+        low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
+        for at in range(0, len(rows), AT_ONCE):
+            for row in rows[at : at + AT_ONCE].to_pylist():
+                if low <= row[:2] <= high:
+                    yield row

@@ -36,7 +36,7 @@ asks for a number above 0 here is spared that."""
 _SUMS = [*(("add", number) for number in NUMBERS), ("get",), ("get",)]
 _LISTS = [[], [3], [0, -5, 1]]
 _MAPS = [{}, {"x": 1}, {"y": 0, "": 3}]
-_CALLS = {
+ONE_BY_ONE = {
     "value": [*(("update", text) for text in TEXTS), ("value",), ("value",)],
     "list": [
         *(("add", number) for number in NUMBERS),
@@ -53,8 +53,9 @@ _CALLS = {
     "reducing": _SUMS,
     "aggregating": _SUMS,
 }
-CALLS = {kind: st.sampled_from(calls) for kind, calls in _CALLS.items()}
 """Per kind the calls for one key, by their recorded names, with what they are given."""
+
+CALLS = {kind: st.sampled_from(calls) for kind, calls in ONE_BY_ONE.items()}
 
 
 def _rows(drawn: bytes) -> list[tuple[str, str, int]]:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.keyed import heap_chains, heap_keys, heap_table
+from idlestate.backends.keyed import heap_chains, heap_frozen, heap_keys, heap_table
 from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.timers.clock import FakeClock
@@ -98,7 +98,7 @@ class Crowd:
 @pytest.mark.parametrize("seed", range(3))
 def test_dicts_and_columns_tell_the_same(kind, seed, monkeypatch, tmp_path):
     monkeypatch.setattr(heap_chains, "SPARE", 64)
-    for each in (heap_keys, heap_table):
+    for each in (heap_frozen, heap_keys, heap_table):
         monkeypatch.setattr(each, "AT_ONCE", 500)
     chance, clock = np.random.default_rng(seed), FakeClock(0)
     with open_backend("heap", clock=clock) as backend:
