@@ -6,10 +6,12 @@ replay of N reads the same watermark and the same batch time there.
 
 import json
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.spark_version import private_part
 
 NO_WATERMARK_MS = -1
 _UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
@@ -29,8 +31,9 @@ class BatchTimes:
 
 def read_batch_times(checkpoint: Folder, batch_id: int) -> BatchTimes:
     """Times of a batch from the offset log."""
-    metadata = _metadata(checkpoint, batch_id)
-    return BatchTimes(batch_id, metadata["batchWatermarkMs"], metadata["batchTimestampMs"])
+    with _as_written(checkpoint, f"offsets/{batch_id}"):
+        metadata = _metadata(checkpoint, batch_id)
+        return BatchTimes(batch_id, metadata["batchWatermarkMs"], metadata["batchTimestampMs"])
 
 
 def newest_batch(checkpoint: Folder, log: str) -> int | None:
@@ -66,8 +69,9 @@ def pinned_partitions(checkpoint: Folder) -> int | None:
 
 def partitions_at(checkpoint: Folder, batch_id: int) -> int:
     """The state partitions of a planned batch; offline repartition changes them."""
-    conf = _metadata(checkpoint, batch_id)["conf"]
-    return int(conf["spark.sql.shuffle.partitions"])
+    with _as_written(checkpoint, f"offsets/{batch_id}"):
+        conf = _metadata(checkpoint, batch_id)["conf"]
+        return int(conf["spark.sql.shuffle.partitions"])
 
 
 def has_data(checkpoint: Folder, batch_id: int) -> bool:
@@ -75,7 +79,7 @@ def has_data(checkpoint: Folder, batch_id: int) -> bool:
     before = f"offsets/{batch_id - 1}"
     if not checkpoint.exists(before):
         return True
-    return _source_offsets(checkpoint, batch_id) != _source_offsets(checkpoint, batch_id - 1)
+    return source_offsets(checkpoint, batch_id) != source_offsets(checkpoint, batch_id - 1)
 
 
 def owed_sweep(checkpoint: Folder) -> int | None:
@@ -90,22 +94,31 @@ def owed_sweep(checkpoint: Folder) -> int | None:
 
 def reached_watermark_ms(checkpoint: Folder, batch_id: int) -> int:
     """The watermark that a committed batch has led to: W of the next one."""
-    _, commit, *_ = checkpoint.read(f"commits/{batch_id}").decode().splitlines()
-    reached_ms: int = json.loads(commit).get("nextBatchWatermarkMs", 0)
-    return reached_ms
+    name = f"commits/{batch_id}"
+    with _as_written(checkpoint, name):
+        _, commit, *_ = checkpoint.read(name).decode().splitlines()
+        reached_ms: int = json.loads(commit).get("nextBatchWatermarkMs", 0)
+        return reached_ms
 
 
 def expired_read(checkpoint: Folder) -> int:
     """How many of a sidecar's expired records the planned batches have read."""
     newest = newest_batch(checkpoint, "offsets")
-    offsets = [] if newest is None else _source_offsets(checkpoint, newest)
+    offsets = [] if newest is None else source_offsets(checkpoint, newest)
     found = [json.loads(text) for text in offsets if text.startswith("{")]
     return next((each["seq"] for each in found if each.keys() == {"seq"}), 0)
 
 
-def _source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
-    _, _, *offsets = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
-    return offsets
+def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
+    """How far a planned batch reads each source, as the source says it: mostly JSON."""
+    name = f"offsets/{batch_id}"
+    with _as_written(checkpoint, name):
+        _, _, *offsets = checkpoint.read(name).decode().splitlines()
+        return offsets
+
+
+def _as_written(checkpoint: Folder, name: str) -> AbstractContextManager[None]:
+    return private_part(f"what Spark notes of a batch in {name} of checkpoint {checkpoint}")
 
 
 def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from idlestate.pipeline.layout import (
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.spark_metadata import plain_path, put_paths_right
-from idlestate.pipeline.spark_version import check_since
+from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since
 
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
@@ -47,7 +47,9 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
             the session or checkpoint does not fit.
     """
     check_session(spark)
-    check_since((4, 2), "a repartition", "start with a new checkpoint and more state_partitions")
+    check_since(
+        REPARTITION_SINCE, "a repartition", "start with a new checkpoint and more state_partitions"
+    )
     folder = Folder(checkpoint)
     layouts = _layouts(folder)
     for uid, layout in layouts.items():

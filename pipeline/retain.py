@@ -26,6 +26,7 @@ from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, ca
 from idlestate.pipeline.outside import retain_outside
 from idlestate.pipeline.policy_choice import choose_policy
 from idlestate.pipeline.session import check_session, register
+from idlestate.pipeline.spark_plan import has_watermark
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.steps import packed, unpacked
 from idlestate.pipeline.types import arrow_type
@@ -298,8 +299,7 @@ def _check(
         raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
     if shards is not None and shards < 1:
         raise RefusedError(f"operator {uid!r}: shards is {shards}; it must be at least 1")
-    plan = events._jdf.queryExecution().analyzed().toString()  # noqa: SLF001
-    if events.isStreaming and "EventTimeWatermark" in plan:
+    if events.isStreaming and has_watermark(events):
         raise RefusedError(
             f"operator {uid!r}: the input has a watermark already; remove withWatermark and say "
             "delay='...' to retain, which sets it where bad event times cannot reach it"

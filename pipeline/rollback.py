@@ -8,7 +8,6 @@ into batches anew: when the query starts, its file sources forget that they have
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +15,7 @@ from idlestate.config.plurals import counted
 from idlestate.pipeline.batch_log import forget_entry, newest_batch, partitions_at
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.layout import operators
 from idlestate.pipeline.source_log import files_read_after
 from idlestate.pipeline.state_files import damages, retained_batches, state_files
@@ -83,11 +83,10 @@ def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> Non
 
 def _refuse_gone(spark: SparkSession, files: tuple[str, ...], to: int) -> None:
     """The next start would pass over what is not there."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - Spark has no public file API
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+    hadoop = Hadoop(spark)
     for url in files:
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
-        if not path.getFileSystem(configuration).exists(path):
+        path = hadoop.path_of_url(url)
+        if not hadoop.system(path).exists(path):
             raise RefusedError(
                 f"batch {to} cannot be gone back to: input file {url} would be read again and is "
                 "gone; restore it, or go back to a batch after the one that read it"

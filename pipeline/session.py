@@ -22,6 +22,7 @@ from idlestate.config.plurals import counted
 from idlestate.pipeline.errors import LATE_WORKER, IdlestateError, RefusedError, is_late_worker
 from idlestate.pipeline.file_sink import put_file_sink_right
 from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
@@ -34,7 +35,7 @@ from idlestate.pipeline.spark_query import (
     execution_of,
     is_checkpoint_temporary,
 )
-from idlestate.pipeline.spark_version import check_version, spark_version
+from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_version, spark_version
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY
 from idlestate.timers.clock import SystemClock
@@ -86,8 +87,7 @@ def configure(spark: SparkSession) -> SparkSession:
     check_version()
     for name, value in (REQUIRED_SETTINGS | RECOMMENDED_SETTINGS | GUARDING_SETTINGS).items():
         spark.conf.set(name, value)
-    java: Any = spark.sparkContext._jsc  # noqa: SLF001 - Spark's way to Hadoop's settings
-    if java.hadoopConfiguration().get("fs.defaultFS").startswith("file:"):
+    if Hadoop(spark).is_local():
         for name, value in LOCAL_SETTINGS.items():
             if spark.conf.get(name, None) is None:
                 spark.conf.set(name, value)
@@ -283,7 +283,10 @@ def warn_of_idle_cores(uid: str, layout: Layout, cores: int) -> None:
     partitions, shards = layout.state_partitions, len(layout.shards)
     if cores <= partitions:
         return
-    larger = [count for count in even_partitions(layout.shards) if count > partitions]
+    can_repartition = spark_version() >= REPARTITION_SINCE
+    larger = [
+        count for count in even_partitions(layout.shards) if count > partitions and can_repartition
+    ]
     help_ = f"the number of shards ({shards}) is fixed; a new checkpoint may have more (shards=...)"
     if larger:
         fits = next((count for count in larger if count >= cores), larger[-1])

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.hadoop import Hadoop
 
 _MARK = "_idlestate.json"
 """Names the query that owns the folder; readers skip it as they do all names that begin so."""
@@ -31,11 +32,9 @@ class SinkFolder:
         """
         self.folder = folder
         self.sink = sink
-        # Spark has no public file API.
-        self._jvm = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001
-        self._root = self._jvm.org.apache.hadoop.fs.Path(folder)
-        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._system = self._root.getFileSystem(configuration)
+        self._hadoop = Hadoop(spark)
+        self._root = self._hadoop.path(folder)
+        self._system = self._hadoop.system(self._root)
 
     def is_owned_by(self, query_id: str | None) -> bool:
         """Whether the folder carries this query's mark; False when it carries none.
@@ -71,14 +70,7 @@ class SinkFolder:
 
     def read(self, name: str) -> str | None:
         """A whole file as text; None when it is not there."""
-        if not self.has(name):
-            return None
-        stream = self._system.open(self._path(name))
-        try:
-            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-        finally:
-            stream.close()
-        return text
+        return self._hadoop.read(self._path(name)) if self.has(name) else None
 
     def make(self) -> None:
         """Make the folder, unless it is there.
@@ -118,7 +110,7 @@ class SinkFolder:
 
     def remove_own(self, url: str) -> None:
         """Remove a file by its URL, if it is anywhere below this folder."""
-        path = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(url))
+        path = self._hadoop.path_of_url(url)
         root, file = (str(self._system.makeQualified(each)) for each in (self._root, path))
         if file.startswith(f"{root}/"):
             with self._told("written to"):
@@ -136,7 +128,7 @@ class SinkFolder:
             )
 
     def _path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
+        return self._hadoop.path(self._root, name) if name else self._root
 
     @contextmanager
     def _told(self, done: str) -> Iterator[None]:

@@ -9,7 +9,7 @@ planned. Other sources keep other things there, or nothing.
 import json
 from typing import Any
 
-from idlestate.pipeline.batch_log import forget_entry, newest_batch
+from idlestate.pipeline.batch_log import forget_entry, newest_batch, source_offsets
 from idlestate.pipeline.folder import Folder
 
 _COMPACT = ".compact"
@@ -45,9 +45,7 @@ def forget_unplanned(checkpoint: Folder) -> None:
 
 def _sources(checkpoint: Folder, batch_id: int | None) -> dict[str, int]:
     """The folder of each source, and the file offset that it had reached with a batch, else -1."""
-    texts: list[str] = []
-    if batch_id is not None:
-        _, _, *texts = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
+    texts = [] if batch_id is None else source_offsets(checkpoint, batch_id)
     offsets = [json.loads(text) if text.startswith("{") else {} for text in texts]
     reached = {str(number): each.get("logOffset", -1) for number, each in enumerate(offsets)}
     numbers = [name for name in checkpoint.names("sources") if name.isdigit()]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import cast
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from idlestate.config.models import Source
 from idlestate.pipeline.errors import RefusedError, spark_says
+from idlestate.pipeline.hadoop import Hadoop
 
 CORRUPT = "_corrupt_record"
 """The column in which Spark keeps the text of a row it could not parse."""
@@ -105,10 +106,9 @@ def _as_stream_path(spark: SparkSession, path: str) -> str:
     parent, slash, name = path.rpartition("/")
     if any(glob in path for glob in _GLOBS) or not name:
         return path
-    jvm = cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 - Spark has no public file API
-    file = jvm.org.apache.hadoop.fs.Path(path)
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-    system = file.getFileSystem(configuration)
+    hadoop = Hadoop(spark)
+    file = hadoop.path(path)
+    system = hadoop.system(file)
     if not system.exists(file) or not system.getFileStatus(file).isFile():
         return path
     return f"{parent}{slash}[{name[0]}]{name[1:]}"

@@ -8,12 +8,13 @@ path with a space, or whatever else a URL escapes, for another one.
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from urllib.parse import quote
 
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.own_folder import OwnFolder
+from idlestate.pipeline.spark_version import private_part
 
 _SCHEMA = "_stateSchema"
 
@@ -23,10 +24,11 @@ def operators_with_state(checkpoint: Folder, state: str) -> list[str]:
     found = []
     for operator in _operators(checkpoint):
         for name in _entries(checkpoint, operator):
-            _, facts = _read(checkpoint, name)
-            properties = json.loads(facts.get("operatorPropertiesJson") or "{}")
-            variables = properties.get("stateVariables", [])
-            if state in [each["stateName"] for each in variables] and operator not in found:
+            with _as_written(checkpoint, name):
+                _, facts = _read(checkpoint, name)
+                properties = json.loads(facts.get("operatorPropertiesJson") or "{}")
+                variables = [each["stateName"] for each in properties.get("stateVariables", [])]
+            if state in variables and operator not in found:
                 found.append(operator)
     return found
 
@@ -35,9 +37,11 @@ def put_paths_right(checkpoint: Folder) -> None:
     """In a checkpoint that was moved, note its own place where the old one has nothing any more."""
     for operator in _operators(checkpoint):
         for name in _entries(checkpoint, operator):
-            version, facts = _read(checkpoint, name)
+            with _as_written(checkpoint, name):
+                version, facts = _read(checkpoint, name)
+                stores = facts["stateStoreInfo"]
             changed = False
-            for store in facts["stateStoreInfo"]:
+            for store in stores:
                 noted = store.get("stateSchemaFilePaths", [])
                 there = [_place(checkpoint, operator, path) for path in noted]
                 changed |= there != noted
@@ -78,6 +82,10 @@ def _entries(checkpoint: Folder, operator: str) -> list[str]:
 def _read(checkpoint: Folder, name: str) -> tuple[str, dict[str, Any]]:
     version, _, text = checkpoint.read(name).decode().partition("\n")
     return version, json.loads(text)
+
+
+def _as_written(checkpoint: Folder, name: str) -> AbstractContextManager[None]:
+    return private_part(f"what Spark notes of an operator in {name} of checkpoint {checkpoint}")
 
 
 def _place(checkpoint: Folder, operator: str, noted: str) -> str:

@@ -16,6 +16,9 @@ from idlestate.pipeline.errors import RefusedError
 OLDEST, NEWEST = (4, 1), (4, 3)
 """The versions that the tests run on, and all between them (`make test SPARK=4.1`)."""
 
+REPARTITION_SINCE = (4, 2)
+"""The first version that takes state to other partitions."""
+
 _SUPPORTED = "pyspark>=4.1,<4.4"
 
 
@@ -58,13 +61,13 @@ def check_since(since: tuple[int, int], what: str, instead: str) -> None:
 
 @contextmanager
 def private_part(what: str) -> Iterator[None]:
-    """Around what reaches into Spark: where it is not found, say so in words.
+    """Around what reaches into Spark, or reads what Spark wrote for itself alone.
 
     Args:
         what: what is looked for; completes "cannot find ...".
 
     Raises:
-        RefusedError: it has moved.
+        RefusedError: it is not where it was in the versions that idlestate was written for.
     """
     try:
         yield
@@ -72,7 +75,8 @@ def private_part(what: str) -> Iterator[None]:
         if isinstance(error, Py4JError) and "does not exist" not in str(error):
             raise
         raise RefusedError(
-            f"cannot find {what} in PySpark {pyspark.__version__}: idlestate was written for "
-            f"Spark {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} as Apache publishes them; "
-            f"install {_SUPPORTED}, or a version of idlestate that supports this one"
+            f"cannot find {what}: idlestate was written for Spark {OLDEST[0]}.{OLDEST[1]} to "
+            f"{NEWEST[0]}.{NEWEST[1]} as Apache publishes them, and this is PySpark "
+            f"{pyspark.__version__}; install {_SUPPORTED}, or a version of idlestate that supports "
+            "this one"
         ) from error

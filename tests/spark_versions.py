@@ -2,9 +2,9 @@
 
 import pytest
 
-from idlestate.pipeline.spark_version import spark_version
+from idlestate.pipeline.spark_version import REPARTITION_SINCE, spark_version
 
-CAN_REPARTITION = spark_version() >= (4, 2)
+CAN_REPARTITION = spark_version() >= REPARTITION_SINCE
 needs_repartition = pytest.mark.skipif(
     not CAN_REPARTITION, reason="Spark takes state to other partitions from 4.2 on"
 )

@@ -1,6 +1,7 @@
 """The commit logs of queries: the proof that a batch was committed."""
 
 from idlestate.pipeline.batch_log import reached_watermark_ms
+from idlestate.pipeline.errors import IdlestateError
 from idlestate.pipeline.folder import Folder
 
 
@@ -14,5 +15,5 @@ def reached_ms(checkpoint: str, batch_id: int) -> int | None:
         if not folder.exists(f"commits/{batch_id}"):
             return None
         return reached_watermark_ms(folder, batch_id)
-    except (OSError, ValueError):
+    except (OSError, IdlestateError):
         return None

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent
@@ -33,8 +34,13 @@ SPEC = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
     ],
 )
 def test_cores_that_would_stay_idle_are_told_of(
-    caplog: pytest.LogCaptureFixture, cores: int, partitions: int, words: str | None
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int,
+    partitions: int,
+    words: str | None,
 ) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.2.0")
     layout = Layout.of(SPEC, "event", partitions, shards=16, retain_batches=10)
     with caplog.at_level(logging.WARNING, "idlestate"):
         warn_of_idle_cores("clicks", layout, cores)
@@ -43,6 +49,16 @@ def test_cores_that_would_stay_idle_are_told_of(
     else:
         (said,) = caplog.messages
         assert re.search(words, said)
+
+
+def test_a_spark_that_cannot_repartition_is_not_told_to(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.1.4")
+    warn_of_idle_cores("clicks", Layout.of(SPEC, "event", 4, shards=16, retain_batches=10), 6)
+    (said,) = caplog.messages
+    assert "a new checkpoint may have more" in said
+    assert "repartition" not in said
 
 
 @pytest.mark.parametrize(

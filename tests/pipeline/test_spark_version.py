@@ -13,12 +13,16 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from idlestate import configure
+from idlestate.pipeline.batch_log import partitions_at, read_batch_times
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.repartition import repartition
 from idlestate.pipeline.session import check_session
+from idlestate.pipeline.spark_metadata import put_paths_right
 from idlestate.pipeline.spark_version import NEWEST, OLDEST, check_version, private_part
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "spark-versions.md").read_text()
 SUPPORTED = ["4.1", "4.2", "4.3"]
 
 
@@ -52,10 +56,7 @@ def test_what_is_supported_is_what_is_installed_locked_and_listed() -> None:
     assert not {"3.5.9", "5.0.0"} & set(asked.specifier.filter(["3.5.9", "5.0.0"]))
     locks = {path.name for path in ROOT.glob("requirements-spark-*.lock")}
     assert locks == {f"requirements-spark-{version}.lock" for version in SUPPORTED}
-    table = re.findall(
-        r"^\| (\d\.\d) \|", (ROOT / "docs" / "spark-versions.md").read_text(), re.MULTILINE
-    )
-    assert sorted(table) == SUPPORTED
+    assert sorted(re.findall(r"^\| (\d\.\d) \|", PAGE, re.MULTILINE)) == SUPPORTED
 
 
 def test_a_repartition_before_4_2_is_refused_in_one_line(
@@ -80,10 +81,35 @@ def test_a_part_that_has_moved_is_told_with_the_versions_it_was_written_for(
     ]
     for part in moved:
         with (
-            pytest.raises(RefusedError, match=r"cannot find it in PySpark .* 4\.1 to 4\.3"),
+            pytest.raises(RefusedError, match=r"cannot find it: .* for Spark 4\.1 to 4\.3 "),
             private_part("it"),
         ):
             part()
+
+
+@pytest.mark.parametrize("text", ["", "v9\n{}", "v1\nnot JSON", "v1\n[]", 'v1\n{"conf": {}}'])
+def test_logs_of_another_format_are_told_with_their_file(tmp_path: Path, text: str) -> None:
+    checkpoint = Folder(str(tmp_path))
+    checkpoint.replace("offsets/3", text.encode())
+    checkpoint.replace("state/0/_metadata/v2/3", text.encode())
+    for read in (read_batch_times, partitions_at):
+        with pytest.raises(RefusedError, match=r"^cannot find .* in offsets/3 of .* 4\.1 to 4\.3 "):
+            read(checkpoint, 3)
+    with pytest.raises(RefusedError, match=r"^cannot find .* in state/0/_metadata/v2/3 of "):
+        put_paths_right(checkpoint)
+
+
+def test_what_is_private_to_spark_is_in_the_files_that_the_docs_list() -> None:
+    reaches_in = re.compile(
+        r"\._(jvm|jsc|jdf|jsparkSession|streaming\w+)\b|org\.apache\.|_gateway\("
+    )
+    rooms = [*(ROOT / "pipeline").glob("*.py"), *(ROOT / "service").rglob("*.py")]
+    found = {
+        path.relative_to(ROOT).as_posix() for path in rooms if reaches_in.search(path.read_text())
+    }
+    listed = set(re.findall(r"^\|.*\| `(\w+/\w+\.py)` \|$", PAGE, re.MULTILINE))
+    assert found <= listed
+    assert all((ROOT / name).is_file() for name in listed), listed
 
 
 def test_other_errors_of_spark_are_left_alone() -> None:
