@@ -26,7 +26,7 @@ from idlestate.pipeline.layout import (
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.spark_metadata import plain_path, put_paths_right
-from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since
+from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since, private_part
 
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
@@ -77,8 +77,9 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
     put_paths_right(folder)
     try:
         with plain_path(folder) as path:
-            # Spark has no public name for it yet.
-            spark._streamingCheckpointManager.repartition(path, partitions)  # noqa: SLF001
+            with private_part("SparkSession._streamingCheckpointManager"):  # not public yet
+                manager = spark._streamingCheckpointManager  # noqa: SLF001
+            manager.repartition(path, partitions)
     except (PySparkException, Py4JJavaError) as error:
         raise RefusedError(
             f"Spark could not take checkpoint {folder} to {counted(partitions, 'partition')}: "

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.session import configure
+from idlestate.pipeline.spark_version import check_version, private_part
 from idlestate.service.java import java_trouble
 
 RETAIN_BATCHES = 10
@@ -39,8 +40,10 @@ def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
         log: where everything goes that Spark and its workers print.
 
     Raises:
-        RefusedError: Spark did not start; most often there is no Java that it runs with.
+        RefusedError: Spark is of a version that is not supported, or did not start; most often
+            there is no Java that it runs with.
     """
+    check_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
     if running is None:
@@ -64,7 +67,8 @@ def cores_of(context: SparkContext) -> int:
 def _launch(log: Path) -> SparkSession:
     if _SUBMITTED in os.environ:
         # The JVM is there already, and what spark-submit was told goes before what we would take.
-        SparkContext._ensure_initialized()  # noqa: SLF001
+        with private_part("SparkContext._ensure_initialized"):
+            SparkContext._ensure_initialized()  # noqa: SLF001
     conf = SparkConf()
     for name, value in _SETTINGS.items():
         conf.setIfMissing(name, value)
@@ -84,7 +88,8 @@ def _launch(log: Path) -> SparkSession:
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("WARN")
     # It prints a stack trace to the terminal when the JVM is killed; the log takes it.
-    accumulators: Any = context._accumulatorServer  # noqa: SLF001
+    with private_part("SparkContext._accumulatorServer"):
+        accumulators: Any = context._accumulatorServer  # noqa: SLF001
     accumulators.handle_error = lambda *_: logging.exception("the JVM left its accumulators")
     return SparkSession(context)
 
