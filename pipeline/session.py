@@ -31,9 +31,14 @@ from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
 from idlestate.pipeline.sidecar_start import attach
 from idlestate.pipeline.spark_query import (
     check_starts,
+    checkpoint_of,
     end_query,
     execution_of,
     is_checkpoint_temporary,
+    java_listener,
+    partitions_and_batches_of,
+    plan_of,
+    session_id,
 )
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_version, spark_version
 from idlestate.pipeline.start import prepare_checkpoint
@@ -125,7 +130,7 @@ def check_session(spark: SparkSession) -> None:
 
 def register(spark: SparkSession, spec: OperatorSpec) -> None:
     """Make an operator known, so that queries that contain it find their checkpoint."""
-    key = str(spark._jsparkSession.hashCode())  # noqa: SLF001 - tells sessions apart
+    key = session_id(spark)
     if key not in _listeners:
         listener = _StartListener(spark)
         spark.streams.addListener(listener)
@@ -171,21 +176,22 @@ class _StartListener(StreamingQueryListener):
 
     @property
     def _jlistener(self) -> Any:  # where Spark asks for its adapter
-        jvm: Any = self._spark._jvm  # noqa: SLF001
-        return jvm.PythonStreamingQueryListenerWrapper(_StartAdapter(self))
+        return java_listener(self._spark, _StartAdapter(self))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        execution = execution_of(self._spark, str(event.id))
-        # Not its logical plan: to make that, sources are asked how far they are.
-        plan = execution.analyzedPlan().toString()
-        found = re.findall(rf"{PACKER_NAME}(\w+)\(", plan)
+        try:
+            execution = execution_of(self._spark, str(event.id))
+            found = re.findall(rf"{PACKER_NAME}(\w+)\(", plan_of(execution))
+        except RefusedError as error:  # it may be a query without an operator
+            _log.error("%s", error)
+            return
         # One for each time it stands in the plan: a DataFrame used twice is computed twice.
         specs = [self.operators[token] for token in found if token in self.operators]
         if not specs:
             return
         refusal = ""
         links: dict[str, str] = {}
-        root = execution.resolvedCheckpointRoot()
+        root = checkpoint_of(execution)
         try:
             self.started[str(event.runId)] = Folder(root), specs
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
@@ -266,13 +272,13 @@ def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], core
             "retain() its own uid, and use its result once (to split it, use FolderSinks or "
             "foreachBatch)"
         )
-    settings = execution.sparkSession().sessionState().conf()
+    partitions, retain_batches = partitions_and_batches_of(execution)
     for spec in specs:
         prepare_checkpoint(
             checkpoint,
             spec,
-            partitions=settings.numShufflePartitions(),
-            retain_batches=settings.minBatchesToRetain(),
+            partitions=partitions,
+            retain_batches=retain_batches,
             now_ms=SystemClock().now_ms(),
         )
         warn_of_idle_cores(spec.uid, read_layout(checkpoint, spec.uid), cores)

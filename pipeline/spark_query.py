@@ -12,10 +12,12 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import JStreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.spark_version import private_part
 
 _TAKEN = "another query with same id is already active"
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -23,7 +25,42 @@ _RANDOM_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def execution_of(spark: SparkSession, query_id: str) -> Any:
     """Spark's `StreamExecution` of an active query."""
-    return spark._jsparkSession.streams().get(query_id).streamingQuery()  # noqa: SLF001
+    with private_part("a query that starts (StreamExecution)"):
+        return spark._jsparkSession.streams().get(query_id).streamingQuery()  # noqa: SLF001
+
+
+def plan_of(execution: Any) -> str:
+    """The plan as text. Not the logical one: to make that, sources are asked how far they are."""
+    with private_part("the plan of a query that starts (analyzedPlan)"):
+        plan: str = execution.analyzedPlan().toString()
+        return plan
+
+
+def checkpoint_of(execution: Any) -> str:
+    """The URL of the query's checkpoint."""
+    with private_part("the checkpoint of a query that starts (resolvedCheckpointRoot)"):
+        root: str = execution.resolvedCheckpointRoot()
+        return root
+
+
+def partitions_and_batches_of(execution: Any) -> tuple[int, int]:
+    """State partitions of a new checkpoint, and how many batches one retains."""
+    with private_part("the settings of a query that starts (sessionState)"):
+        settings = execution.sparkSession().sessionState().conf()
+        return settings.numShufflePartitions(), settings.minBatchesToRetain()
+
+
+def session_id(spark: SparkSession) -> str:
+    """Tells sessions apart within this process."""
+    with private_part("the session in the JVM (SparkSession._jsparkSession)"):
+        return str(spark._jsparkSession.hashCode())  # noqa: SLF001
+
+
+def java_listener(spark: SparkSession, adapter: JStreamingQueryListener) -> Any:
+    """A listener of queries as Spark's own classes want it."""
+    with private_part("Spark's adapter of listeners (PythonStreamingQueryListenerWrapper)"):
+        jvm: Any = spark._jvm  # noqa: SLF001
+        return jvm.PythonStreamingQueryListenerWrapper(adapter)
 
 
 def is_checkpoint_temporary(execution: Any) -> bool:
@@ -32,15 +69,16 @@ def is_checkpoint_temporary(execution: Any) -> bool:
     Without `checkpointLocation` Spark makes a folder that it removes again, or one with a random
     name below `spark.sql.streaming.checkpointLocation` unless the query has a name.
     """
-    kind = execution.getClass()
-    while kind.getSimpleName() != "StreamExecution":
-        kind = kind.getSuperclass()
-    removed = kind.getDeclaredField("deleteCheckpointOnStop")
-    removed.setAccessible(True)
-    if removed.get(execution):
-        return True
-    default = execution.sparkSession().sessionState().conf().checkpointLocation()
-    place, _, name = execution.resolvedCheckpointRoot().rpartition("/")
+    with private_part("whether a checkpoint is temporary (deleteCheckpointOnStop)"):
+        kind = execution.getClass()
+        while kind.getSimpleName() != "StreamExecution":
+            kind = kind.getSuperclass()
+        removed = kind.getDeclaredField("deleteCheckpointOnStop")
+        removed.setAccessible(True)
+        if removed.get(execution):
+            return True
+        default = execution.sparkSession().sessionState().conf().checkpointLocation()
+    place, _, name = checkpoint_of(execution).rpartition("/")
     return (
         default.isDefined()
         and place.endswith(default.get().rstrip("/"))
@@ -54,14 +92,15 @@ def end_query(spark: SparkSession, execution: Any, error: str) -> None:
     To be called by a listener when the query starts.
     """
     jvm: Any = spark._jvm  # noqa: SLF001
-    raised = jvm.org.apache.spark.sql.streaming.StreamingQueryException(
-        error, jvm.java.lang.IllegalArgumentException(error), "", jvm.PythonUtils.toScalaMap({})
-    )
-    getattr(execution, "streamDeathCause_$eq")(raised)
-    state = execution.state()
-    package = state.get().getClass().getPackageName()  # differs between versions
-    ended = getattr(jvm, f"{package}.TERMINATED$")
-    state.set(getattr(ended, "MODULE$"))
+    with private_part("how a query ends (streamDeathCause, TERMINATED)"):
+        raised = jvm.org.apache.spark.sql.streaming.StreamingQueryException(
+            error, jvm.java.lang.IllegalArgumentException(error), "", jvm.PythonUtils.toScalaMap({})
+        )
+        getattr(execution, "streamDeathCause_$eq")(raised)
+        state = execution.state()
+        package = state.get().getClass().getPackageName()  # differs between versions
+        ended = getattr(jvm, f"{package}.TERMINATED$")
+        state.set(getattr(ended, "MODULE$"))
 
 
 def check_starts(check: Callable[[StreamingQuery], None]) -> None:

@@ -1,14 +1,13 @@
 """The two ends that every way through the pipeline shares: packing rows, unpacking change rows."""
 
-from typing import Any
-
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
+from idlestate.pipeline.spark_plan import observe
 from idlestate.pipeline.task import open_task_batch
 
 
@@ -29,22 +28,5 @@ def unpacked(changed: DataFrame, spec: OperatorSpec) -> DataFrame:
     reports = F.collect_list(
         F.when(F.col("shard").isNotNull(), F.struct(*(F.col(name) for name in REPORT_FIELDS)))
     )
-    observed = _observed(changed, f"{OBSERVATION}{spec.uid}", reports.alias("shards"))
+    observed = observe(changed, f"{OBSERVATION}{spec.uid}", reports.alias("shards"))
     return observed.select("cell", "rejected").mapInArrow(unpacker(spec), changelog_schema(spec))
-
-
-def _observed(frame: DataFrame, name: str, metric: Column) -> DataFrame:
-    """Like `frame.observe`, for a name that another frame of the same query may have too.
-
-    Spark refuses such frames with the whole plan when they are put together. To it these are one
-    frame, and the query's start says which uid is used twice.
-    """
-    plan: Any = frame.observe(name, metric)._jdf.logicalPlan()  # noqa: SLF001
-    plan = plan.copy(plan.name(), plan.metrics(), plan.child(), _ONE_FRAME)
-    session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
-    jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
-    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
-    return DataFrame(dataset, frame.sparkSession)
-
-
-_ONE_FRAME = -1
