@@ -103,6 +103,7 @@ def test_another_query_begins_where_it_begins(tmp_path: Path) -> None:
         (["v2", json.dumps({"nextBatchWatermarkMs": 1234, "stateUniqueIds": {}})], 1234),
         (["v1", "{}"], 0),
         (["v1"], None),
+        (["v1", "[]"], None),
         (None, None),
     ],
 )
