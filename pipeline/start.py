@@ -39,7 +39,6 @@ def prepare_checkpoint(
         StoreError: the place of its runs cannot be reached.
     """
     clear_half_planned(checkpoint)
-    forget_unplanned(checkpoint)
     put_paths_right(checkpoint)
     if checkpoint.exists(layout_path(spec.uid)):
         kept = read_layout(checkpoint, spec.uid)
@@ -73,6 +72,7 @@ def prepare_checkpoint(
         if spec.runs is not None:
             layout = claim_runs(checkpoint, spec.uid, layout)
         write_layout(checkpoint, spec.uid, layout)
+    forget_unplanned(checkpoint)
     # At once: no batch is being planned, and the one that may run again keeps its own.
     effective_ms = max(now_ms, after_planned(checkpoint))
     PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
