@@ -153,6 +153,8 @@ class Run:
 
     def kill(self) -> None:
         """`kill -9` of Python and JVM together; both are gone when this returns."""
+        # At once: to look for workers takes longer than many a moment that is to be hit.
+        os.killpg(self.pid, signal.SIGSTOP)
         # Workers are in groups of their own and end by themselves when their JVM is gone.
         self._strays |= {process.pid for process in self._workers_and_daemons()}
         os.killpg(self.pid, signal.SIGKILL)
