@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.pipeline.spark_version import NEWEST
+
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ["bash", "sed", "head", "dirname", "readlink", "id"]
 
@@ -189,3 +191,36 @@ def test_every_verb_is_listed_explained_and_in_contributing() -> None:
     assert set(re.findall(r"^([a-z-]+):.*## \S", makefile, re.MULTILINE)) == verbs
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     assert set(re.findall(r"^\| `make ([a-z-]+)", contributing, re.MULTILINE)) == verbs - {"help"}
+
+
+# ------------------------------------------------------------------ versions of Spark
+
+
+def lines_of(*arguments: str) -> str:
+    """What `make` would run; a make above this one must not speak for it."""
+    env = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "SPARK"}}
+    command = ["make", "--dry-run", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_another_version_of_spark_gets_an_environment_of_its_own() -> None:
+    assert "$ make test SPARK=4.1\n" in (ROOT / "docs" / "spark-versions.md").read_text()
+    other = lines_of("test", "SPARK=4.1")
+    assert "scripts/setup.sh build/spark-4.1 4.1\n" in other
+    assert " build/spark-4.1/bin/pytest " in other
+    assert ".venv" not in other
+    newest = lines_of("test")
+    assert f"scripts/setup.sh .venv {NEWEST[0]}.{NEWEST[1]}\n" in newest
+    assert ".venv/bin/mypy" in newest
+
+
+def test_a_version_of_spark_that_is_not_supported_is_refused_before_anything_is_made(
+    tmp_path: Path,
+) -> None:
+    command = [str(ROOT / "scripts" / "setup.sh"), str(tmp_path / "venv"), "3.5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "setup: Spark 3.5 is not supported: SPARK is one of 4.1 4.2 4.3\n"
+    assert not (tmp_path / "venv").exists()
