@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQue
 from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.config.plurals import counted
+from idlestate.pipeline.checkpoint_lock import hold, release
 from idlestate.pipeline.errors import LATE_WORKER, IdlestateError, RefusedError, is_late_worker
 from idlestate.pipeline.file_sink import put_file_sink_right
 from idlestate.pipeline.folder import Folder
@@ -194,6 +195,7 @@ class _StartListener(StreamingQueryListener):
         root = checkpoint_of(execution)
         try:
             self.started[str(event.runId)] = Folder(root), specs
+            hold(Folder(root), str(event.runId))
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
             put_file_sink_right(self._spark, execution, Folder(root), str(event.id))
             links = self._attach(event, Folder(root), specs)
@@ -241,8 +243,13 @@ class _StartListener(StreamingQueryListener):
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Say what to do about an error that the query's code is not to blame for."""
-        if str(event.runId) in self.started and is_late_worker(event.exception or ""):
+        """Let other processes have the checkpoint, and explain an error that is not the query's."""
+        run_id = str(event.runId)
+        if run_id not in self.started:
+            return
+        checkpoint, _ = self.started[run_id]
+        release(checkpoint, run_id)
+        if is_late_worker(event.exception or ""):
             _log.error(
                 "query %s stopped: %s; nothing is lost: started again, it continues from its last "
                 "committed batch",
