@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 _BITS = 12
 REGISTERS = 1 << _BITS
-STANDARD_ERROR = 1.04 / math.sqrt(REGISTERS)
 Registers = npt.NDArray[np.uint8]
 
 

@@ -204,7 +204,6 @@ SAME_DEFAULTS = {
     "state.backend.rocksdb.compaction.filter.periodic-compaction-time": (
         f"PT{DEFAULT_PERIODIC_COMPACTION_MS // 3_600_000}H"
     ),
-    "state.backend.rocksdb.thread.num": 2,
 }
 DIFFERENT_DEFAULTS = {
     "execution.checkpointing.incremental": (False, "links to files cost nothing"),
