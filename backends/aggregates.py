@@ -24,7 +24,8 @@ Accumulator = Count | ExactSum | FloatSum | Extreme
 
 FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last", "min_by", "max_by")
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
-_NAME = re.compile(r"`[^`]+`|[^\s,()`]+")
+_PLAIN = re.compile(r"[^\s,()`]+")
+_NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
 
 
 class AggregateError(ValueError):
@@ -37,6 +38,11 @@ class Call:
 
     function: str
     columns: tuple[str, ...]
+
+    def of(self, columns: tuple[str, ...]) -> str:
+        """The text of the same function of other columns."""
+        quoted = (each if _PLAIN.fullmatch(each) else f"`{each}`" for each in columns)
+        return f"{self.function}({', '.join(quoted)})" if columns else self.function
 
 
 def parse_call(text: str) -> Call:

@@ -13,6 +13,7 @@ class RowCounts:
     too_old: int = 0
     too_far_ahead: int = 0
     malformed: int = 0
+    null_key: int = 0
     highest_ms: int = 0
     """The highest event time among those that counted; the only figure that does not add up."""
 

@@ -70,6 +70,7 @@ Update = Annotated[UpdateType, _members(UpdateType)]
 Time = Annotated[TimeDomain, _members(TimeDomain)]
 Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", "csv")]
 Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
+NullKey = Annotated[Literal["keep", "reject"], _words("keep", "reject")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 
 

@@ -11,7 +11,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
-from idlestate.config.kinds import Address, Backend, Flag, Format, Time, Update, refuse, whole
+from idlestate.config.kinds import (
+    Address,
+    Backend,
+    Flag,
+    Format,
+    NullKey,
+    Time,
+    Update,
+    refuse,
+    whole,
+)
 from idlestate.config.problems import show
 
 METRICS_PORT = 9464
@@ -115,7 +125,7 @@ class Sinks(Section):
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
-    """Rows that were late, malformed, or whose event time is unusable."""
+    """Rows that were late, malformed, or whose event time or key is unusable."""
     format: Format = "parquet"
     """parquet, json or csv."""
 
@@ -150,6 +160,8 @@ class Pipeline(Section):
     """Boolean column; rows in which it is true read the key and write nothing."""
     key: text.KeyColumns = Field(examples=["[session_id]"])
     """The columns that make up the key."""
+    null_key: NullKey = "keep"
+    """keep: null is a key like any other; reject: rows with a null key column go to rejects."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
         min_length=1, examples=["{events: count}"]
     )

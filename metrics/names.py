@@ -18,7 +18,13 @@ RESULT: Final = "result"
 OTHER: Final = "__other__"
 """The label value that stands for every value that is not on its list."""
 
-SET_ASIDE_REASONS: Final = ("null_time", "too_old", "too_far_ahead", "malformed")
+SET_ASIDE_REASONS: Final = (
+    "null_time",
+    "too_old",
+    "too_far_ahead",
+    "malformed",
+    "null_key",
+)
 EXPIRY_REASONS: Final = ("idle", "ttl", "lifetime")
 RELOAD_RESULTS: Final = ("success", "failure")
 

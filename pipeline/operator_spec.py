@@ -20,6 +20,7 @@ class Aside(IntEnum):
     NULL_TIME = -(2**63) + 1
     TOO_OLD = -(2**63) + 2
     MALFORMED = -(2**63) + 3
+    NULL_KEY = -(2**63) + 4
 
     @property
     def label(self) -> str:
@@ -58,7 +59,7 @@ class OperatorSpec:
     max_ahead_ms: int
     rejects: bool
     has_time: bool
-    """Whether the `TIME` column is there: event time, or rows that may be malformed."""
+    """Whether the `TIME` column is there: event time, or rows that may be rejected without it."""
     shards: int | None
     """Shards asked for; None for four per state partition."""
     runs: str | None

@@ -2,6 +2,7 @@
 give.
 """
 
+import reprlib
 from pathlib import Path
 
 from idlestate.config.loading import Config, load
@@ -18,6 +19,16 @@ def choose_policy(policy: str | Policy | None, config: str | Path | None, uid: s
     """
     if isinstance(policy, Policy):
         return policy
+    if not isinstance(policy, str | None):
+        raise RefusedError(
+            f"operator {uid!r}: policy: {reprlib.repr(policy)} cannot be used here; pass "
+            "Policy(...), or the name of a policy in a file with config='...yaml'"
+        )
+    if not isinstance(config, str | Path | None):
+        raise RefusedError(
+            f"operator {uid!r}: config: {reprlib.repr(config)} cannot be used here; pass the path "
+            "of a file"
+        )
     if config is not None:
         loaded = load(Path(config))
         return _named(loaded, policy) if policy else loaded.policy_for(uid)

@@ -1,23 +1,23 @@
 """`retain`: the public way into the pipeline."""
 
 import logging
-import re
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
-from idlestate.backends.aggregates import AggregateError
+from idlestate.backends.aggregates import AggregateError, parse_call
 from idlestate.backends.aggregation import aggregation
 from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.spec import TableSpec
-from idlestate.config.durations import DurationError, parse_duration
-from idlestate.config.instants import parse_instant
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
+from idlestate.pipeline.arguments import Arguments, ColumnArgument, DurationArgument
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
@@ -32,28 +32,26 @@ from idlestate.pipeline.steps import packed, unpacked
 from idlestate.pipeline.types import arrow_type
 from idlestate.retention.policy import Policy, TimeDomain
 
-DAY_MS = 86_400_000
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
-_UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+NULL_KEYS = ("keep", "reject")
 _log = logging.getLogger("idlestate")
 
 
 def retain(
     events: DataFrame,
     *,
-    key: Sequence[str] | str,
-    aggregates: Mapping[str, str],
+    key: Sequence[ColumnArgument] | ColumnArgument,
+    aggregates: Mapping[str, ColumnArgument] | Sequence[Column] | Column,
     uid: str,
-    time: str | None = None,
-    delay: str = "0s",
+    time: ColumnArgument | None = None,
+    delay: DurationArgument = "0s",
     policy: str | Policy | None = None,
     config: str | Path | None = None,
-    order: Sequence[str] = (),
-    read_when: str | None = None,
-    max_ahead: str = "1h",
+    order: Sequence[ColumnArgument] | ColumnArgument = (),
+    read_when: ColumnArgument | None = None,
+    max_ahead: DurationArgument = "1h",
     min_event_time: str = "1970-01-02",
-    malformed: str | None = None,
+    malformed: ColumnArgument | None = None,
+    null_key: str = "keep",
     rejects: bool = False,
     shards: int | None = None,
     backend: str = "spark",
@@ -68,12 +66,14 @@ def retain(
 
     Args:
         events: the input. It must not carry a watermark: `delay` sets one here.
-        key: one or more columns of string, binary, integer, boolean, date or timestamp type.
+        key: one or more columns of string, binary, integer, boolean, date or timestamp type. Null
+            is a key like any other, unless `null_key` rejects it.
         aggregates: result name to aggregate: count, count(col), sum, min, max, avg, first, last,
-            min_by(col, by), max_by(col, by).
+            min_by(col, by), max_by(col, by), as text or as Spark's functions of the same names;
+            or a list of such columns with names, as `F.count("*").alias("n")`.
         uid: the operator's stable name; its state stands under it in the checkpoint.
         time: the event-time column, a timestamp; needed unless the policy is in processing time.
-        delay: how late events may come, as `10m` or `10 minutes`.
+        delay: how late events may come, as `10m`, `10 minutes` or a timedelta.
         policy: a policy of `config` by name, or a `Policy`; None takes what the selectors of
             `config` give this uid, and without any the state grows without bound.
         config: the policy file.
@@ -83,6 +83,7 @@ def retain(
         min_event_time: event times before this UTC date (or `2015-09-12T06:30:00Z`) are set
             aside; nothing before 1970-01-02.
         malformed: a column that is not null where the source could not parse the row.
+        null_key: `keep`, or `reject` for rows in which any key column is null.
         rejects: whether late and set-aside rows come out as `reject` rows.
         shards: fixed number of shards of a new checkpoint; four per state partition by default.
         backend: where state is kept: `spark`, in the query's checkpoint, or in a sidecar on
@@ -101,11 +102,26 @@ def retain(
         RefusedError: the input, session or arguments do not fit; the text says what to write.
         ConfigError: the policy file is wrong.
     """
-    keys = (key,) if isinstance(key, str) else tuple(key)
+    given = Arguments(uid, events)
+    given.must_be("rejects", rejects, bool, "pass True or False")
+    if shards is not None:
+        given.must_be("shards", shards, int, "pass a whole number")
+    if null_key not in NULL_KEYS:
+        raise given.refused(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
     resolved = _resolve(policy, config, uid)
-    table = _bind(events.schema, keys, aggregates, tuple(order), uid)
+    table = _bind(
+        events.schema,
+        given.columns("key", key),
+        given.aggregates(aggregates),
+        given.columns("order", order),
+        uid,
+    )
+    time, read_when, malformed = (
+        None if column is None else given.column(what, column)
+        for what, column in (("time", time), ("read_when", read_when), ("malformed", malformed))
+    )
     is_event_time = resolved.time is TimeDomain.EVENT
-    min_event_time_ms = _instant_ms(uid, min_event_time)
+    min_event_time_ms = given.instant_ms("min_event_time", min_event_time)
     _check(events, uid, time, read_when, malformed, is_event_time, shards)
     spec = OperatorSpec(
         uid=uid,
@@ -113,49 +129,20 @@ def retain(
         policy=resolved,
         inputs=tuple(table.inputs.items()),
         read_when=read_when,
-        delay_ms=span_ms("delay", delay),
-        max_ahead_ms=span_ms("max_ahead", max_ahead),
+        delay_ms=given.span_ms("delay", delay),
+        max_ahead_ms=given.span_ms("max_ahead", max_ahead),
         rejects=rejects,
-        has_time=is_event_time or malformed is not None,
+        has_time=is_event_time or malformed is not None or null_key == "reject",
         shards=shards,
         token=uuid.uuid4().hex,
         **state_place(events.sparkSession, uid, backend, sidecar, runs),
     )
-    marked = _mark(events, spec, time, malformed, min_event_time_ms)
+    marked = _mark(events, spec, time, malformed, null_key, min_event_time_ms)
     if not events.isStreaming:
         return retain_batch(marked, spec)
     check_session(events.sparkSession)
     register(events.sparkSession, spec)
     return _retain_stream(marked, spec) if backend == "spark" else retain_outside(marked, spec)
-
-
-def span_ms(what: str, text: str) -> int:
-    """A duration written as in config files (`10m`) or spelt out (`10 minutes`), in milliseconds.
-
-    Raises:
-        RefusedError: it is neither.
-    """
-    parts = _SPELT_OUT.fullmatch(text)
-    try:
-        return parse_duration(f"{parts[1]}{_UNITS[parts[2]]}" if parts else text)
-    except DurationError as error:
-        raise RefusedError(f"{what}: {error}") from error
-
-
-def _instant_ms(uid: str, text: str) -> int:
-    try:
-        instant_ms = parse_instant(text)
-    except ValueError as error:
-        raise RefusedError(
-            f"operator {uid!r}: min_event_time {text!r} is {error}; write 2015-09-12 or "
-            "2015-09-12T06:30:00Z"
-        ) from error
-    if instant_ms < DAY_MS:
-        raise RefusedError(
-            f"operator {uid!r}: min_event_time {text} is before 1970-01-02; Spark's watermark "
-            "cannot be below 0, so earlier events would count as late without being so"
-        )
-    return instant_ms
 
 
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
@@ -177,6 +164,7 @@ def _mark(
     spec: OperatorSpec,
     time: str | None,
     malformed: str | None,
+    null_key: str,
     min_event_time_ms: int,
 ) -> DataFrame:
     """The columns the packing step needs, hash and time first."""
@@ -196,6 +184,9 @@ def _mark(
             .when(moment < earliest, F.lit(int(Aside.TOO_OLD)))
             .otherwise(F.unix_millis(moment))
         )
+    if null_key == "reject":
+        has_null = reduce(or_, (_col(name).isNull() for name in spec.table.key_names))
+        code = F.when(has_null, F.lit(int(Aside.NULL_KEY))).otherwise(code)
     if malformed is not None:
         code = F.when(_col(malformed).isNotNull(), F.lit(int(Aside.MALFORMED))).otherwise(code)
     front.append(code.cast("long").alias(TIME))
@@ -220,11 +211,6 @@ def _bind(
     order: tuple[str, ...],
     uid: str,
 ) -> TableSpec:
-    if not NAME.fullmatch(uid):
-        raise RefusedError(
-            f"uid {uid!r} is not valid: use at most 63 letters, digits, '.', '_' and '-', "
-            "starting with a letter or digit"
-        )
     if not keys:
         raise RefusedError(f"operator {uid!r}: key is empty; pass at least one column")
     found = {field.name: arrow_type(field.dataType) for field in schema.fields}
@@ -245,6 +231,13 @@ def _bind(
     if not aggregates:
         raise RefusedError(f"operator {uid!r}: no aggregates; add one, such as clicks: count")
     _refuse_taken_names((*keys, *aggregates), uid)
+    for name, text in aggregates.items():
+        for column in parse_call(text).columns:
+            if column in found and column not in types:
+                raise RefusedError(
+                    f"operator {uid!r}: aggregate {name}: column {column} is of type "
+                    f"{schema[column].dataType.simpleString()}; select a part or cast it first"
+                )
     try:
         bound = aggregation(aggregates, types, order)
     except AggregateError as error:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from idlestate.backends.shard_figures import ShardFigures
 from idlestate.backends.shard_record import ShardRecord
 from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.names import SET_ASIDE_REASONS
 from idlestate.pipeline.layout import PolicyVersion
 from idlestate.retention.policy import Policy, TimeDomain
 
@@ -48,9 +49,7 @@ def figures(uid: str, policy: Policy, reports: Iterable[ShardReport]) -> Operato
         watermark_ms=time_ms or None if is_event_time else None,
         input_rows=total("input"),
         late_rows=total("late"),
-        set_aside_rows={
-            name: total(name) for name in ("null_time", "too_old", "too_far_ahead", "malformed")
-        },
+        set_aside_rows={name: total(name) for name in SET_ASIDE_REASONS},
         live_keys=total("live_keys"),
         state_bytes=total("state_bytes"),
         remembered_keys=total("remembered_keys"),

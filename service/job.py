@@ -210,6 +210,7 @@ class Job:
             max_ahead=f"{self.pipeline.max_ahead_ms}ms",
             min_event_time=_instant(self.pipeline.min_event_time_ms),
             malformed=events.malformed,
+            null_key=self.pipeline.null_key,
             rejects=self._sinks.rejects is not None,
             shards=self.pipeline.shards,
             backend=self.pipeline.backend,

@@ -2,15 +2,18 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Policy, retain
+from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import SystemClock
 from tests.pipeline.streams import TIMESTAMP, Feed, batch_times_ms, run, shards, states
@@ -217,3 +220,75 @@ def test_malformed_json_lines_are_set_aside(spark: SparkSession, tmp_path: Path)
     (reject,) = (each for each in rows if each["change"] == "reject")
     assert reject["reason"] == "malformed"
     assert json.loads(reject["rejected"]) == {"user": None, "_corrupt_record": '{"user": '}
+
+
+NULL_KEYS = [
+    row("a", AT, note="first"),
+    row("a", AT, broken="{", note="second"),
+    row(None, AT + 60 * MINUTE, note="first"),
+    row(None, None, note="second"),
+    row("b", AT, note="second"),
+]
+
+
+def test_a_null_key_is_one_key_unless_it_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "input", SCHEMA)
+    feed.add(NULL_KEYS)
+    kept = retained(feed.table(spark), rejects=True).collect()
+    assert {each["user"]: each["n"] for each in kept if each["change"] == "update"} == {
+        None: 1,
+    }
+    assert {each["user"] for each in kept if each["change"] == "expire"} == {"a", "b"}
+    found = retained(feed.table(spark), rejects=True, null_key="reject").collect()
+    # Without its time nothing is due: the watermark never saw the row.
+    assert {each["user"]: each["change"] for each in found if each["change"] != "reject"} == {
+        "a": "update",
+        "b": "update",
+    }
+    reasons = [each["reason"] for each in found if each["change"] == "reject"]
+    # A row without time too is of its key; a malformed one says nothing of its key.
+    assert sorted(reasons) == ["malformed", "null_key", "null_key"]
+
+
+@pytest.mark.parametrize("backend", ["spark", "heap"])
+def test_rows_with_a_null_key_are_counted_and_leave_the_watermark_alone(
+    spark: SparkSession, tmp_path: Path, backend: str
+) -> None:
+    """Any column of a key of several is enough."""
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    feed.add(NULL_KEYS)
+    feed.add([row("b", AT, note="second"), row("b", AT), row(None, AT)])
+    changes = retain(
+        feed.stream(spark),
+        key=["user", "note"],
+        time="event_time",
+        aggregates={"n": "count"},
+        policy=POLICY,
+        null_key="reject",
+        rejects=True,
+        backend=backend,
+        uid=UID,
+    )
+    rows = run(changes, checkpoint).table.to_pylist()
+    rejects = [(each["batch_id"], each["reason"]) for each in rows if each["change"] == "reject"]
+    assert Counter(rejects) == {(0, "null_key"): 2, (1, "null_key"): 2}
+    updates = {(each["user"], each["note"]): each["n"] for each in rows if each["user"]}
+    # Had the watermark seen the rejected time, the second batch would be late.
+    assert updates == {("a", "first"): 1, ("a", "second"): 1, ("b", "second"): 2}
+    stop_private_sidecars()
+
+
+def test_a_null_key_is_rejected_in_processing_time(spark: SparkSession, tmp_path: Path) -> None:
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    feed.add(NULL_KEYS)
+    changes = retain(
+        feed.stream(spark),
+        key="user",
+        aggregates={"n": "count"},
+        policy=replace(POLICY, time=TimeDomain.PROCESSING),
+        null_key="reject",
+        uid=UID,
+    )
+    rows = run(changes, checkpoint).table.to_pylist()
+    assert {each["user"]: each["n"] for each in rows} == {"a": 2, "b": 1}
+    assert sum(each.rows.null_key for each in shards(spark, checkpoint, UID)) == 2

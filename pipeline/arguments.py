@@ -1,0 +1,199 @@
+"""The arguments of `retain`, read as the operator needs them.
+
+Columns may be passed by name, in any case where the session ignores case, or as columns of Spark;
+durations as text or `timedelta`. Anything else is refused with what to pass.
+"""
+
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+
+from idlestate.backends.aggregates import AggregateError, parse_call
+from idlestate.config.durations import DurationError, parse_duration
+from idlestate.config.instants import parse_instant
+from idlestate.pipeline.errors import RefusedError
+
+ColumnArgument = str | Column
+DurationArgument = str | timedelta
+
+DAY_MS = 86_400_000
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
+_UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_NAMED = re.compile(r"(.+) AS (.+)", re.DOTALL | re.IGNORECASE)
+_IN_ORDER = re.compile(r"(first|last)\((.*), false\)", re.DOTALL)
+_EVERY_ROW = ("count(1)", "count(*)")
+
+
+class Arguments:
+    """Reads the arguments of one operator."""
+
+    def __init__(self, uid: object, events: DataFrame) -> None:
+        """Take the operator's name, which begins every error, and its input.
+
+        Raises:
+            RefusedError: the name is not valid.
+        """
+        if not isinstance(uid, str) or not _UID.fullmatch(uid):
+            raise RefusedError(
+                f"uid {uid!r} is not valid: use at most 63 letters, digits, '.', '_' and '-', "
+                "starting with a letter or digit"
+            )
+        self._uid = uid
+        self._names = events.columns
+        self._ignores_case = events.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
+
+    def refused(self, what: str) -> RefusedError:
+        """An error of this operator."""
+        return RefusedError(f"operator {self._uid!r}: {what}")
+
+    def must_be(
+        self, argument: str, value: object, kinds: type | tuple[type, ...], fix: str
+    ) -> None:
+        """Refuse a value of another type.
+
+        Raises:
+            RefusedError: it is none of these; bools are not ints.
+        """
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is int):
+            raise self._odd(argument, value, fix)
+
+    def column(self, argument: str, value: object) -> str:
+        """The name of the input's column that is meant; a name that it lacks comes back as it is.
+
+        Raises:
+            RefusedError: it is neither a name nor a column, or computes something.
+        """
+        if isinstance(value, str):
+            return self._resolved(value)
+        if not isinstance(value, Column):
+            raise self._odd(argument, value, "pass the name of a column or a column")
+        name = self._resolved(_text(value).strip("`"))
+        if name not in self._names:
+            raise self.refused(
+                f"{argument}: {name} is not a column of the input; add it with withColumn first "
+                "and pass its name"
+            )
+        return name
+
+    def columns(self, argument: str, value: object) -> tuple[str, ...]:
+        """The names of one or several columns.
+
+        Raises:
+            RefusedError: as `column`.
+        """
+        if isinstance(value, str | Column):
+            return (self.column(argument, value),)
+        if not isinstance(value, Sequence):
+            raise self._odd(argument, value, "pass a column name, a column, or a list of them")
+        return tuple(self.column(argument, each) for each in value)
+
+    def aggregates(self, value: object) -> dict[str, str]:
+        """Result name to aggregate, as `bind` takes them.
+
+        Raises:
+            RefusedError: it is neither a mapping nor a list of named columns.
+        """
+        if isinstance(value, Mapping):
+            return {name: self._aggregate(name, each) for name, each in value.items()}
+        listed = [value] if isinstance(value, Column) else value
+        fix = "pass {'n': 'count'}, or columns with a name such as F.count('*').alias('n')"
+        if isinstance(listed, str) or not isinstance(listed, Sequence):
+            raise self._odd("aggregates", value, fix)
+        found: dict[str, str] = {}
+        for each in listed:
+            name = _parts(each)[1] if isinstance(each, Column) else ""
+            if not name:
+                raise self._odd("aggregates", each, fix)
+            if name in found:
+                raise self.refused(f"aggregates: the name {name} is used twice; choose another")
+            found[name] = self._aggregate(name, each)
+        return found
+
+    def _aggregate(self, name: object, value: object) -> str:
+        fix = "pass text, as in {'total': 'sum(price)'}, or a function of Spark's"
+        self.must_be("aggregates", name, str, fix)
+        self.must_be(f"aggregates: {name}", value, (str, Column), fix)
+        text = _parts(value)[0] if isinstance(value, Column) else str(value)
+        try:
+            call = parse_call(text)
+        except AggregateError as error:
+            raise self.refused(str(error)) from error
+        columns = tuple(self._resolved(column) for column in call.columns)
+        return text if columns == call.columns else call.of(columns)
+
+    def span_ms(self, argument: str, value: object) -> int:
+        """A duration written as in config files (`10m`), spelt out (`10 minutes`) or a timedelta.
+
+        Raises:
+            RefusedError: it is none of these, negative, or finer than a millisecond.
+        """
+        if isinstance(value, timedelta):
+            span_ms, rest = divmod(value, timedelta(milliseconds=1))
+            text = f"{span_ms}ms" if not rest else f"{value / timedelta(milliseconds=1)}ms"
+        elif isinstance(value, str | int):
+            parts = _SPELT_OUT.fullmatch(str(value))
+            text = f"{parts[1]}{_UNITS[parts[2]]}" if parts else str(value)
+        else:
+            raise self._odd(argument, value, "pass text such as '10m', or a timedelta")
+        try:
+            return parse_duration(text)
+        except DurationError as error:
+            raise self.refused(f"{argument}: {error}") from error
+
+    def instant_ms(self, argument: str, value: object) -> int:
+        """A UTC date or time, in milliseconds since 1970-01-01; 1970-01-02 is the earliest.
+
+        Raises:
+            RefusedError: it is neither, or earlier.
+        """
+        fix = "write 2015-09-12 or 2015-09-12T06:30:00Z"
+        self.must_be(argument, value, str, fix)
+        try:
+            instant_ms = parse_instant(str(value))
+        except ValueError as error:
+            raise self.refused(f"{argument} {value!r} is {error}; {fix}") from error
+        if instant_ms < DAY_MS:
+            raise self.refused(
+                f"{argument} {value} is before 1970-01-02; Spark's watermark cannot be below 0, "
+                "so earlier events would count as late without being so"
+            )
+        return instant_ms
+
+    def _resolved(self, name: str) -> str:
+        if name in self._names or not self._ignores_case:
+            return name
+        same = [each for each in self._names if each.lower() == name.lower()]
+        return same[0] if len(same) == 1 else name
+
+    def _odd(self, argument: str, value: object, fix: str) -> RefusedError:
+        shown = _text(value) if isinstance(value, Column) else reprlib.repr(value)
+        return self.refused(f"{argument}: {shown} cannot be used here; {fix}")
+
+
+def _parts(column: Column) -> tuple[str, str]:
+    """An aggregate of Spark's as text that `parse_call` reads or refuses, and its alias."""
+    named = _NAMED.fullmatch(_text(column))
+    text, name = named.groups() if named else (_text(column), "")
+    if in_order := _IN_ORDER.fullmatch(text):  # false: nulls count
+        text = f"{in_order[1]}({in_order[2]})"
+    if _is_distinct(column):  # which its text does not say
+        text = text.replace("(", "(distinct ", 1)
+    return "count" if text in _EVERY_ROW else text, name.strip("`")
+
+
+def _is_distinct(column: Column) -> bool:
+    java: Any = column._jc  # noqa: SLF001 - Spark's own tree
+    node = java.node()
+    while node.getClass().getSimpleName() == "Alias":
+        node = node.child()
+    return bool(node.getClass().getSimpleName() == "UnresolvedFunction" and node.isDistinct())
+
+
+def _text(column: Column) -> str:
+    """A column as Spark writes it: `a`, `count(1) AS n`."""
+    return str(column).removeprefix("Column<'").removesuffix("'>")
