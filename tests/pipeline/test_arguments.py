@@ -141,7 +141,7 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
         lambda: {"aggregates": {"n": "max(list)"}},
         "aggregate n: column list is of type array<int>; select a part or cast it first",
     ),
-    "delay-number": (lambda: {"delay": 600}, '"600" has no unit; write the unit: 600s'),
+    "delay-number": (lambda: {"delay": 600}, '"600" has no unit; add a unit: 600s'),
     "delay-negative": (lambda: {"delay": timedelta(seconds=-1)}, "is negative"),
     "delay-too-fine": (lambda: {"delay": timedelta(microseconds=1500)}, "delay: .*1.5ms"),
     "delay-none": (lambda: {"delay": None}, "delay: None cannot be used here; pass text such as"),
