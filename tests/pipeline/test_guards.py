@@ -182,7 +182,7 @@ def test_a_column_of_another_type_is_refused(started: Started, case: str) -> Non
 def test_another_query_s_checkpoint_is_refused(started: Started, spark: SparkSession) -> None:
     message = started.refusal(started.changes(uid="visits"))
     assert "belongs to another query: it has run batch" in message
-    assert "without an operator 'visits' (it holds clicks)" in message
+    assert "without an operator 'visits' (its operators: clicks)" in message
     assert "use a separate checkpoint for this query, or restore the previous uid" in message
 
 
@@ -195,7 +195,7 @@ def test_a_checkpoint_of_a_query_without_idlestate_is_refused(
     started.add([click("a", 70)])
     message = started.refusal(started.changes(), tmp_path / "plain")
     assert "belongs to another query" in message
-    assert "it holds none" in message
+    assert "its operators: none" in message
 
 
 def test_an_operator_that_stands_twice_in_a_query_is_refused(
