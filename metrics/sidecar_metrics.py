@@ -48,6 +48,12 @@ DUPLICATES: Final = _name(
     "Direct writes that changed nothing: their writer had sent a number that high before.",
     OPERATOR,
 )
+FORGOTTEN_CONSUMERS: Final = _name(
+    "forgotten_consumers",
+    Kind.COUNTER,
+    "Consumers of expired records that acknowledged nothing for the whole retention.",
+    OPERATOR,
+)
 STOPPED: Final = _name(
     "operator_stopped", Kind.GAUGE, "Whether it takes no batches until a person comes.", OPERATOR
 )
@@ -96,6 +102,7 @@ OF_OPERATOR: Final = (
     WAITING_WRITES,
     SET_ASIDE,
     DUPLICATES,
+    FORGOTTEN_CONSUMERS,
     STOPPED,
 )
 OF_PROCESS: Final = (

@@ -301,7 +301,12 @@ def warn_of_idle_cores(uid: str, layout: Layout, cores: int) -> None:
         count for count in even_partitions(layout.shards) if count > partitions and can_repartition
     ]
     help_ = f"the number of shards ({shards}) is fixed; a new checkpoint may have more (shards=...)"
-    if larger:
+    if layout.backend != "spark":
+        help_ = (
+            "its state is in a sidecar, where that number is fixed; a new checkpoint may have more "
+            "(spark.sql.shuffle.partitions)"
+        )
+    elif larger:
         fits = next((count for count in larger if count >= cores), larger[-1])
         help_ = f"idlestate state repartition CHECKPOINT --partitions {fits} spreads it further"
     _log.warning(

@@ -1,6 +1,7 @@
 """An operator of the sidecar: its batches, direct writes, background work and readings."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.clock import Clock
 
 MAX_CONSUMERS = 1000
+_log = logging.getLogger("idlestate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,11 @@ class Sizes:
 
 
 class Operator:
-    """One operator."""
+    """One operator.
+
+    Attributes:
+        forgotten_consumers: how many were since the process began.
+    """
 
     def __init__(
         self,
@@ -57,6 +63,7 @@ class Operator:
         self.writes = DirectWrites(self.state)
         self.batches = Batches(self.state, reached_ms, self.writes.drain)
         self.sweeper = Sweeper(self.state)
+        self.forgotten_consumers = 0
 
     @property
     def record(self) -> OperatorRecord:
@@ -150,18 +157,41 @@ class Operator:
                 del consumers[latest]
             if upto > consumers.get(consumer, -1):
                 consumers[consumer] = upto
-                self.state.save(replace(record, consumers=consumers))
+                heard_ms = {**record.heard_ms, consumer: self.state.clock.now_ms()}
+                self._save_consumers(consumers, heard_ms)
 
     def trim(self, older_than_ms: int) -> int:
-        """Remove expired records that nobody needs; how many."""
+        """Remove expired records that nobody needs; how many.
+
+        A consumer that has acknowledged nothing since then, and whose next records are gone, is
+        forgotten: no records are kept for it any more.
+        """
         with self.state.lock:
             log, record = self.state.log, self.state.record
             gone, removed = log.removable(record.consumers, older_than_ms)
-            if not gone:
-                return 0
-            self.state.save(record, removed=removed)
-            del log.entries[: len(gone)]
+            if gone:
+                self.state.save(record, removed=removed)
+                del log.entries[: len(gone)]
+            kept = {
+                name: upto
+                for name, upto in record.consumers.items()
+                if upto >= self.first_seq or record.heard_ms.get(name, 0) > older_than_ms
+            }
+            forgotten = sorted(record.consumers.keys() - kept)
+            if forgotten:
+                self._save_consumers(kept, record.heard_ms)
+                self.forgotten_consumers += len(forgotten)
+                _log.warning(
+                    "operator %s: consumers that acknowledged nothing for the whole retention of "
+                    "expired records are forgotten: %s",
+                    self.state.uid,
+                    ", ".join(forgotten),
+                )
             return sum(entry.rows for entry in gone)
+
+    def _save_consumers(self, consumers: dict[str, int], heard_ms: Mapping[str, int]) -> None:
+        heard_ms = {name: at_ms for name, at_ms in heard_ms.items() if name in consumers}
+        self.state.save(replace(self.state.record, consumers=consumers, heard_ms=heard_ms))
 
     def due_ms(self, now_ms: int) -> int:
         """How far lives may be closed between batches: to the time that it is, or in event time to

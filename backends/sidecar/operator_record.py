@@ -58,6 +58,8 @@ class OperatorRecord:
     """The number of the next write that has to wait for a batch border."""
     consumers: Mapping[str, int] = field(default_factory=dict)
     """Per consumer of expired records the first number it has not acknowledged."""
+    heard_ms: Mapping[str, int] = field(default_factory=dict)
+    """Per consumer when it last acknowledged something new."""
     stopped: str | None = None
     """Why the operator takes no more batches."""
     made: str = ""
@@ -75,6 +77,7 @@ class OperatorRecord:
         facts["policy"] = self.policy.to_json()
         facts["owner"] = asdict(self.owner) if self.owner else None
         facts["consumers"] = dict(self.consumers)
+        facts["heard_ms"] = dict(self.heard_ms)
         if self.open:
             facts["open"] = {
                 "batch_id": self.open.batch_id,

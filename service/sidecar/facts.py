@@ -96,5 +96,6 @@ def _of(operator: Operator, total: dict[str, int]) -> dict[Name, float]:
         own.WAITING_WRITES: sizes.waiting,
         own.SET_ASIDE: sizes.set_aside,
         own.DUPLICATES: operator.writes.duplicates,
+        own.FORGOTTEN_CONSUMERS: operator.forgotten_consumers,
         own.STOPPED: float(operator.record.stopped is not None),
     }

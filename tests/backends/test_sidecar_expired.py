@@ -54,6 +54,29 @@ def test_expired_records_go_when_they_are_old_whoever_has_not_seen_them(world: W
     assert world.operator.trim(world.clock.now_ms()) == 1
 
 
+def test_a_consumer_that_is_silent_for_the_whole_retention_is_forgotten(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else records that all others have would be kept for it, for good."""
+    world.operator.acknowledge("gone", 0)
+    for seq, keys in enumerate((KEYS[:6], KEYS[6:])):
+        world.write("w", seq, "add", [(key, 1) for key in keys])
+        world.clock.advance(RULE.idle_max_ms)
+        world.sweep()
+    second_ms = world.clock.now_ms()
+    world.operator.acknowledge("late", 1)
+    world.operator.acknowledge("done", 12)
+    assert world.operator.trim(second_ms - 1) == 6  # the first six are too old
+    assert world.operator.record.consumers == {"late": 1, "done": 12}
+    assert world.operator.forgotten_consumers == 1
+    assert "forgotten: gone" in caplog.text
+    world.crash()
+    assert world.operator.record.consumers == {"late": 1, "done": 12}
+    assert world.operator.trim(second_ms) == 6
+    assert world.operator.record.consumers == {"done": 12}
+    assert list(world.operator.record.heard_ms) == ["done"]
+
+
 def test_a_consumer_goes_forward_and_no_further_than_the_records(world: World) -> None:
     world.write("w", 1, "add", [(key, 1) for key in KEYS])
     world.clock.advance(RULE.idle_max_ms)

@@ -61,6 +61,18 @@ def test_a_spark_that_cannot_repartition_is_not_told_to(
     assert "repartition" not in said
 
 
+def test_an_operator_in_a_sidecar_is_not_told_to_repartition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`idlestate state repartition` refuses it."""
+    layout = Layout.of(SPEC, "event", 4, shards=16, retain_batches=10, backend="rocksdb")
+    with caplog.at_level(logging.WARNING, "idlestate"):
+        warn_of_idle_cores("clicks", layout, 6)
+    (said,) = caplog.messages
+    assert "repartition" not in said
+    assert re.search("is in a sidecar, .* a new checkpoint may have more", said)
+
+
 @pytest.mark.parametrize(
     ("default_fs", "chosen", "found"),
     [
