@@ -45,8 +45,8 @@ def wait_for(what: Callable[[], Any]) -> Any:
 
 
 def users(table: pa.Table) -> dict[str, tuple[int, int]]:
-    """Counts and totals by user."""
-    rows = table.to_pylist()
+    """Counts and totals by user; none of users without an open life."""
+    rows = [row for row in table.to_pylist() if row["n"] is not None]
     return {row["user"]: (row["n"], row["total"]) for row in rows}
 
 
