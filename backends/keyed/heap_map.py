@@ -47,9 +47,11 @@ class HeapMapTable(ItemsTable, MapTable):
         """The entry's value, None when there is none."""
         if self._normal is not None and user_key is not None:
             user_key = self._normal(user_key)
-        if (entries := self.in_dicts(key, namespace)) is not None:
-            found: Stored = entries.get(user_key)
-            return found
+        space = self._spaces.get(namespace)
+        if space is not None and (entries := space.get(key)) is not None:
+            return entries.get(user_key)
+        if self._layers and (entries := self.in_layers(key, namespace)) is not None:
+            return entries.get(user_key)
         number = self._entry(key, namespace, user_key)
         return None if number == ABSENT else self.columns.stored(number)
 

@@ -96,8 +96,10 @@ class ItemsTable(HeapTable):
         """The list or map of a key in dicts, not to be changed; None when there is none."""
         space = self._spaces.get(namespace)
         found = None if space is None else space.get(key)
-        if found is not None or not self._layers:
-            return found
+        return self.in_layers(key, namespace) if found is None and self._layers else found
+
+    def in_layers(self, key: Any, namespace: Any) -> Any:
+        """`in_dicts` for what is not in the uppermost ones, when there are layers."""
         self._fold()
         for front in (self._spaces, *self._layers[::-1]):
             space = front.get(namespace)
@@ -142,17 +144,18 @@ class ItemsTable(HeapTable):
 
     def mine(self, key: Any, namespace: Any) -> Any:
         """The list or map of a key, to be changed: it is in the dicts and in no snapshot."""
-        items = self.in_dicts(key, namespace)
-        if items is None:
+        space = self._spaces.get(namespace)
+        items = None if space is None else space.get(key)
+        if items is not None:
+            return items
+        if self._layers and (shared := self.in_layers(key, namespace)) is not None:
+            items = shared.copy()
+        else:
             number = self._in_columns(key, namespace)
             if number == ABSENT:
                 return None
             items = self._unpacked(number)
             self.columns.clear(np.array([number]))
-        elif not self._layers or key in self._spaces.get(namespace, ()):
-            return items
-        else:
-            items = items.copy()
         self.place(key, namespace, items)
         return items
 
@@ -255,8 +258,8 @@ class ItemsTable(HeapTable):
 
     def shrink(self) -> None:
         """Make dicts and columns anew, as large as what they hold."""
-        self._spaces = {name: dict(space) for name, space in self._all_dicts().items()}
-        self._layers = []
+        if not self._layers:  # layers may be shared with a snapshot
+            self._spaces = {name: dict(space) for name, space in self._spaces.items()}
         self.columns.compact()
 
     def usage(self) -> Usage:
