@@ -72,7 +72,7 @@ class Player:
     def play(self, batch_id: int, tasks: Sequence[pa.RecordBatch], watch: Stopwatch) -> int:
         """One micro-batch; the bytes of its packets."""
         times = BatchTimes(batch_id, self._highest_ms - 1, self._highest_ms)
-        task = TaskBatch(times, list(range(SHARDS)), self._in_force, 100, None)
+        task = TaskBatch(times, self._spec.table, list(range(SHARDS)), self._in_force, 100, None)
         packed = watch.time(
             "pack, both tasks",
             lambda: [next(pack(iter([rows]), self._spec, task)) for rows in tasks],

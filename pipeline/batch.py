@@ -34,6 +34,7 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     shards = list(range(spec.shards or SHARDS_PER_PARTITION * partitions))
     task = TaskBatch(
         BatchTimes(0, NO_WATERMARK_MS, SystemClock().now_ms()),
+        spec.table,
         shards,
         PolicyVersion(1, 0, spec.policy),
         0,
@@ -56,7 +57,7 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
         watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - spec.delay_ms - 1
         times = replace(task.times, watermark_ms=watermark_ms)
         advanced = advance(
-            spec.table,
+            task.table,
             ShardRecord(spec.uid, 0),
             None,
             rows.column("packet").to_pylist(),

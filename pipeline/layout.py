@@ -1,43 +1,47 @@
 """What a checkpoint keeps about one operator besides its state: `<checkpoint>/idlestate/<uid>/`.
 
-`layout.json` is written at the first start and fixed from then on but for `retain_batches`: the
-state partitions, the integers of the shards, time domain, keys, aggregates and order columns.
-`policies.json` is the policy journal: every version with the batch time from which it holds, which
-is at least `POLICY_DELAY_MS` ahead when a query runs (`idlestate.pipeline.policy_change`).
-`runs/<shard>/` holds the runs, unless the layout says that they are elsewhere. Tasks read both
-files and nothing of the session's settings, so that a retry or a replay decides as the first time.
+`layout.json` is written at the first start: the state partitions, the integers of the shards, and
+the definitions of the operator, each with the batch from which it holds. A batch is computed, read
+back and replayed by its own definition. One that no committed batch has used yet is forgotten at
+the next start, so that a change is as undone by a rollback, or by a restored program, as its first
+batch is. `policies.json` is the policy journal: every version with the batch time from which it
+holds, which is at least `POLICY_DELAY_MS` ahead when a query runs
+(`idlestate.pipeline.policy_change`). `runs/<shard>/` holds the runs, unless the layout says that
+they are elsewhere. Tasks read both files and nothing of the session's settings, so that a retry or
+a replay decides as the first time.
 """
 
-import base64
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-import pyarrow as pa
-
-from idlestate.backends.aggregation import aggregates_of, aggregation
+from idlestate.backends.definition import Definition
 from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.batch_log import has_data, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.shards import shard_numbers
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 
-_FORMAT = 1
+_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedFrom:
+    """A definition and the first batch that goes by it."""
+
+    batch_id: int
+    definition: Definition
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The fixed facts of an operator in a checkpoint."""
+    """The facts of an operator in a checkpoint; its definitions and `retain_batches` change."""
 
     format: int
     state_partitions: int
     shards: list[int]
-    time: str
-    keys: list[list[str]]
-    aggregates: list[list[str]]
-    order: list[list[str]]
-    schema: str
-    """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
+    definitions: tuple[DefinedFrom, ...]
+    """Oldest first, at least one; of two for one batch the later holds."""
     retain_batches: int
     """The largest number of batches that Spark was ever told to keep for this checkpoint."""
     backend: str = "spark"
@@ -51,7 +55,7 @@ class Layout:
     def of(
         cls,
         spec: TableSpec,
-        time: str,
+        time: TimeDomain,
         partitions: int,
         shards: int,
         retain_batches: int,
@@ -63,33 +67,36 @@ class Layout:
             _FORMAT,
             partitions,
             shard_numbers(shards, partitions),
-            time,
-            [[name, str(kind)] for name, kind in spec.keys],
-            [[a.name, a.text, str(a.result_type)] for a in aggregates_of(spec)],
-            [[name, str(kind)] for name, kind in spec.order],
-            base64.b64encode(pa.schema(spec.inputs).serialize()).decode(),
+            (DefinedFrom(0, Definition.of(spec, time)),),
             retain_batches,
             backend,
             runs,
         )
 
-    def spec(self) -> TableSpec:
-        """What the table keeps, as it was declared."""
-        types = {field.name: field.type for field in self._columns()}
-        order = tuple((name, types[name]) for name, _ in self.order)
-        texts = {name: text for name, text, _ in self.aggregates}
-        return TableSpec(
-            tuple((name, types[name]) for name, _ in self.keys),
-            aggregation(texts, types, tuple(name for name, _ in order)),
-            order,
-        )
+    def at(self, batch_id: int) -> Definition:
+        """The definition by which a batch goes; the first also holds before its own."""
+        first, *later = self.definitions
+        known = [first, *(each for each in later if each.batch_id <= batch_id)]
+        return known[-1].definition
 
-    def column_types(self) -> dict[str, str]:
-        """Types by name of the columns that keys, aggregates and order read."""
-        return {field.name: str(field.type) for field in self._columns()}
+    def as_of(self, batch_id: int) -> "Layout":
+        """The layout without definitions that only later batches would go by."""
+        first, *later = self.definitions
+        used = (each for each in later if each.batch_id <= batch_id)
+        return replace(self, definitions=(first, *used))
 
-    def _columns(self) -> pa.Schema:
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+    def defined(self, batch_id: int, definition: Definition) -> "Layout":
+        """The layout with a definition from a batch on, which no later one has used."""
+        before = self.as_of(batch_id - 1)
+        if before.definitions[-1].definition == definition:
+            return before
+        more = DefinedFrom(batch_id, definition)
+        return replace(before, definitions=(*before.definitions, more))
+
+    @property
+    def time(self) -> str:
+        """The time domain."""
+        return self.definitions[0].definition.time
 
 
 def layout_path(uid: str) -> str:
@@ -147,7 +154,11 @@ def read_layout(checkpoint: Folder, uid: str) -> Layout:
             f"checkpoint {checkpoint}, operator {uid!r}: layout format {facts.get('format')} "
             f"is not the one this version reads ({_FORMAT}); use the version that wrote it"
         )
-    return Layout(**facts)
+    definitions = tuple(
+        DefinedFrom(each["batch_id"], Definition.from_json(each["definition"]))
+        for each in facts.pop("definitions")
+    )
+    return Layout(**facts, definitions=definitions)
 
 
 def write_layout(checkpoint: Folder, uid: str, layout: Layout) -> None:

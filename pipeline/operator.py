@@ -113,9 +113,7 @@ class ShardOperator(StatefulProcessor):
         record = files.remove_unwanted(
             record, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit
         )
-        advanced = advance(
-            self._spec.table, record, files, packets, counts, batch.times, batch.in_force
-        )
+        advanced = advance(batch.table, record, files, packets, counts, batch.times, batch.in_force)
         record = advanced.record
         if self._spec.is_event_time:
             record = self._set_timer(record, batch, fired=fired)

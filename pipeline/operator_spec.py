@@ -1,6 +1,7 @@
 """An operator: everything `retain` was told, in one value that travels to every task."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import pyarrow as pa
@@ -72,6 +73,8 @@ class OperatorSpec:
     """The sidecar; None: one that the driver starts for itself."""
     partitions: int = 1
     """Over how many partitions a sidecar's shards are spread in Spark."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """New to old names of aggregates whose state stands under the old one in the checkpoint."""
     link_file: str | None = None
     """Where the driver tells the source of expired records of its sidecar."""
 

@@ -66,7 +66,7 @@ def read_state(
     batch_id = committed_batch(folder, batch_id)
     states = read_shards(spark, checkpoint, uid, batch_id)
     policy = policy_in_force(folder, uid, batch_id)
-    spec = layout.spec()
+    spec = layout.at(batch_id).spec()
     schema = Table.empty(spec).lives(policy).schema
     rows = [(state.encode(),) for state in states]
     values = spark.createDataFrame(rows, "value binary").repartition(max(1, len(rows)))

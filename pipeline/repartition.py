@@ -75,6 +75,11 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
             "let it end by itself (available_now), then call this again"
         )
     put_paths_right(folder)
+    # No batch has gone by a definition that a start wrote down before it was killed: this one,
+    # which keeps the state as it is, shall not be taken for the first.
+    layouts = {uid: layout.as_of(committed) for uid, layout in layouts.items()}
+    for uid, layout in layouts.items():
+        write_layout(folder, uid, layout)
     try:
         with plain_path(folder) as path:
             with private_part("SparkSession._streamingCheckpointManager"):  # not public yet

@@ -13,6 +13,7 @@ from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, Timesta
 
 from idlestate.backends.aggregates import AggregateError, parse_call
 from idlestate.backends.aggregation import aggregation
+from idlestate.backends.definition import check_renamed
 from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.connection import Address
 from idlestate.backends.spec import TableSpec
@@ -57,6 +58,7 @@ def retain(
     backend: str = "spark",
     sidecar: str | Address | None = None,
     runs: str | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Group events by key, keep aggregates per key, and forget keys by a retention policy.
 
@@ -93,6 +95,8 @@ def retain(
             one of its own in the checkpoint's folder.
         runs: where the files of state are kept, a path or URL (`s3://bucket/folder`) that driver
             and executors reach; in the checkpoint by default. Fixed by the first start.
+        renamed: new to old names of aggregates: such an aggregate keeps the state that the
+            checkpoint has under the old name. An entry may stay once it has taken effect.
 
     Returns:
         Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
@@ -109,13 +113,13 @@ def retain(
     if null_key not in NULL_KEYS:
         raise given.refused(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
     resolved = _resolve(policy, config, uid)
+    texts = given.aggregates(aggregates)
     table = _bind(
-        events.schema,
-        given.columns("key", key),
-        given.aggregates(aggregates),
-        given.columns("order", order),
-        uid,
+        events.schema, given.columns("key", key), texts, given.columns("order", order), uid
     )
+    wrong = check_renamed(texts, renamed or {})
+    if wrong:
+        raise given.refused(wrong)
     time, read_when, malformed = (
         None if column is None else given.column(what, column)
         for what, column in (("time", time), ("read_when", read_when), ("malformed", malformed))
@@ -135,6 +139,7 @@ def retain(
         has_time=is_event_time or malformed is not None or null_key == "reject",
         shards=shards,
         token=uuid.uuid4().hex,
+        renamed=dict(renamed or {}),
         **state_place(events.sparkSession, uid, backend, sidecar, runs),
     )
     marked = _mark(events, spec, time, malformed, null_key, min_event_time_ms)

@@ -38,20 +38,26 @@ def attach(
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
     layout = read_layout(checkpoint, spec.uid)
     policy = PolicyJournal(checkpoint, spec.uid).versions[-1].policy
-    declaration = Declaration.of(spec.uid, spec.table, policy.time, len(layout.shards))
+    shards = len(layout.shards)
+    declaration = Declaration.of(spec.uid, spec.table, policy.time, shards, spec.renamed)
+    query = {"query_id": query_id, "run_id": run_id, "checkpoint": checkpoint.url}
     link = SidecarLink(address, spec.uid, query_id)
     place = spec.sidecar.place if spec.sidecar else None
     with _asking(link, CONNECT_TIMEOUT_S) as connection:
-        declare = {"declaration": declaration.to_json(), "policy": policy.to_json()}
-        made = connection.call("declare", declare | {"made": before.get("made")}).header["made"]
+        declare = {
+            "declaration": declaration.to_json(),
+            "policy": policy.to_json(),
+            "made": before.get("made"),
+            "query": query,
+        }
+        made = connection.call("declare", declare).header["made"]
         if made is None:
             raise RefusedError(
                 f"operator {spec.uid!r}: {_where(place)} does not hold the state of "
                 f"checkpoint {checkpoint}, which was in {_where(before['place'])}; name that one "
                 "(--sidecar ADDRESS), bring its folder back, or begin anew with a new checkpoint"
             )
-        begin = {"uid": spec.uid, "query_id": query_id, "run_id": run_id}
-        connection.call("begin", begin | {"checkpoint": checkpoint.url})
+        connection.call("begin", {"uid": spec.uid, **query})
         acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
         connection.call("acknowledge", acknowledged)
     note = {"place": place, "backend": spec.backend, "made": made}

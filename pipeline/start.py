@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from idlestate.pipeline.batch_log import clear_half_planned, newest_batch, pinned_partitions
+from idlestate.backends.definition import Definition, Takeover, refused
+from idlestate.pipeline.batch_log import clear_half_planned, newest_batch
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import (
@@ -19,13 +20,14 @@ from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.source_log import forget_unplanned
 from idlestate.pipeline.spark_metadata import put_paths_right
 
-_WAY_OUT = "restore it, or use a new checkpoint folder (and new sink folders)"
+_WAY_OUT = "or restore the job, or use a new checkpoint folder (and new sink folders)"
 
 
 def prepare_checkpoint(
     checkpoint: Folder, spec: OperatorSpec, *, partitions: int, retain_batches: int, now_ms: int
 ) -> None:
-    """Write the operator's layout and policy at a first start, check them at a later one.
+    """Write the operator's layout and policy at a first start; at a later one check what the query
+    declares, and write down a definition that changed.
 
     Args:
         checkpoint: the query's checkpoint.
@@ -35,34 +37,31 @@ def prepare_checkpoint(
         now_ms: the driver's time; a new policy holds for batches planned from now on.
 
     Raises:
-        RefusedError: the checkpoint is another query's, or the operator changed.
+        RefusedError: the checkpoint is another query's, or its state cannot be taken over.
         StoreError: the place of its runs cannot be reached.
     """
     clear_half_planned(checkpoint)
     put_paths_right(checkpoint)
     if checkpoint.exists(layout_path(spec.uid)):
+        found = takeover(checkpoint, spec)
+        if found.refusals:
+            raise RefusedError(
+                f"operator {spec.uid!r} changed since checkpoint {checkpoint} was created: "
+                f"{'; '.join(found.refusals)}; {_WAY_OUT}"
+            )
         kept = read_layout(checkpoint, spec.uid)
-        shards = spec.shards or len(kept.shards)
-        pinned = pinned_partitions(checkpoint) or kept.state_partitions
-        asked = Layout.of(
-            spec.table,
-            spec.policy.time.value,
-            pinned,
-            shards,
-            kept.retain_batches,
-            spec.backend,
-            spec.runs,
-        )
-        _refuse_differences(checkpoint, spec.uid, kept, asked)
         check_runs(checkpoint, spec.uid, kept)
-        if retain_batches > kept.retain_batches:
-            write_layout(checkpoint, spec.uid, replace(kept, retain_batches=retain_batches))
+        # The batch that runs next, also where it was planned before and runs again.
+        layout = kept.defined(_committed(checkpoint) + 1, found.definition)
+        layout = replace(layout, retain_batches=max(retain_batches, kept.retain_batches))
+        if layout != kept:
+            write_layout(checkpoint, spec.uid, layout)
     else:
         check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
         layout = Layout.of(
             spec.table,
-            spec.policy.time.value,
+            spec.policy.time,
             partitions,
             shards,
             retain_batches,
@@ -76,6 +75,28 @@ def prepare_checkpoint(
     # At once: no batch is being planned, and the one that may run again keeps its own.
     effective_ms = max(now_ms, after_planned(checkpoint))
     PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
+
+
+def takeover(checkpoint: Folder, spec: OperatorSpec) -> Takeover:
+    """What would become of an operator's state if the query started as it is declared now.
+
+    The state is that of the newest committed batch, so it is judged against the definition by
+    which that batch went.
+
+    Raises:
+        RefusedError: the checkpoint holds no such operator.
+    """
+    kept = read_layout(checkpoint, spec.uid)
+    asked = Definition.of(spec.table, spec.policy.time, spec.renamed)
+    found = asked.judged(kept.at(_committed(checkpoint)))
+    shards = len(kept.shards)
+    places = (
+        ("backend", kept.backend, spec.backend),
+        ("shards", shards, spec.shards or shards),
+        ("runs", kept.runs, spec.runs),
+    )
+    fixed = [refused(what, was, now) for what, was, now in places if was != now]
+    return replace(found, changes=(*fixed, *found.changes))
 
 
 def check_owner(checkpoint: Folder, uid: str) -> None:
@@ -94,34 +115,7 @@ def check_owner(checkpoint: Folder, uid: str) -> None:
         )
 
 
-def _refuse_differences(checkpoint: Folder, uid: str, kept: Layout, asked: Layout) -> None:
-    was_now = [
-        ("time", kept.time, asked.time),
-        ("keys", _pairs(kept.keys), _pairs(asked.keys)),
-        ("aggregates", _pairs(kept.aggregates), _pairs(asked.aggregates)),
-        ("order", _pairs(kept.order), _pairs(asked.order)),
-        *_retyped(kept, asked),
-        ("backend", kept.backend, asked.backend),
-        ("shards", str(len(kept.shards)), str(len(asked.shards))),
-        ("runs", kept.runs, asked.runs),
-    ]
-    different = [
-        f"{what} was {was or 'none'}, is now {now or 'none'}"
-        for what, was, now in was_now
-        if was != now
-    ]
-    if different:
-        raise RefusedError(
-            f"operator {uid!r} changed since checkpoint {checkpoint} was created: "
-            f"{'; '.join(different)}; {_WAY_OUT}"
-        )
-
-
-def _retyped(kept: Layout, asked: Layout) -> list[tuple[str, str, str]]:
-    """Columns read under both whose types differ: an average stays a double, its parts do not."""
-    was, now = kept.column_types(), asked.column_types()
-    return [(f"column {name}", was[name], now[name]) for name in was if name in now]
-
-
-def _pairs(parts: list[list[str]]) -> str:
-    return ", ".join(f"{name}: {' -> '.join(rest)}" for name, *rest in parts)
+def _committed(checkpoint: Folder) -> int:
+    """The newest committed batch; -1 before the first."""
+    newest = newest_batch(checkpoint, "commits")
+    return -1 if newest is None else newest

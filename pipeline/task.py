@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark import TaskContext
 
+from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.batch_log import BatchTimes, read_batch_times
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.folder import Folder
@@ -23,6 +24,8 @@ class TaskBatch:
     """A batch as a task of it sees it."""
 
     times: BatchTimes
+    table: TableSpec
+    """What the operator is, with the ids under which its aggregates are kept."""
     shards: list[int]
     in_force: PolicyVersion
     retain_batches: int
@@ -51,4 +54,5 @@ def open_task_batch(uid: str) -> TaskBatch:
     in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
     run_id = str(context.getLocalProperty("spark.jobGroup.id"))
     runs = runs_of(checkpoint, uid, layout)
-    return TaskBatch(times, layout.shards, in_force, layout.retain_batches, runs, run_id)
+    table = layout.at(times.batch_id).spec()
+    return TaskBatch(times, table, layout.shards, in_force, layout.retain_batches, runs, run_id)

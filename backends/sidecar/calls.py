@@ -9,6 +9,7 @@ from idlestate.backends.sidecar.exchanges import Exchanges
 from idlestate.backends.sidecar.host import Host
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.operator import Operator
+from idlestate.backends.sidecar.operator_record import Owner
 from idlestate.backends.sidecar.stage import CHUNK_BYTES, stream_of
 from idlestate.backends.sidecar.work import Given
 from idlestate.retention.policy import Policy
@@ -75,7 +76,12 @@ class Calls:
         made = header.get("made")  # of one that is to be there already
         if made is not None and not self._host.holds(declaration.uid, made):
             return Message({"made": None})
-        found = self._host.declare(declaration, Policy.from_json(header["policy"]))
+        query = header.get("query")  # the run that declares it
+        found = self._host.declare(
+            declaration,
+            Policy.from_json(header["policy"]),
+            Owner(**{name: str(value) for name, value in query.items()}) if query else None,
+        )
         return Message({"batch_id": found.record.committed, "made": found.record.made})
 
     def _describe(self, header: Header, _parts: Parts) -> Message:

@@ -97,9 +97,10 @@ class SidecarClient:
         policy: Policy,
         columns: Mapping[str, pa.DataType] | None = None,
         shards: int = DEFAULT_SHARDS,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
-        """Make the operator, unless the same is there: then the policy that it has goes on
-        holding, which the sidecar's file or the owner query changes.
+        """Make the operator, or change the definition of the one that is there. Its policy goes on
+        holding; the sidecar's file or the owner query changes that.
 
         Args:
             key: key columns and their types.
@@ -107,10 +108,14 @@ class SidecarClient:
             policy: its retention; in processing time unless a query will own it.
             columns: the columns that aggregates read, and their types.
             shards: parts of its state, fixed for good.
+            renamed: new to old names of aggregates, as of `retain`.
+
+        Raises:
+            DoesNotFitError: the state of the one that is there cannot be taken over.
         """
         types = {**key, **(columns or {})}
         spec = TableSpec(tuple(key.items()), aggregation(aggregates, types))
-        declaration = Declaration.of(self._uid, spec, policy.time, shards)
+        declaration = Declaration.of(self._uid, spec, policy.time, shards, renamed)
         self._connection.call(
             "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
         )

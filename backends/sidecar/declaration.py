@@ -1,16 +1,16 @@
-"""What an operator of the sidecar keeps: columns, aggregates, time and shards, fixed for good."""
+"""What an operator of the sidecar keeps: its definition and its shards."""
 
-import base64
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from idlestate.backends.aggregates import AggregateError
-from idlestate.backends.aggregation import aggregates_of, aggregation
+from idlestate.backends.aggregation import aggregates_of
 from idlestate.backends.changes import ADDED_COLUMNS
+from idlestate.backends.definition import Definition, check_renamed
 from idlestate.backends.keys import is_key_type
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.spec import TableSpec
@@ -22,35 +22,37 @@ MAX_SHARDS = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The fixed facts of an operator."""
+    """An operator's uid, definition and number of shards."""
 
     uid: str
-    time: str
-    """`event` or `processing`."""
-    keys: tuple[str, ...]
-    aggregates: tuple[tuple[str, str], ...]
-    """Result name and text, as `("n", "count")`."""
-    order: tuple[str, ...]
-    schema: str
-    """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
+    definition: Definition
     shards: int
 
     @classmethod
-    def of(cls, uid: str, spec: TableSpec, time: TimeDomain, shards: int) -> "Declaration":
-        """The declaration of a table."""
-        return cls(
-            uid,
-            time.value,
-            spec.key_names,
-            tuple((a.name, a.text) for a in aggregates_of(spec)),
-            tuple(name for name, _ in spec.order),
-            base64.b64encode(pa.schema(spec.inputs).serialize()).decode(),
-            shards,
-        )
+    def of(
+        cls,
+        uid: str,
+        spec: TableSpec,
+        time: TimeDomain,
+        shards: int,
+        renamed: Mapping[str, str] | None = None,
+    ) -> "Declaration":
+        """The declaration of a table; `renamed` as of `retain`."""
+        return cls(uid, Definition.of(spec, time, renamed), shards)
+
+    @property
+    def time(self) -> str:
+        """`event` or `processing`."""
+        return self.definition.time
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return self.definition.keys
 
     def inputs(self) -> pa.Schema:
         """The columns that keys, aggregates and order read."""
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+        return self.definition.inputs()
 
     def spec(self) -> TableSpec:
         """What the table keeps.
@@ -59,12 +61,7 @@ class Declaration:
             DoesNotFitError: the parts do not fit together.
         """
         try:
-            types = {field.name: field.type for field in self.inputs()}
-            return TableSpec(
-                tuple((name, types[name]) for name in self.keys),
-                aggregation(dict(self.aggregates), types, self.order),
-                tuple((name, types[name]) for name in self.order),
-            )
+            return self.definition.spec()
         except (AggregateError, KeyError, ValueError, pa.ArrowInvalid, OSError) as error:
             raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
 
@@ -76,6 +73,10 @@ class Declaration:
             DoesNotFitError: a column is of another type than it can be, or a name is taken.
         """
         spec = self.spec()
+        aggregates = {name: text for name, text, _ in self.definition.aggregates}
+        wrong = check_renamed(aggregates, dict(self.definition.renamed))
+        if wrong:
+            raise DoesNotFitError(f"operator {self.uid!r}: {wrong}")
         for aggregate in aggregates_of(spec):
             for _, kind in aggregate.inputs:
                 is_odd = pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind)
@@ -101,9 +102,26 @@ class Declaration:
                 )
             taken.add(name.lower())
 
+    def taking_over(self, before: "Declaration") -> "Declaration":
+        """This declaration with the ids under which it finds the state of an earlier one.
+
+        Raises:
+            DoesNotFitError: the state cannot be taken over.
+        """
+        found = self.definition.judged(before.definition)
+        differences = found.refusals
+        if self.shards != before.shards:
+            differences.append(f"shards was {before.shards}, is now {self.shards}")
+        if differences:
+            raise DoesNotFitError(
+                f"operator {self.uid!r} of the sidecar is another: {'; '.join(differences)}; or "
+                "put it back, or give it another uid"
+            )
+        return replace(self, definition=found.definition)
+
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes."""
-        return asdict(self)
+        return {"uid": self.uid, "shards": self.shards, **self.definition.to_json()}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Declaration":
@@ -113,15 +131,8 @@ class Declaration:
             DoesNotFitError: something is missing, or is none of its kind.
         """
         try:
-            found = cls(
-                uid=check_name("uid", facts["uid"]),
-                time=TimeDomain(facts["time"]).value,
-                keys=tuple(str(name) for name in facts["keys"]),
-                aggregates=tuple((str(name), str(text)) for name, text in facts["aggregates"]),
-                order=tuple(str(name) for name in facts["order"]),
-                schema=str(facts["schema"]),
-                shards=int(facts["shards"]),
-            )
+            uid = check_name("uid", facts["uid"])
+            found = cls(uid, Definition.from_json(facts), int(facts["shards"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DoesNotFitError(f"a declaration cannot be read: {error!r}") from error
         if not found.keys or not 1 <= found.shards <= MAX_SHARDS:
@@ -129,16 +140,6 @@ class Declaration:
                 f"operator {found.uid!r}: it needs a key, and 1 to {MAX_SHARDS} shards"
             )
         return found
-
-    def differences(self, other: "Declaration") -> list[str]:
-        """What another declaration of the same operator says otherwise, in words."""
-        mine, theirs = self.to_json(), other.to_json()
-        mine["schema"], theirs["schema"] = (str(each.inputs()) for each in (self, other))
-        return [
-            f"{name} was {mine[name]}, is now {theirs[name]}"
-            for name in mine
-            if mine[name] != theirs[name]
-        ]
 
 
 def check_name(what: str, name: object) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 from idlestate.backends.sidecar.declaration import check_name
 from idlestate.backends.sidecar.edits import KINDS
 from idlestate.backends.sidecar.errors import BusyError, DoesNotFitError
+from idlestate.backends.sidecar.given_rows import of_today
 from idlestate.backends.sidecar.message import Message
 from idlestate.backends.sidecar.operator_state import OperatorState
 from idlestate.backends.sidecar.set_aside import SetAside
@@ -99,8 +100,11 @@ class DirectWrites:
         self._check_time()
         if write.seq <= self._writers.held(write.writer, write.session).seq:
             return self._known(write)
-        edit = self._state.work.edit(write.kind, write.given)
+        work = self._state.work
+        edit = work.edit(write.kind, write.given)
         with self._state.lock:
+            if work is not self._state.work:  # the definition changed meanwhile
+                edit = self._state.work.edit(write.kind, write.given)
             writer = self._writers.held(write.writer, write.session)
             if write.seq <= writer.seq:
                 return self._known(write)
@@ -137,7 +141,9 @@ class DirectWrites:
             message = Message.decode(value)
             header = message.header
             try:
-                edit = self._state.work.edit(header["kind"], Given(message.parts[0]))
+                kind, declaration = header["kind"], self._state.record.declaration
+                rows = of_today(declaration, self._state.spec, kind, message.parts[0])
+                edit = self._state.work.edit(kind, Given(rows))
                 self._apply(edit, header["t_ms"], {key: None})
             except DoesNotFitError as error:
                 self.set_aside.add(self._state, key, message, str(error))

@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.expired_rows import shown_rows, stored_rows
 from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.sidecar.store import Store
+from idlestate.backends.spec import TableSpec
 
 SEQUENCE = "seq"
 """The column, the last one, that carries a record's number."""
@@ -52,13 +54,13 @@ def numbers_of(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def stage_rows(
-    uid: str, shard: int, rows: pa.Table, values: dict[str, bytes]
+    uid: str, shard: int, spec: TableSpec, rows: pa.Table, values: dict[str, bytes]
 ) -> tuple[Staged, ...]:
     """Put expire rows of a shard among the values to write; none for no rows."""
     if not rows.num_rows:
         return ()
     key = f"x/{uid}/{shard:05}/{uuid4().hex}"
-    values[key] = stream_of(rows)
+    values[key] = stream_of(stored_rows(spec, rows))
     return (Staged(key, rows.num_rows),)
 
 
@@ -99,8 +101,9 @@ class ExpiredLog:
             for each in entries
         }
 
-    def read(self, since: int, before: int, most_rows: int) -> pa.Table | None:
-        """Records from a number on with their numbers, at most about so many; None when none.
+    def read(self, since: int, before: int, most_rows: int, spec: TableSpec) -> pa.Table | None:
+        """Records from a number on with their numbers, at most about so many, in the columns of
+        what the operator is today; None when none.
 
         Raises:
             DamagedError: a value of the log is missing.
@@ -115,7 +118,7 @@ class ExpiredLog:
             value = self._value(entry.key)
             if value is None:
                 raise DamagedError(f"{entry.key} is missing: bring the folder back from a copy")
-            table = pa.ipc.open_stream(value).read_all()
+            table = shown_rows(spec, pa.ipc.open_stream(value).read_all())
             numbers = np.arange(entry.first, entry.stop)
             skip = max(0, since - entry.first)
             length = min(before, entry.stop) - entry.first - skip

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
+from idlestate.backends.sidecar.stage import stream_of
 from idlestate.backends.spec import TableSpec
 
 MAX_ROWS = 8 << 20
@@ -54,9 +55,9 @@ def fit_write(declaration: Declaration, spec: TableSpec, kind: str, rows: pa.Tab
     Raises:
         DoesNotFitError: as of `fit_rows`; or there are columns that the operator would not keep.
     """
+    wanted = _wanted_columns(declaration, spec, kind)
     if kind not in ("add", "put"):
-        return fit_rows(declaration.uid, rows, dict(spec.keys))
-    wanted = {field.name: field.type for field in declaration.inputs()}
+        return fit_rows(declaration.uid, rows, wanted)
     unknown = [name for name in rows.column_names if name not in wanted]
     if unknown:
         raise DoesNotFitError(
@@ -64,6 +65,27 @@ def fit_write(declaration: Declaration, spec: TableSpec, kind: str, rows: pa.Tab
             f"{', '.join(wanted)}"
         )
     return fit_rows(declaration.uid, rows, wanted)
+
+
+def of_today(declaration: Declaration, spec: TableSpec, kind: str, data: bytes) -> bytes:
+    """Rows of a write that fitted when it was taken, in the columns of today: one that only a
+    later definition reads is null.
+    """
+    rows = pa.ipc.open_stream(data).read_all()
+    wanted = _wanted_columns(declaration, spec, kind)
+    if rows.column_names == list(wanted):
+        return data
+    columns = {
+        name: rows.column(name) if name in rows.column_names else pa.nulls(len(rows), each)
+        for name, each in wanted.items()
+    }
+    return stream_of(pa.table(columns))
+
+
+def _wanted_columns(declaration: Declaration, spec: TableSpec, kind: str) -> dict[str, pa.DataType]:
+    if kind in ("add", "put"):
+        return {field.name: field.type for field in declaration.inputs()}
+    return dict(spec.keys)
 
 
 def check_count(uid: str, count: int) -> None:

@@ -3,13 +3,16 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from uuid import uuid4
 
+from idlestate.backends.shard_record import ShardRecord
 from idlestate.backends.sidecar.batches import ReachedMs
 from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError, UnknownOperatorError
 from idlestate.backends.sidecar.operator import Operator
-from idlestate.backends.sidecar.operator_record import OperatorRecord
+from idlestate.backends.sidecar.operator_record import OperatorRecord, Owner
+from idlestate.backends.sidecar.ownership import redefined
 from idlestate.backends.sidecar.store import Store
 from idlestate.backends.sidecar.works import Works
 from idlestate.retention.policy import Policy
@@ -70,52 +73,80 @@ class Host:
             for key in operator.state.named_values():
                 yield key, len(operator.state.shards)
 
-    def declare(self, declaration: Declaration, policy: Policy) -> Operator:
-        """Make an operator, or find the one that is the same, which keeps its policy.
+    def declare(
+        self, declaration: Declaration, policy: Policy, query: Owner | None = None
+    ) -> Operator:
+        """Make an operator, or find the one that is there, which keeps its policy. A changed
+        definition is taken over.
+
+        Args:
+            declaration: the operator.
+            policy: that of a new one.
+            query: the run of a query that declares it; what a query owns changes with it alone.
 
         Raises:
-            DoesNotFitError: there is another of that uid, or the declaration makes no sense.
+            DoesNotFitError: there is another of that uid whose state cannot be taken over, or the
+                declaration makes no sense.
         """
         with self._lock:
-            self._check(declaration, policy)
-            known = self._operators.get(declaration.uid)
-            if known is None:
-                self._check_room(1)
-                record = _new(declaration, policy)
-                self.store.write({record.key: record.encode()})
-                known = self._operators[declaration.uid] = self._opened(record)
-            return known
+            self._apply([(self._judged(declaration, policy), policy)], query, keeps_policy=True)
+            return self._operators[declaration.uid]
 
     def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:
-        """Make operators, or find those that are the same, and give them their policies, between
-        two batches: all or none. Errors as of `declare`.
+        """Make operators, or find those that are there, and give them their policies and
+        definitions, between two batches: all or none. Errors as of `declare`.
         """
-        with self._lock, ExitStack() as held:
-            for declaration, policy in wanted:
-                self._check(declaration, policy)
-            new = [
-                _new(declaration, policy)
-                for declaration, policy in wanted
-                if declaration.uid not in self._operators
-            ]
-            self._check_room(len(new))
-            changes: dict[str, bytes | None] = {record.key: record.encode() for record in new}
-            changed = []
+        with self._lock:
+            judged = [(self._judged(each, policy), policy) for each, policy in wanted]
+            self._apply(judged, None, keeps_policy=False)
+
+    def _apply(
+        self,
+        wanted: Sequence[tuple[Declaration, Policy]],
+        query: Owner | None,
+        *,
+        keeps_policy: bool,
+    ) -> None:
+        """Write what is new or changes, all or none, and then believe it."""
+        new = [
+            _new(declaration, policy)
+            for declaration, policy in wanted
+            if declaration.uid not in self._operators
+        ]
+        self._check_room(len(new))
+        changes: dict[str, bytes | None] = {record.key: record.encode() for record in new}
+        changed = []
+        with ExitStack() as held:
             for declaration, policy in wanted:
                 known = self._operators.get(declaration.uid)
-                if known is not None and known.record.policy != policy:
-                    held.enter_context(known.state.lock)
-                    after = known.under(policy)
-                    changes.update(known.state.values(*after))
-                    changed.append((known.state, after))
+                if known is None:
+                    continue
+                held.enter_context(known.state.lock)
+                shards: dict[int, ShardRecord] = {}
+                record = known.state.record
+                if not keeps_policy and record.policy != policy:
+                    record, shards = known.under(policy)
+                if declaration != record.declaration:
+                    record = redefined(record, declaration, query)
+                if record is not known.state.record:
+                    changes.update(known.state.values(record, shards))
+                    changed.append((known.state, record, shards))
             if changes:
                 self.store.write(changes)
-            for state, after in changed:
-                state.believe(*after)
-            for record in new:
-                self._operators[record.declaration.uid] = self._opened(record)
+            for state, record, shards in changed:
+                is_redefined = record.declaration != state.record.declaration
+                state.believe(record, shards)
+                if is_redefined:
+                    state.use(self.works.of(record.declaration))
+        for record in new:
+            self._operators[record.declaration.uid] = self._opened(record)
 
-    def _check(self, declaration: Declaration, policy: Policy) -> None:
+    def _judged(self, declaration: Declaration, policy: Policy) -> Declaration:
+        """The declaration as it is to be kept: with the ids of what is there already.
+
+        Raises:
+            DoesNotFitError: it makes no sense, or the state cannot be taken over.
+        """
         uid = declaration.uid
         declaration.spec()
         if policy.time.value != declaration.time:
@@ -126,13 +157,11 @@ class Host:
         known = self._operators.get(uid)
         if known is None:
             declaration.check_columns()
-            return
-        different = known.record.declaration.differences(declaration)
-        if different:
-            raise DoesNotFitError(
-                f"operator {uid!r} of the sidecar is another: {'; '.join(different)}; put it back, "
-                "or give it another uid"
-            )
+            return replace(declaration, definition=declaration.definition.kept)
+        after = declaration.taking_over(known.record.declaration)
+        if after != known.record.declaration:
+            declaration.check_columns()
+        return after
 
     def _check_room(self, more: int) -> None:
         if more and len(self._operators) + more > MAX_OPERATORS:

@@ -116,10 +116,10 @@ class Operator:
         record = self.state.record
         stop = record.next_seq if before is None else min(before, record.next_seq)
         try:
-            return self.state.log.read(since, stop, most_rows)
+            return self.state.log.read(since, stop, most_rows, self.state.spec)
         except DamagedError:
             with self.state.lock:  # perhaps it was being trimmed
-                return self.state.log.read(since, stop, most_rows)
+                return self.state.log.read(since, stop, most_rows, self.state.spec)
 
     @property
     def first_seq(self) -> int:

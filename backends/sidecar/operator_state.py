@@ -48,13 +48,16 @@ class OperatorState:
         self._is_dropped = False
         self.uid = record.declaration.uid
         self.spec = record.declaration.spec()
-        self.log = ExpiredLog(store, self.uid, work.value)
+        self.log = ExpiredLog(store, self.uid, self._value)
         self.sets = PreparedSets(store, self.uid)
         self.waiting = {key: len(value) for key, value in store.scan(f"i/{self.uid}/")}
         shards = [ShardRecord(self.uid, at) for at in range(record.declaration.shards)]
         for key, value in store.scan(f"m/{self.uid}/"):
             shards[int(key.rpartition("/")[2])] = ShardRecord.decode(value)
         self.now = (record, shards)
+
+    def _value(self, key: str) -> bytes | None:
+        return self.work.value(key)
 
     @property
     def record(self) -> OperatorRecord:
@@ -148,6 +151,11 @@ class OperatorState:
         if shards:
             after = [shards.get(at, old) for at, old in enumerate(after)]
         self.now = (record, after)
+
+    def use(self, work: Work) -> None:
+        """Go on with the work of the declaration that was written; under the lock."""
+        self.spec = self.record.declaration.spec()
+        self.work = work
 
     def drop(self, keys: Iterable[str]) -> None:
         """Remove the operator with these keys and all values that it names; under the lock."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from idlestate.backends.sidecar.declaration import Declaration
 from idlestate.backends.sidecar.errors import DoesNotFitError
 from idlestate.backends.sidecar.operator_record import OperatorRecord, Owner
 
@@ -24,6 +25,28 @@ def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -
         if run_id != record.owner.run_id:
             superseded = (*superseded, record.owner.run_id)[-MOST_SUPERSEDED:]
     return replace(record, owner=Owner(query_id, run_id, checkpoint), superseded=superseded)
+
+
+def redefined(
+    record: OperatorRecord, declaration: Declaration, query: Owner | None
+) -> OperatorRecord:
+    """The record once another definition is taken over.
+
+    Tasks that pack rows by the definition before must not meet the new one: what a query owns
+    changes when a run of the query starts, and earlier runs are superseded with it.
+
+    Raises:
+        DoesNotFitError: the operator belongs to a query, and it is not that one which declares it.
+    """
+    if record.owner is not None:
+        if query is None:
+            raise DoesNotFitError(
+                f"operator {declaration.uid!r} belongs to query {record.owner.query_id} with the "
+                f"checkpoint {record.owner.checkpoint}, which alone changes its definition: change "
+                f"and restart the query, or {way_out(record)}"
+            )
+        record = owned(record, query.query_id, query.run_id, query.checkpoint)
+    return replace(record, declaration=declaration)
 
 
 def check_run(record: OperatorRecord, query_id: str, run_id: str) -> None:

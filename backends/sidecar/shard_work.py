@@ -215,7 +215,7 @@ class ShardWork:
         written = self.tables.write(shard, at, outcome, going.policy, reached_ms)
         changes = _of_batch(outcome.changes, going.batch_id)
         ends = pc.equal(changes.column("change"), "expire")
-        expired = stage_rows(self._uid, at, changes.filter(ends), written.values)
+        expired = stage_rows(self._uid, at, self._spec, changes.filter(ends), written.values)
         return Stepped(written.record, expired, written.values), changes.filter(pc.invert(ends))
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import DamagedError
+from idlestate.backends.sidecar.errors import DamagedError, DoesNotFitError
 from idlestate.backends.sidecar.operator_record import NO_BATCH
 from idlestate.backends.sidecar.split import split_rows
 from idlestate.backends.sidecar.sweeper import Pace, Sweeper
@@ -106,7 +106,8 @@ def test_a_shorter_policy_ends_lives_at_the_next_sweep(world: World) -> None:
 def test_another_operator_of_the_same_uid_is_refused(world: World) -> None:
     record = world.operator.record
     other = Declaration.from_json(record.declaration.to_json() | {"shards": 8})
-    assert record.declaration.differences(other) == ["shards was 4, is now 8"]
+    with pytest.raises(DoesNotFitError, match="shards was 4, is now 8"):
+        world.host.declare(other, record.policy)
 
 
 def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:

@@ -19,7 +19,7 @@ from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, Sink, run, start, states
 
-WAY_OUT = "restore it, or use a new checkpoint folder"
+WAY_OUT = "or restore the job, or use a new checkpoint folder"
 PROCESSING = Policy(
     idle_min_ms=POLICY.idle_min_ms,
     idle_max_ms=POLICY.idle_max_ms,
@@ -74,9 +74,12 @@ def started(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 CHANGED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "aggregate-text": (
         {"aggregates": {"n": "count", "total": "max(amount)", "page": "last(page)"}},
-        ["aggregates was", "total: sum(amount)", "is now", "total: max(amount)"],
+        ["aggregate total was sum(amount), is now max(amount): give the new one another name"],
     ),
-    "aggregate-added": ({"aggregates": {**AGGREGATES, "m": "min(amount)"}}, ["m: min(amount)"]),
+    "renamed": (
+        {"aggregates": {**AGGREGATES, "clicks": "count"}, "renamed": {"clicks": "visits"}},
+        ["the state has no aggregate visits (it has n, total, page, mean, by)"],
+    ),
     "keys": ({"key": ["user", "wide"]}, ["keys was user: string, is now", "wide: int64"]),
     "order": ({"order": ["amount"]}, ["order was none, is now amount: int32"]),
     "shards": ({"shards": 3}, ["shards was 8, is now 3"]),
@@ -163,9 +166,9 @@ def test_a_second_query_on_a_checkpoint_is_refused_and_the_first_runs_on(
 
 RETYPED = {
     "key": ("user", "binary", "keys was user: string, is now user: binary"),
-    "result": ("page", "binary", "column page was string, is now binary"),
+    "result": ("page", "binary", "aggregate page: column page was string, is now binary"),
     # Neither shows in a result's type: an average stays a double, and what is kept is another.
-    "average": ("wide", "double", "column wide was int64, is now double"),
+    "average": ("wide", "double", "aggregate mean: column wide was int64, is now double"),
     "ordering": ("ratio", "string", "column ratio was double, is now string"),
 }
 

@@ -30,7 +30,7 @@ SPEC = OperatorSpec(
     runs=None,
     token="token",
 )
-BATCH = TaskBatch(BatchTimes(0, -1, 0), [0], PolicyVersion(1, 0, SPEC.policy), 10, None)
+BATCH = TaskBatch(BatchTimes(0, -1, 0), SPEC.table, [0], PolicyVersion(1, 0, SPEC.policy), 10, None)
 
 
 def test_what_does_not_fit_is_told_to_the_person() -> None:

@@ -56,7 +56,7 @@ def checkpoint(tmp_path: Path) -> Folder:
     """A checkpoint whose operator began with the first policy."""
     folder = Folder(str(tmp_path))
     spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
-    write_layout(folder, UID, Layout.of(spec, "event", 2, 2, 10))
+    write_layout(folder, UID, Layout.of(spec, TimeDomain.EVENT, 2, 2, 10))
     PolicyJournal(folder, UID).append(FIRST, 0)
     return folder
 

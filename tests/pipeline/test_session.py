@@ -15,6 +15,7 @@ from idlestate.backends.aggregation import aggregation
 from idlestate.backends.spec import TableSpec
 from idlestate.pipeline.layout import Layout
 from idlestate.pipeline.session import LOCAL_SETTINGS, warn_of_idle_cores
+from idlestate.retention.policy import TimeDomain
 from tests.pipeline.streams import Feed, run
 
 ((FILE_MANAGER, LOCAL_MANAGER),) = LOCAL_SETTINGS.items()
@@ -41,7 +42,7 @@ def test_cores_that_would_stay_idle_are_told_of(
     words: str | None,
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.2.0")
-    layout = Layout.of(SPEC, "event", partitions, shards=16, retain_batches=10)
+    layout = Layout.of(SPEC, TimeDomain.EVENT, partitions, shards=16, retain_batches=10)
     with caplog.at_level(logging.WARNING, "idlestate"):
         warn_of_idle_cores("clicks", layout, cores)
     if words is None:
@@ -55,7 +56,9 @@ def test_a_spark_that_cannot_repartition_is_not_told_to(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.1.4")
-    warn_of_idle_cores("clicks", Layout.of(SPEC, "event", 4, shards=16, retain_batches=10), 6)
+    warn_of_idle_cores(
+        "clicks", Layout.of(SPEC, TimeDomain.EVENT, 4, shards=16, retain_batches=10), 6
+    )
     (said,) = caplog.messages
     assert "a new checkpoint may have more" in said
     assert "repartition" not in said
@@ -65,7 +68,7 @@ def test_an_operator_in_a_sidecar_is_not_told_to_repartition(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """`idlestate state repartition` refuses it."""
-    layout = Layout.of(SPEC, "event", 4, shards=16, retain_batches=10, backend="rocksdb")
+    layout = Layout.of(SPEC, TimeDomain.EVENT, 4, shards=16, retain_batches=10, backend="rocksdb")
     with caplog.at_level(logging.WARNING, "idlestate"):
         warn_of_idle_cores("clicks", layout, 6)
     (said,) = caplog.messages

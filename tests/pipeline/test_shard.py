@@ -265,13 +265,13 @@ def test_a_sweep_is_owed_after_the_last_batch_with_data(
 
 def test_a_layout_says_again_what_the_table_keeps(tmp_path: Path) -> None:
     checkpoint = Folder(str(tmp_path))
-    layout = Layout.of(SPEC, "event", partitions=2, shards=4, retain_batches=10)
+    layout = Layout.of(SPEC, TimeDomain.EVENT, partitions=2, shards=4, retain_batches=10)
     write_layout(checkpoint, "clicks", layout)
     assert read_layout(checkpoint, "clicks") == layout
-    assert read_layout(checkpoint, "clicks").spec() == SPEC
+    assert read_layout(checkpoint, "clicks").at(0).spec() == SPEC
     text = (tmp_path / "idlestate/clicks/layout.json").read_text()
     (tmp_path / "idlestate/clicks/layout.json").write_text(
-        text.replace('"format": 1', '"format": 2')
+        text.replace('"format": 2', '"format": 1')
     )
     with pytest.raises(RefusedError, match="use the version that wrote it"):
         read_layout(checkpoint, "clicks")

@@ -13,7 +13,7 @@ from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.layout import Layout, PolicyJournal, write_layout
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service.config_file import SavedFile, load_config
 from idlestate.service.hang_ups import HangUps
 from idlestate.service.reloads import Reloads
@@ -43,7 +43,7 @@ class Followed:
         self.told: list[str] = []
         config = load_config(self.file)
         spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
-        write_layout(self.checkpoint, "clicks", Layout.of(spec, "event", 2, 2, 10))
+        write_layout(self.checkpoint, "clicks", Layout.of(spec, TimeDomain.EVENT, 2, 2, 10))
         PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
         metrics = PipelineMetrics(self.registry, ["clicks"], version="0")
         self.reloads = Reloads(
