@@ -39,7 +39,7 @@ def test_a_key_that_cannot_be_told_from_another_is_refused(world: World, kind: p
 
 @pytest.mark.parametrize("name", ["k", "Change", "deadline"])
 def test_a_name_that_would_stand_twice_is_refused(world: World, name: str) -> None:
-    with pytest.raises(DoesNotFitError, match=f"the name {name} stands twice"):
+    with pytest.raises(DoesNotFitError, match=f"the name {name} is used twice"):
         declared(world, {"k": pa.string()}, {name: "count"}, {})
 
 

@@ -1,0 +1,197 @@
+"""What becomes of each aggregate when a definition changes."""
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.aggregation import aggregates_of, aggregation
+from idlestate.backends.definition import Definition, Takeover, check_renamed
+from idlestate.backends.spec import TableSpec
+from idlestate.retention.policy import TimeDomain
+
+TYPES = {
+    "k": pa.string(),
+    "x": pa.int32(),
+    "f": pa.float32(),
+    "d": pa.decimal128(10, 2),
+    "s": pa.string(),
+}
+
+
+def definition(
+    texts: Mapping[str, str],
+    renamed: Mapping[str, str] | None = None,
+    order: tuple[str, ...] = (),
+    **types: pa.DataType,
+) -> Definition:
+    known = TYPES | types
+    spec = TableSpec(
+        (("k", known["k"]),),
+        aggregation(texts, known, order),
+        tuple((name, known[name]) for name in order),
+    )
+    return Definition.of(spec, TimeDomain.EVENT, renamed)
+
+
+def found(takeover: Takeover) -> dict[str, str]:
+    return {each.name: each.became for each in takeover.changes}
+
+
+def ids(each: Definition) -> dict[str, int]:
+    return {name: number for name, _, number in each.aggregates}
+
+
+def test_it_is_read_back_with_its_ids() -> None:
+    before = definition({"n": "count", "top": "max(x)"})
+    after = definition({"top": "max(x)", "last": "last(s)"}).judged(before).definition
+    again = Definition.from_json(json.loads(json.dumps(after.to_json())))
+    assert again == after
+    assert {each.name: each.id for each in aggregates_of(again.spec())} == {"top": 1, "last": 2}
+
+
+def test_ids_are_never_given_again() -> None:
+    first = definition({"a": "count", "b": "max(x)"})
+    second = definition({"a": "count"}).judged(first).definition
+    third = definition({"a": "count", "b": "max(x)"}).judged(second).definition
+    assert ids(third) == {"a": 0, "b": 2}
+
+
+def test_an_unchanged_definition_is_the_same_however_its_text_is_spaced() -> None:
+    before = definition({"a": "count", "b": "max(x)"})
+    takeover = definition({"a": "count", "b": "max(x)"}).judged(before)
+    assert takeover.definition == before
+    assert found(definition({"a": "count()", "b": "max( x )"}).judged(before)) == {
+        "a": "kept",
+        "b": "kept",
+    }
+
+
+def test_added_dropped_and_in_another_order() -> None:
+    before = definition({"a": "count", "b": "max(x)", "c": "min(x)"})
+    takeover = definition({"c": "min(x)", "d": "sum(x)", "a": "count"}).judged(before)
+    assert found(takeover) == {"c": "kept", "d": "added", "a": "kept", "b": "dropped"}
+    assert ids(takeover.definition) == {"c": 2, "d": 3, "a": 0}
+    assert takeover.refusals == []
+
+
+def test_a_renamed_aggregate_keeps_its_id_and_the_entry_may_stay() -> None:
+    before = definition({"a": "max(x)"})
+    asked = definition({"top": "max(x)"}, {"top": "a"})
+    takeover = asked.judged(before)
+    assert found(takeover) == {"top": "renamed"}
+    assert ids(takeover.definition) == {"top": 0}
+    again = asked.judged(takeover.definition)
+    assert found(again) == {"top": "kept"}
+    assert again.definition == takeover.definition
+
+
+def test_an_old_name_may_begin_again_as_another_aggregate() -> None:
+    before = definition({"a": "max(x)"})
+    asked = definition({"top": "max(x)", "a": "count"}, {"top": "a"})
+    takeover = asked.judged(before)
+    assert found(takeover) == {"top": "renamed", "a": "added"}
+    assert ids(takeover.definition) == {"top": 0, "a": 1}
+    assert found(asked.judged(takeover.definition)) == {"top": "kept", "a": "kept"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "renamed", "reason"),
+    [
+        ({"top": "max(x)"}, {"top": "b"}, "the state has no aggregate b (it has a, c)"),
+        ({"c": "count"}, {"c": "a"}, "the state has both c and a; remove the entry"),
+    ],
+)
+def test_a_renaming_that_would_lose_state_is_refused(
+    texts: dict[str, str], renamed: dict[str, str], reason: str
+) -> None:
+    before = definition({"a": "max(x)", "c": "count"})
+    (refusal,) = definition(texts, renamed).judged(before).refusals
+    assert reason in refusal
+
+
+def test_a_renaming_that_makes_no_sense_is_refused() -> None:
+    texts = {"a": "count", "b": "count"}
+    assert check_renamed(texts, {"a": "old"}) is None
+    assert "c is not an aggregate" in str(check_renamed(texts, {"c": "a"}))
+    assert "the same name as before" in str(check_renamed(texts, {"a": "a"}))
+    assert "several aggregates" in str(check_renamed(texts, {"a": "c", "b": "c"}))
+
+
+WIDER = {
+    "max(x)": {"x": pa.int64()},
+    "sum(x)": {"x": pa.int64()},
+    "avg(f)": {"f": pa.float64()},
+    "min(f)": {"f": pa.float64()},
+    "sum(d)": {"d": pa.decimal128(14, 2)},
+    "max(d)": {"d": pa.decimal128(14, 4)},
+    "min_by(s, x)": {"x": pa.int64()},
+}
+
+
+@pytest.mark.parametrize("text", WIDER)
+def test_wider_types_are_taken_over(text: str) -> None:
+    before = definition({"a": text})
+    assert found(definition({"a": text}, **WIDER[text]).judged(before)) == {"a": "widened"}
+    both = definition({"b": text}, {"b": "a"}, **WIDER[text]).judged(before)
+    assert found(both) == {"b": "renamed, widened"}
+
+
+OTHER = {
+    "max(x)": ({"x": pa.int16()}, "column x was int32, is now int16, which is not wider"),
+    "sum(x)": ({"x": pa.float64()}, "column x was int32, is now double, which is not wider"),
+    "avg(x)": ({"x": pa.decimal128(12, 0)}, "was int32, is now decimal128(12, 0), which is not"),
+    "sum(d)": ({"d": pa.decimal128(14, 4)}, "is now decimal128(14, 4), of another scale: cast it"),
+    "first(s)": ({"s": pa.binary()}, "column s was string, is now binary, which is not wider"),
+}
+
+
+@pytest.mark.parametrize("text", OTHER)
+def test_other_types_are_refused_with_the_way_out(text: str) -> None:
+    types, reason = OTHER[text]
+    takeover = definition({"a": text}, **types).judged(definition({"a": text}))
+    assert found(takeover) == {"a": "refused"}
+    assert reason in takeover.refusals[0]
+    assert takeover.refusals[0].endswith("or give the aggregate another name")
+
+
+def test_a_count_keeps_no_value_and_its_column_may_be_of_any_type() -> None:
+    before = definition({"a": "count(x)"})
+    assert found(definition({"a": "count(x)"}, x=pa.string()).judged(before)) == {"a": "kept"}
+
+
+def test_another_text_under_the_same_name_is_refused() -> None:
+    before = definition({"a": "max(x)", "b": "count"})
+    takeover = definition({"a": "min(x)", "b": "count(x)"}).judged(before)
+    assert takeover.refusals == [
+        "aggregate a was max(x), is now min(x): give the new one another name",
+        "aggregate b was count, is now count(x): give the new one another name",
+    ]
+
+
+def test_keys_time_and_order_are_fixed_and_each_difference_is_told() -> None:
+    before = definition({"a": "last(s)"}, order=("x",))
+    other = definition({"a": "last(s)"}, order=("f",), k=pa.binary())
+    other = Definition.from_json(other.to_json() | {"time": "processing"})
+    assert other.judged(before).refusals == [
+        "time was event, is now processing",
+        "keys was k: string, is now k: binary",
+        "order was x: int32, is now f: float",
+    ]
+
+
+def test_order_columns_may_widen() -> None:
+    before = definition({"a": "last(s)"}, order=("x",))
+    wider = definition({"a": "last(s)"}, order=("x",), x=pa.int64())
+    assert found(wider.judged(before)) == {"a": "widened"}
+    assert before.judged(wider).refusals[0] == "order column x was int64, is now int32"
+
+
+@pytest.mark.parametrize(
+    "aggregates", [[["a", "count", 0], ["b", "count", 0]], [["a", "count", 7]]]
+)
+def test_ids_that_cannot_be_are_not_believed(aggregates: list[list[object]]) -> None:
+    facts = definition({"a": "count"}).to_json() | {"aggregates": aggregates}
+    with pytest.raises(ValueError, match="the ids of the aggregates"):
+        Definition.from_json(facts)
