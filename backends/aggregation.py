@@ -34,6 +34,11 @@ class Aggregation:
         """As of `Kind`."""
         return "aggregate"
 
+    @property
+    def writes_once(self) -> bool:
+        """As of `Kind`."""
+        return False
+
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """As of `Kind`."""
@@ -83,9 +88,9 @@ class Aggregation:
         ]
         return self.combined(rows, walk.life_start)
 
-    def shown(self, walk: Walk) -> Flags:
-        """As of `Kind`: every life that the batch touched."""
-        return walk.is_touched
+    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+        """As of `Kind`: every life that the batch touched and that goes on."""
+        return walk.is_touched & ~is_over
 
     def result(self, life: list[Field]) -> list[pa.Array]:
         """As of `Kind`."""

@@ -10,6 +10,7 @@ one after the other, nulls before every value and NaN after every number as in S
 | first(x), last(x) | event time (ms), order columns, x | all of them | writes |
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,26 +55,34 @@ def extreme_rows(columns: list[Field], valid: Flags, starts: Ints, largest: bool
     rows = np.flatnonzero(valid)
     rows = rows[rows >= starts[0]]
     segment = np.repeat(np.arange(len(starts)), sizes)[rows - starts[0]]
-    for key in (key for column in columns for key in _keys(column)):
-        is_first = np.concatenate([[True], segment[1:] != segment[:-1]])
-        if is_first.all():
+    found = np.full(len(starts), -1)
+    found[segment[::-1]] = rows[::-1]
+    for column, key_of in ((column, key_of) for column in columns for key_of in _keys(column)):
+        is_tied = np.zeros(len(rows), dtype=bool)
+        is_tied[1:] = segment[1:] == segment[:-1]
+        is_tied[:-1] |= is_tied[1:]
+        if not is_tied.any():
             break
-        first = np.flatnonzero(is_first[: len(rows)])
-        candidates = key[rows]
+        rows, segment = rows[is_tied], segment[is_tied]
+        first = np.flatnonzero(np.concatenate([[True], segment[1:] != segment[:-1]]))
+        candidates = key_of(take(column, rows))
         best = (np.maximum if largest else np.minimum).reduceat(candidates, first)
         wins = candidates == np.repeat(best, np.diff(np.append(first, len(rows))))
         segment, rows = segment[wins], rows[wins]
-    found = np.full(len(starts), -1)
-    found[segment[::-1]] = rows[::-1]
+        found[segment[::-1]] = rows[::-1]
     return found
 
 
-def _keys(column: Field) -> list[Ints]:
+def _keys(column: Field) -> list[Callable[[Field], Ints]]:
     """What to compare a column by: whether there is a value, then the value."""
     if isinstance(column, np.ndarray):
-        return [column]
-    presence = [is_valid(column).astype(np.int64)] if column.null_count else []
-    return [*presence, order_codes(column)]
+        return [np.asarray]
+    presence = [_presence] if column.null_count else []
+    return [*presence, order_codes]
+
+
+def _presence(array: pa.Array) -> Ints:
+    return is_valid(array).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ class Kind(Protocol):
         """As it is written down: `aggregate`."""
 
     @property
+    def writes_once(self) -> bool:
+        """Whether the record that begins a life is its one write, and all others are reads."""
+
+    @property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """The columns it reads besides keys and order, with their types."""
 
@@ -44,7 +48,7 @@ class Kind(Protocol):
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """Those of them that the table keeps."""
+        """Those of them that the table keeps; an expire row shows these alone."""
 
     @property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
@@ -68,8 +72,8 @@ class Kind(Protocol):
             walk: how rows, stored lives first, fall into lives.
         """
 
-    def shown(self, walk: Walk) -> Flags:
-        """Which lives of the walk that go on are shown by an update."""
+    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+        """Which lives of the walk an update shows; `is_over` says which ones the batch ends."""
 
     def result(self, life: list[Field]) -> list[pa.Array]:
         """The `results` of lives.

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from idlestate.backends import ended, sketch
 from idlestate.backends.changes import Changes, change_rows, life_columns
+from idlestate.backends.fields import join, take
 from idlestate.backends.keys import take_keys
 from idlestate.backends.merge import MergePolicy
 from idlestate.backends.rows import Rows
@@ -107,7 +108,9 @@ class Table:
         """
         at, old = self.current.look_up(steps.hashes, steps.keys)
         has_old = at >= 0
-        accesses = Accesses(steps.counts, steps.t_ms, steps.is_read)
+        writes_once = self.spec.kind.writes_once
+        reads = None if writes_once else steps.is_read
+        accesses = Accesses(steps.counts, steps.t_ms, reads, writes_once)
         walk = walk_sequence(accesses, old.lives, has_old, policy)
         touched = self._touched(steps, walk, old)
         is_over = walk.is_closed.copy()
@@ -125,9 +128,9 @@ class Table:
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
-        shown = is_over | self.spec.kind.shown(walk) if shows_updates else is_over
+        shown = self.spec.kind.shown(walk, is_over) & shows_updates
         changes = [
-            Changes(touched.take(shown), walk.ends.take(np.flatnonzero(shown)), is_over[shown]),
+            self._changes(walk, touched, is_over, shown),
             Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)),
         ]
         return Outcome(
@@ -154,6 +157,32 @@ class Table:
             sketch.add(self.seen, born) if len(born) else self.seen,
             change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
             tally,
+        )
+
+    def _changes(self, walk: Walk, touched: Rows, is_over: Flags, is_shown: Flags) -> Changes:
+        """Of each life in turn its update, its end, or both."""
+        either = is_shown | is_over
+        lives = np.flatnonzero(either)
+        is_both = (is_shown & is_over)[lives]
+        at = np.repeat(lives, 1 + is_both)
+        is_expire = is_over[at]
+        is_expire[:-1] &= at[1:] != at[:-1]
+        rows = touched.take(at if is_both.any() else either)
+        if self.spec.kind.writes_once:
+            rows = self._as_begun(rows, ~is_expire)
+        return Changes(rows, walk.ends.take(at), is_expire)
+
+    def _as_begun(self, rows: Rows, is_begun: Flags) -> Rows:
+        """Lives as their first record left them where they are shown as they begin; elsewhere with
+        what is stored.
+        """
+        kept = self._shown(self.kept(rows)).payload
+        at = np.arange(len(rows)) + len(rows) * is_begun
+        read_at_ms = np.where(is_begun, NEVER_MS, rows.lives.read_at_ms)
+        return replace(
+            rows,
+            lives=replace(rows.lives, read_at_ms=read_at_ms),
+            payload=[take(join(both), at) for both in zip(kept, rows.payload, strict=True)],
         )
 
     def _touched(self, steps: Steps, walk: Walk, old: Rows) -> Rows:

@@ -24,8 +24,8 @@ def is_quiet(rows: Layout, start: Rows, policy: Policy) -> Flags:
         quiet &= ~needs_rearm(last_ms, rows.arm_from_ms[start], policy.idle_min_ms)
     if policy.ttl_ms:
         quiet &= ~is_due(saturating_add(rows.write_ms[start], policy.ttl_ms), last_ms)
-    if policy.max_lifetime_ms:
-        quiet &= ~is_due(saturating_add(rows.created_ms[start], policy.max_lifetime_ms), last_ms)
+    if rows.fixed_end_ms is not None:
+        quiet &= ~is_due(rows.fixed_end_ms[start], last_ms)
     return quiet
 
 
@@ -42,21 +42,21 @@ def follow(rows: Layout, policy: Policy) -> tuple[Flags, Rows]:
     if ttl_dead is not None:
         forced = next_true(ttl_dead & rows.is_write)[1:]
         end = np.minimum(end, np.where(forced < stop, forced, n))
-    if policy.max_lifetime_ms:
-        life_end_ms = saturating_add(rows.created_ms, policy.max_lifetime_ms)
-        past = _first_row(here + 1, stop, lambda at, row: is_due(life_end_ms[row], rows.t_ms[at]))
+    fixed_end_ms = rows.fixed_end_ms
+    if fixed_end_ms is not None:
+        past = _first_row(here + 1, stop, lambda at, row: is_due(fixed_end_ms[row], rows.t_ms[at]))
         successor = rows.next_write[past]
         end = np.minimum(end, np.where(successor < stop, successor, n))
     first = rows.next_write[rows.starts]
     is_start = _reached(first[first < rows.stops], end)
-    if ttl_dead is not None or policy.max_lifetime_ms:
+    if ttl_dead is not None or fixed_end_ms is not None:
         life_start = np.maximum.accumulate(np.where(is_start, here, 0))
         target = np.minimum(arms, n - 1)
         keeps &= life_start[target] == life_start
         if ttl_dead is not None:
             keeps &= ~ttl_dead[target]
-        if policy.max_lifetime_ms:
-            keeps &= ~is_due(life_end_ms[life_start], rows.t_ms[target])
+        if fixed_end_ms is not None:
+            keeps &= ~is_due(fixed_end_ms[life_start], rows.t_ms[target])
         root = _roots(np.where(keeps, arms, here))
     return is_start, root
 

@@ -22,6 +22,8 @@ class Layout:
     t_ms: Times
     write_ms: Times
     created_ms: Times
+    fixed_end_ms: Times | None
+    """The end that no later access moves; None when no rule sets one."""
     cleanup_ms: Times
     arm_from_ms: Times
     """`cleanup_ms`, or `NEVER_MS` where any access arms."""
@@ -43,6 +45,7 @@ class Layout:
             self.t_ms[picked],
             self.write_ms[picked],
             self.created_ms[picked],
+            None if self.fixed_end_ms is None else self.fixed_end_ms[picked],
             self.cleanup_ms[picked],
             self.arm_from_ms[picked],
             self.is_old[picked],

@@ -3,7 +3,9 @@
 A key's records come in ascending time. One after the other they would be judged like this: a
 write that finds no open life begins one (closing the ended life, if there is one), a write that
 finds the life open belongs to it, a read that finds it open moves `read_at`, any other read
-leaves no trace. `walk` reaches the same result without going record by record:
+leaves no trace. Where lives are written once, by the record that begins them, every record that
+finds the life open is such a read, and leaves a trace only if some rule counts from reads. `walk`
+reaches the same result without going record by record:
 
 1. The life a key already has becomes a row of its own before the key's records, so that old and
    new are one sequence.
@@ -12,13 +14,13 @@ leaves no trace. `walk` reaches the same result without going record by record:
    n) array steps however often one hot key is re-armed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from idlestate.retention.chains import dead_by_ttl, follow, is_quiet
 from idlestate.retention.layout import Flags, Layout, Rows, next_true
-from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
 from idlestate.retention.rules import (
     NEVER_MS,
     Ends,
@@ -78,12 +80,14 @@ class Lives:
 class Accesses:
     """Records of k keys: key i owns the next `counts[i]` (>= 1) rows of `t_ms` and `is_read`.
 
-    Times of one key never descend. `is_read` is None when every record is a write.
+    Times of one key never descend. `is_read` is None when every record is a write, and where lives
+    are written once (`writes_once`): there the record that begins a life is its one write.
     """
 
     counts: Rows
     t_ms: Times
     is_read: Flags | None
+    writes_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +123,38 @@ def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Walk
         has_old: for each key whether it has one (m of k are true).
         policy: the policy in force.
     """
-    rows = _lay_out(accesses, old, has_old, policy)
+    moving, fixed = _parted(policy, writes_once=accesses.writes_once)
+    rows = _lay_out(accesses, old, has_old, moving, fixed)
     is_start = np.zeros(len(rows.t_ms), dtype=bool)
     first_write = rows.next_write[rows.starts]
     begins = first_write < rows.stops
     is_start[first_write[begins]] = True
     anchor = np.arange(len(rows.t_ms))
-    busy = begins & ~is_quiet(rows, np.minimum(first_write, rows.stops - 1), policy)
+    busy = begins & ~is_quiet(rows, np.minimum(first_write, rows.stops - 1), moving)
     if busy.any():
         picked = np.flatnonzero(np.repeat(busy, rows.stops - rows.starts))
-        chain_start, chain_anchor = follow(rows.pick(picked, busy), policy)
+        chain_start, chain_anchor = follow(rows.pick(picked, busy), moving)
         is_start[picked] = chain_start
         anchor[picked] = picked[chain_anchor]
-    return _summarise(rows, is_start, anchor, old, policy)
+    return _summarise(rows, is_start, anchor, old, policy, writes_once=accesses.writes_once)
 
 
-def _lay_out(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Layout:
+def _parted(policy: Policy, *, writes_once: bool) -> tuple[Policy, Policy]:
+    """The rules whose end later accesses move, and those whose end is fixed as a life begins."""
+    moving, fixed = replace(policy, max_lifetime_ms=0), replace(policy, idle_min_ms=0, ttl_ms=0)
+    if not writes_once:
+        return moving, fixed
+    if policy.update is UpdateType.ON_CREATE_AND_WRITE:
+        moving = replace(moving, idle_min_ms=0)
+        fixed = replace(fixed, idle_min_ms=policy.idle_min_ms)
+    if policy.ttl_update is UpdateType.ON_CREATE_AND_WRITE:
+        moving, fixed = replace(moving, ttl_ms=0), replace(fixed, ttl_ms=policy.ttl_ms)
+    return moving, fixed
+
+
+def _lay_out(
+    accesses: Accesses, old: Lives, has_old: Flags, policy: Policy, fixed: Policy
+) -> Layout:
     sizes = accesses.counts + has_old
     stops = np.cumsum(sizes)
     starts = stops - sizes
@@ -166,14 +186,27 @@ def _lay_out(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> 
         arm_from_ms[old_rows[old.armed_at_ms == NEVER_MS]] = NEVER_MS
     else:
         cleanup_ms = arm_from_ms = np.full(total, FOREVER_MS)
+    fixed_end_ms = None
+    if not fixed.is_unbounded:
+        never = np.full(total, NEVER_MS)
+        fixed_end_ms = Lives(created_ms, created_ms, never, t_ms).ends(fixed).deadline_ms
+        fixed_end_ms[old_rows] = old.ends(fixed).deadline_ms
     key = np.repeat(np.arange(len(sizes)), sizes)
     return Layout(
-        source, starts, stops, key, t_ms, write_ms, created_ms, cleanup_ms, arm_from_ms,
-        is_old, is_write, next_write,
+        source, starts, stops, key, t_ms, write_ms, created_ms, fixed_end_ms, cleanup_ms,
+        arm_from_ms, is_old, is_write, next_write,
     )  # fmt: skip
 
 
-def _summarise(rows: Layout, is_start: Flags, anchor: Rows, old: Lives, policy: Policy) -> Walk:
+def _summarise(
+    rows: Layout,
+    is_start: Flags,
+    anchor: Rows,
+    old: Lives,
+    policy: Policy,
+    *,
+    writes_once: bool,
+) -> Walk:
     n = len(rows.t_ms)
     start = np.flatnonzero(is_start)
     key = rows.key[start]
@@ -191,10 +224,19 @@ def _summarise(rows: Layout, is_start: Flags, anchor: Rows, old: Lives, policy: 
     armed_in_table = is_old & rows.is_old[armed_row] if policy.idle_on else is_old
     armed[armed_in_table] = old.armed_at_ms[rows.source[start[armed_in_table]]]
     last_write = np.maximum.accumulate(np.where(rows.is_write, np.arange(n), 0))[stop - 1]
-    written = rows.write_ms[last_write]
     read = np.full(len(start), NEVER_MS)
     read[is_old] = old.read_at_ms[old_at]
     is_touched = ~is_old | (last_write > start)
+    if writes_once:
+        is_found = last_write > start
+        if UpdateType.ON_READ_AND_WRITE not in (policy.update, policy.ttl_update):
+            is_found[:] = False
+        is_touched = ~is_old | is_found
+        read[is_found] = rows.t_ms[last_write[is_found]]
+        last_write = start
+    written = rows.write_ms[last_write]
+    if writes_once:
+        cleanup = Lives(created, written, read, armed).cleanup_at_ms(policy)
     is_trackless = ~rows.is_write
     if len(start) and is_trackless.any():
         counted_ms = _counted_reads(rows, is_start, start, created, cleanup, policy)

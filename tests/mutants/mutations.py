@@ -192,8 +192,8 @@ MUTATIONS = [
     Mutation(
         "lives closed in a batch yield no expire row",
         BACKENDS,
-        "shown = is_over | self.spec.kind.shown(walk)",
-        "shown = walk.is_touched & ~walk.is_closed | is_over & ~walk.is_closed",
+        "either = is_shown | is_over",
+        "either = is_shown | is_over & ~walk.is_closed",
     ),
     # ---- sweeps
     Mutation(

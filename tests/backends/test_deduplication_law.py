@@ -1,0 +1,83 @@
+"""The law of batches for `deduplicate`: whatever the cuts, the rows are those of the reference."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from idlestate.backends.deduplication import Deduplication, Keep
+from idlestate.backends.spec import TableSpec
+from tests.backends.law_cases import COLUMNS, ORDERS, Case, cases
+from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
+from tests.backends.test_law import CASES, PHASES
+from tests.compare import assert_rows
+from tests.reference_deduplication import DeduplicationReference, by_value
+
+SEEN = {
+    Keep.FIRST: ("closed_in_its_batch", "at_deadline", "rearms", "skipped_rearms", "duplicates"),
+    Keep.LAST: ("closed_in_its_batch", "at_deadline", "rearms", "skipped_rearms"),
+}
+SHARE = 0.15
+VALUES = st.lists(st.sampled_from(list(COLUMNS)), unique=True, max_size=3)
+
+
+def deduplication_of(case: Case, keep: Keep, names: list[str]) -> TableSpec:
+    columns = [(name, COLUMNS[name][0]) for name in names]
+    columns += [(name, ORDERS[name][0]) for name in case.order]
+    return replace(spec_of(case), kind=Deduplication(keep, tuple(columns), case.order))
+
+
+def with_writes_and_order(case: Case) -> Case:
+    """The case with every record a write whose order columns are among its values."""
+    batches = [
+        [
+            replace(
+                record,
+                read=False,
+                values=dict(record.values) | dict(zip(case.order, record.order, strict=True)),
+            )
+            for record in batch
+        ]
+        for batch in case.batches
+    ]
+    return replace(case, batches=batches)
+
+
+def run_reference(case: Case, keep: Keep, names: list[str]) -> DeduplicationReference:
+    reference = DeduplicationReference(case.rule, names, keep)
+    for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
+        if batch_id in dict(case.changes):
+            reference.change_rule(case.rule_of(batch_id))
+        reference.batch_id = batch_id
+        for record in by_value(batch, names):
+            reference.take(record)
+        is_last = batch_id == len(case.batches) - 1
+        if sweep is not None and (case.reference_sweeps or is_last):
+            reference.sweep(sweep)
+    return reference
+
+
+@pytest.mark.parametrize("keep", Keep)
+def test_rows_and_states_equal_those_of_the_reference(keep):
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=CASES, phases=PHASES, suppress_health_check=list(HealthCheck))
+    @given(cases(is_sorted=True), VALUES)
+    def law(drawn: Case, values: list[str]) -> None:
+        case = with_writes_and_order(drawn)
+        spec = deduplication_of(case, keep, values)
+        names = [name for name, _ in spec.kind.results]
+        reference = run_reference(case, keep, names)
+        seen["cases"] += 1
+        seen.update(name for name, count in reference.counts.items() if count)
+        texts = dict.fromkeys(names, keep.value)
+        tables, rows, tally = run_table(case, spec, in_form=False)
+        assert_rows(reference.rows(), rows, texts)
+        assert_equal_ends(replace(case, aggregates=texts), reference, tables, tally)
+
+    law()
+    for name in SEEN[keep]:
+        share = seen[name] / seen["cases"]
+        assert share >= SHARE, f"only {share:.0%} of {seen['cases']} cases contain {name}"
