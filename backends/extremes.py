@@ -57,7 +57,7 @@ def extreme_rows(columns: list[Field], valid: Flags, starts: Ints, largest: bool
     segment = np.repeat(np.arange(len(starts)), sizes)[rows - starts[0]]
     found = np.full(len(starts), -1)
     found[segment[::-1]] = rows[::-1]
-    for column, key_of in ((column, key_of) for column in columns for key_of in _keys(column)):
+    for column, key_of in ((each, key_of) for each in columns for key_of in _keys(each)):
         is_tied = np.zeros(len(rows), dtype=bool)
         is_tied[1:] = segment[1:] == segment[:-1]
         is_tied[:-1] |= is_tied[1:]
