@@ -52,7 +52,7 @@ oracle: setup ## whole real data sets through the stack against the oracle (IDLE
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
 
 fuzz: setup ## a million random steps of keyed state: heap, RocksDB and a model (N=1000000)
-	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/backends/test_state_machine.py $(ARGS)
+	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/state/test_state_machine.py $(ARGS)
 
 mutants: setup ## break the rule in every known way: each must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)

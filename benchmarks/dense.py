@@ -17,8 +17,8 @@ from pathlib import Path
 from unittest import mock
 
 from aims import DENSE
-from idlestate.backends.merge import MergePolicy
-from idlestate.pipeline import shard
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.pipeline import shard_batch as shard
 from idlestate.retention.policy import Policy
 from jobs import FULL, QUICK
 from micro import Player, Stopwatch, operator, tasks_of

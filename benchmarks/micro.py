@@ -21,18 +21,18 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.hashing import hash_keys
-from idlestate.backends.row_counts import RowCounts
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.backends.spec import TableSpec
-from idlestate.pipeline.batch_log import BatchTimes
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyVersion
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import pack
-from idlestate.pipeline.run_files import RunFiles
-from idlestate.pipeline.shard import advance
+from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.task import TaskBatch
 from idlestate.retention.policy import Policy
 from inputs import FILES_PER_BATCH, key_names, steady

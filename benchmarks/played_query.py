@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from idlestate import Policy
-from idlestate.backends.packet import encode_packet
-from idlestate.backends.ranges import shard_bounds
-from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.routes import Routes
-from idlestate.backends.sidecar.stage import CHUNK_BYTES
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.shard_ranges import shard_bounds
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.protocol.connection import Address
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.routes import Routes
+from idlestate.sidecar.protocol.transfers import CHUNK_BYTES
 from idlestate.timers.clock import SystemClock
 from sidecar_room import EXPIRE_MS, UID, keys_of
 

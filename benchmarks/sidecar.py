@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from idlestate.backends.sidecar.client import SidecarClient
+from idlestate.sidecar.client.client import SidecarClient
 from sidecar_room import (
     BATCH_ROWS,
     SCRIPT_KEYS,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.sidecar.client import SidecarClient
+from idlestate.sidecar.client.client import SidecarClient
 from state_room import touch_memory
 from usage import Usage
 

@@ -28,20 +28,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.packet import encode_packet
-from idlestate.backends.row_counts import RowCounts
-from idlestate.backends.shard_record import OPEN, ShardRecord
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.pipeline import run_files
-from idlestate.pipeline.batch_log import BatchTimes
-from idlestate.pipeline.checked_file import Span
-from idlestate.pipeline.far_bytes import FarBytes
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyVersion
-from idlestate.pipeline.local_cache import PLACE_VARIABLE, local_cache
-from idlestate.pipeline.shard import advance
+from idlestate.backends.files import run_files
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.checked_file import Span
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
+from idlestate.backends.files.remote_file import FarBytes
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import OPEN, ShardRecord
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import Policy
 
 SHARDS = 8

@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 from rocksdict import Options, Rdict, WriteBatch
 
-from idlestate.backends.keyed.backend import KeyedStateBackend
-from idlestate.backends.keyed.descriptors import (
+from idlestate.retention.policy import TimeDomain
+from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.backend import KeyedStateBackend
+from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from idlestate.retention.policy import TimeDomain
-from idlestate.retention.ttl_config import StateTtlConfig
 
 LONG = pa.int64()
 HOUR_MS = 3_600_000

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.keyed.descriptors import (
+from idlestate.retention.policy import TimeDomain
+from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from idlestate.backends.keyed.opening import open_backend
-from idlestate.retention.policy import TimeDomain
+from idlestate.state.opening import open_backend
 from state_contestants import FIELD, LONG, SOON, numbers
 
 CALL_KEYS = 1_000

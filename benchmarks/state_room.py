@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.keyed.descriptors import ValueStateDescriptor
-from idlestate.backends.keyed.idle_batches import IdleBatches
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig, TtlUpdateType
+from idlestate.state.descriptors import ValueStateDescriptor
+from idlestate.state.idle_batches import IdleBatches
+from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, LONG, numbers
 

@@ -2,7 +2,7 @@
 
 from idlestate.config.loading import Config, load, parse
 from idlestate.config.models import Pipeline
+from idlestate.config.policy_selectors import unbounded_advice
 from idlestate.config.problems import ConfigError, Problem
-from idlestate.config.selection import unbounded_advice
 
 __all__ = ["Config", "ConfigError", "Pipeline", "Problem", "load", "parse", "unbounded_advice"]

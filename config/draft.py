@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
-from idlestate.config.config_file import ConfigFile
+from idlestate.config.file_model import ConfigFile
 from idlestate.config.models import Selector
 from idlestate.config.pipeline_rules import (
     CheckAggregate,
@@ -13,8 +13,8 @@ from idlestate.config.pipeline_rules import (
     check_policy_name,
 )
 from idlestate.config.policy_rules import Merged, read_body
+from idlestate.config.policy_selectors import AGGREGATES, choose
 from idlestate.config.problems import Finding
-from idlestate.config.selection import AGGREGATES, choose
 from idlestate.config.sidecar_rules import check_sidecar
 from idlestate.config.wording import findings_of
 from idlestate.retention.policy import TimeDomain

@@ -15,6 +15,7 @@ from pathlib import Path
 from idlestate.config.draft import Draft
 from idlestate.config.models import Pipeline, Selector
 from idlestate.config.pipeline_rules import CheckAggregate
+from idlestate.config.policy_selectors import AGGREGATES, Choice, choose, unbounded_advice
 from idlestate.config.problems import (
     ConfigError,
     FieldPath,
@@ -25,7 +26,6 @@ from idlestate.config.problems import (
     nearest,
     show,
 )
-from idlestate.config.selection import AGGREGATES, Choice, choose, unbounded_advice
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import clear_text_warnings
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
@@ -66,7 +66,7 @@ class Config:
         return choose(uid, state, named.policy if named else None, self.selectors)
 
     def policy_for(self, uid: str, state: str = AGGREGATES) -> Policy:
-        """The policy that a state of an operator gets; see `idlestate.config.selection`."""
+        """The policy that a state of an operator gets; see `idlestate.config.policy_selectors`."""
         name = self.choice_for(uid, state).policy
         return self.defaults if name is None else self.policies[name]
 

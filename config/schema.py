@@ -18,7 +18,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from idlestate.config.config_file import ConfigFile
+from idlestate.config.file_model import ConfigFile
 
 SCHEMA_FILE = Path(__file__).resolve().parent / "idlestate.schema.json"
 

@@ -1,6 +1,6 @@
 """The server that Prometheus scrapes: `/metrics` and `/-/healthy`, nothing else.
 
-It writes nothing but what the registry says, and changes nothing; `metrics/http_server.py` says how
+It writes nothing but what the registry says, and changes nothing; `web/http_server.py` says how
 it bears with its clients.
 """
 
@@ -9,8 +9,8 @@ from http import HTTPStatus
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from idlestate.metrics.http_reply import Reply, error_reply
-from idlestate.metrics.http_server import (
+from idlestate.web.http_reply import Reply, error_reply
+from idlestate.web.http_server import (
     LOOPBACK,
     MAX_CONNECTIONS,
     REQUEST_TIMEOUT_S,
@@ -18,7 +18,7 @@ from idlestate.metrics.http_server import (
     Request,
     Service,
 )
-from idlestate.metrics.listen_error import ListenError
+from idlestate.web.listen_error import ListenError
 
 __all__ = ["ListenError", "MetricsServer", "render"]
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures
 
 VERSION = 1
 MAX_POINTS = 10_000

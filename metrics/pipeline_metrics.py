@@ -25,7 +25,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from idlestate.metrics import names
-from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS
 
 Read: TypeAlias = Callable[[OperatorFigures], float]

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from idlestate.backends.aggregates import AggregateError, parse_call
+from idlestate.backends.shards.aggregates import AggregateError, parse_call
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.pipeline.errors import RefusedError

@@ -8,14 +8,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from idlestate.backends.row_counts import RowCounts
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.pipeline.batch_log import NO_WATERMARK_MS, BatchTimes
+from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.changelog import changelog_schema, unpacker
-from idlestate.pipeline.layout import PolicyVersion
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.operator_spec import TIME, Aside, OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, packer
-from idlestate.pipeline.shard import advance
+from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 from idlestate.pipeline.task import TaskBatch
 from idlestate.timers.clock import SystemClock

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from idlestate.backends.changes import change_schema
+from idlestate.backends.shards.change_rows import change_schema
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.types import spark_schema
 from idlestate.pipeline.worker import settle

@@ -15,10 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from idlestate.backends.row_counts import RowCounts
-from idlestate.backends.sidecar.errors import AwayError, GoneError, SidecarError
-from idlestate.backends.sidecar.routes import Routes
-from idlestate.backends.sidecar.stage import CHUNK_BYTES
+from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
@@ -27,6 +24,9 @@ from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
 from idlestate.pipeline.task import TaskBatch, open_task_batch
 from idlestate.pipeline.types import spark_schema
 from idlestate.pipeline.worker import settle
+from idlestate.sidecar.protocol.errors import AwayError, GoneError, SidecarError
+from idlestate.sidecar.protocol.routes import Routes
+from idlestate.sidecar.protocol.transfers import CHUNK_BYTES
 
 _TRIES = 5
 EXCHANGED = pa.schema(

@@ -19,14 +19,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from idlestate.backends.changes import change_schema
-from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import SidecarError
-from idlestate.backends.sidecar.expired_log import numbers_of
+from idlestate.backends.shards.change_rows import change_schema
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.types import spark_schema
+from idlestate.sidecar.core.expired_log import numbers_of
+from idlestate.sidecar.protocol.connection import Address, Connection
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import SidecarError
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow

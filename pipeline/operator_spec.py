@@ -6,9 +6,9 @@ from enum import IntEnum
 
 import pyarrow as pa
 
-from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.protocol.connection import Address
 
 
 class Aside(IntEnum):

@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.packet import encode_packet
-from idlestate.backends.ranges import shard_bounds
-from idlestate.backends.row_counts import RowCounts
-from idlestate.backends.steps import Steps
-from idlestate.backends.sums import SumOverflowError
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_ranges import shard_bounds
+from idlestate.backends.shards.sums import SumOverflowError
 from idlestate.pipeline.errors import IdlestateError, marked
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, original_name
 from idlestate.pipeline.task import TaskBatch

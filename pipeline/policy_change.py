@@ -8,11 +8,11 @@ retry or a replay decides as the first attempt did.
 
 from pathlib import Path
 
-from idlestate.pipeline.batch_log import newest_batch, read_batch_times
+from idlestate.backends.files.batch_log import newest_batch, read_batch_times
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, PolicyVersion, read_layout
-from idlestate.pipeline.policy_choice import choose_policy
+from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import Clock, SystemClock
 

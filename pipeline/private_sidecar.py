@@ -15,10 +15,10 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.errors import SidecarError
+from idlestate.backends.files.own_folder import OwnFolder
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.own_folder import OwnFolder
+from idlestate.sidecar.protocol.connection import Address, Connection
+from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.timers.clock import SystemClock
 
 FOLDER = "idlestate-sidecar"

@@ -5,29 +5,33 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate.backends.run_place import read_table
-from idlestate.backends.shard_record import OPEN, RecordError, ShardRecord
-from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.table import Table
-from idlestate.pipeline.batch_log import newest_batch
-from idlestate.pipeline.errors import DamagedStateError, IdlestateError, RefusedError, marked
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import (
+from idlestate.backends.files.batch_log import newest_batch
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.run_place import read_table
+from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
+from idlestate.backends.shards.table import Table
+from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
     layout_path,
     operator_of,
     read_layout,
     refuse_outside,
 )
-from idlestate.pipeline.operator import STATE_NAME
-from idlestate.pipeline.run_files import RunFiles
-from idlestate.pipeline.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.spark_metadata import (
+    operators_with_state,
+    plain_path,
+    put_paths_right,
+)
+from idlestate.pipeline.errors import DamagedStateError, IdlestateError, RefusedError, marked
 from idlestate.pipeline.session import check_session
+from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
-from idlestate.pipeline.sidecar_start import link_of
-from idlestate.pipeline.spark_metadata import operators_with_state, plain_path, put_paths_right
+from idlestate.pipeline.stateful_step import STATE_NAME
 from idlestate.pipeline.types import spark_schema
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
 
 
 def read_state(

@@ -11,27 +11,27 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
-from idlestate.backends.aggregates import AggregateError, parse_call
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.definition import check_renamed
-from idlestate.backends.keys import is_key_type
-from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.runs.keys import is_key_type
+from idlestate.backends.shards.aggregates import AggregateError, parse_call
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.definition import check_renamed
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.pipeline.arguments import Arguments, ColumnArgument, DurationArgument
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
-from idlestate.pipeline.operator import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
-from idlestate.pipeline.outside import retain_outside
-from idlestate.pipeline.policy_choice import choose_policy
+from idlestate.pipeline.packed_rows import packed, unpacked
+from idlestate.pipeline.policy_argument import choose_policy
+from idlestate.pipeline.retain_in_sidecar import retain_outside
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.spark_plan import has_watermark
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.steps import packed, unpacked
+from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA, ShardOperator
 from idlestate.pipeline.types import arrow_type
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.protocol.connection import Address
 
 NULL_KEYS = ("keep", "reject")
 _log = logging.getLogger("idlestate")

@@ -18,18 +18,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
-from idlestate.pipeline.checkpoint_lock import hold, release
+from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
+from idlestate.pipeline.checkpoint.operator_layout import Layout, read_layout
+from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
 from idlestate.pipeline.errors import LATE_WORKER, IdlestateError, RefusedError, is_late_worker
-from idlestate.pipeline.file_sink import put_file_sink_right
-from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.hadoop import Hadoop
-from idlestate.pipeline.layout import Layout, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.shards import even_partitions
+from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
-from idlestate.pipeline.sidecar_start import attach
 from idlestate.pipeline.spark_query import (
     check_starts,
     checkpoint_of,

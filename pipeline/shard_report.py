@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
-from idlestate.backends.shard_figures import ShardFigures
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.metrics.figures import OperatorFigures
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import SET_ASIDE_REASONS
-from idlestate.pipeline.layout import PolicyVersion
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import Policy, TimeDomain
 
 OBSERVATION = "idlestate:"

@@ -5,8 +5,8 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cache
 
-from idlestate.backends.sidecar.connection import PATIENCE_S, Address, Connection
-from idlestate.pipeline.own_folder import OwnFolder
+from idlestate.backends.files.own_folder import OwnFolder
+from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
 """The local property that carries the links of a query's operators to its tasks."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate.backends.sidecar.connection import CONNECT_TIMEOUT_S
-from idlestate.backends.sidecar.errors import SidecarError
 from idlestate.pipeline.errors import RefusedError, marked
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.types import spark_schema
+from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S
+from idlestate.sidecar.protocol.errors import SidecarError
 
 
 def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:

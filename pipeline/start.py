@@ -2,23 +2,23 @@
 
 from dataclasses import replace
 
-from idlestate.backends.definition import Definition, Takeover, refused
-from idlestate.pipeline.batch_log import clear_half_planned, newest_batch
-from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import (
+from idlestate.backends.files.batch_log import clear_half_planned, newest_batch
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.definition import Definition, Takeover, refused
+from idlestate.pipeline.checkpoint.operator_layout import (
     Layout,
     PolicyJournal,
     layout_path,
     read_layout,
     write_layout,
 )
+from idlestate.pipeline.checkpoint.runs_place import check_runs, claim_runs
+from idlestate.pipeline.checkpoint.source_log import forget_unplanned
+from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
+from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
-from idlestate.pipeline.runs_place import check_runs, claim_runs
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
-from idlestate.pipeline.source_log import forget_unplanned
-from idlestate.pipeline.spark_metadata import put_paths_right
 
 _WAY_OUT = "or restore the job, or use a new checkpoint folder (and new sink folders)"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from idlestate.backends.sidecar.connection import Address
+from idlestate.pipeline.checkpoint.runs_place import runs_place
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.runs_place import runs_place
 from idlestate.pipeline.sidecar_link import link_file
+from idlestate.sidecar.protocol.connection import Address
 
 BACKENDS = ("spark", "rocksdb", "heap")
 

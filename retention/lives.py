@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from idlestate.retention.chains import dead_by_ttl, follow, is_quiet
-from idlestate.retention.layout import Flags, Layout, Rows, next_true
+from idlestate.retention.life_rows import Flags, Layout, Rows, next_true
 from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
+from idlestate.retention.rearming import dead_by_ttl, follow, is_quiet
 from idlestate.retention.rules import (
     NEVER_MS,
     Ends,

@@ -13,13 +13,13 @@ from idlestate.config.loading import Config
 from idlestate.config.plurals import counted
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
-from idlestate.service.again import command_again
-from idlestate.service.config_file import SavedFile, load_config
+from idlestate.service.continue_command import command_again
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.live_view import run_live
 from idlestate.service.os_problem import os_problem
-from idlestate.service.sidecar.commands import clock, health, operator, shows_secrets
+from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
+from idlestate.service.watched_config import SavedFile, load_config
 
 FAILED = 1
 USAGE = 2
@@ -56,8 +56,8 @@ def check(file: Path) -> None:
     ]
     if config.sidecar is not None and config.sidecar.operators:
         # Only for files that have some: Arrow takes a while to import.
-        from idlestate.backends.sidecar.errors import DoesNotFitError
-        from idlestate.service.sidecar.hosted import check_operators
+        from idlestate.sidecar.protocol.errors import DoesNotFitError
+        from idlestate.sidecar.server.declared_operators import check_operators
 
         try:
             check_operators(config)
@@ -122,7 +122,7 @@ def run(
 
     address = None
     if sidecar is not None:
-        from idlestate.backends.sidecar.connection import Address
+        from idlestate.sidecar.protocol.connection import Address
 
         if config.pipelines[chosen].backend == "spark":
             why = f"pipeline {chosen} keeps its state in Spark; set backend: rocksdb or heap"
@@ -179,11 +179,11 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     config = _load(file)
     if config.sidecar is None:
         _fail(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
-    from idlestate.backends.sidecar.errors import SidecarError
-    from idlestate.metrics.listen_error import ListenError
-    from idlestate.service.sidecar.access import AccessError
-    from idlestate.service.sidecar.directory_lock import DirectoryTakenError
-    from idlestate.service.sidecar.process import Process
+    from idlestate.sidecar.protocol.errors import SidecarError
+    from idlestate.sidecar.server.access import AccessError
+    from idlestate.sidecar.server.directory_lock import DirectoryTakenError
+    from idlestate.sidecar.server.server_process import Process
+    from idlestate.web.listen_error import ListenError
 
     try:
         process = Process(config, saved, partial(click.echo, err=True))
@@ -292,7 +292,7 @@ def _print_summary(job: Any, finished: Any) -> None:
 
 
 def _draw(picture: Path, finished: Any, subtitle: str) -> None:
-    from idlestate.metrics.picture import draw_growth
+    from idlestate.metrics.growth_chart import draw_growth
     from idlestate.retention.policy import FOREVER_MS
 
     policy = finished.monitor.figures.policy

@@ -16,33 +16,33 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from idlestate.backends.sidecar.connection import Address
+from idlestate.backends.files.batch_log import newest_batch
+from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, Source
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.batch_log import newest_batch
+from idlestate.pipeline.checkpoint.operator_layout import layout_path
+from idlestate.pipeline.checkpoint.runs_place import remove_runs
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import layout_path
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.restarts import Restarts
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
-from idlestate.pipeline.runs_place import remove_runs
-from idlestate.pipeline.sidecar_start import drop_operator, link_of, reports_of
+from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.start import check_owner
-from idlestate.service.hang_ups import HangUps
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.plain_errors import plain_error
+from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
 from idlestate.service.spark import start_spark
 from idlestate.service.version import VERSION
+from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import SystemClock
 
 _POLL_S = 0.25

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.metrics.figures import OperatorFigures
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, PolicyVersion
+from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, figures, report_of
 from idlestate.retention.policy import Policy
 

@@ -39,7 +39,7 @@ def ls(checkpoint: Path, uid: str | None) -> None:
       idlestate state ls build/checkpoint
     """
     with _session(checkpoint) as spark:
-        from idlestate.pipeline.state_files import state_files
+        from idlestate.pipeline.checkpoint.state_files import state_files
 
         files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
     newest = files.batches[-1]
@@ -59,10 +59,10 @@ def stats(checkpoint: Path, uid: str | None) -> None:
       idlestate state stats build/checkpoint
     """
     with _session(checkpoint) as spark:
-        from idlestate.pipeline.folder import Folder
-        from idlestate.pipeline.layout import PolicyJournal, read_layout
+        from idlestate.backends.files.folder import Folder
+        from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
+        from idlestate.pipeline.checkpoint.state_files import state_files
         from idlestate.pipeline.read_state import read_shards
-        from idlestate.pipeline.state_files import state_files
 
         name = _operator(checkpoint, uid)
         folder = Folder(str(checkpoint))
@@ -100,7 +100,7 @@ def verify(checkpoint: Path, uid: str | None) -> None:
       idlestate state verify build/checkpoint
     """
     with _session(checkpoint) as spark:
-        from idlestate.pipeline.state_files import damages, state_files
+        from idlestate.pipeline.checkpoint.state_files import damages, state_files
 
         files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
         damaged = damages(list(files.named))
@@ -138,7 +138,7 @@ def rollback(checkpoint: Path, to: int) -> None:
       idlestate state rollback build/checkpoint --to 41
     """
     with _session(checkpoint) as spark:
-        from idlestate.pipeline.rollback import roll_back
+        from idlestate.pipeline.checkpoint.rollback import roll_back
 
         undone = roll_back(spark, str(checkpoint), to)
     are = "is" if undone.first == undone.last else "are"
@@ -170,7 +170,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
       idlestate state repartition build/checkpoint --partitions 16
     """
     with _session(checkpoint) as spark:
-        from idlestate.pipeline.repartition import repartition as rewrite
+        from idlestate.pipeline.checkpoint.repartition import repartition as rewrite
 
         batch = rewrite(spark, str(checkpoint), partitions)
     click.echo(f"{checkpoint} has {counted(partitions, 'state partition')} from batch {batch} on")
@@ -179,9 +179,9 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 @contextmanager
 def _session(checkpoint: Path) -> "Iterator[SparkSession]":
     """A session of Spark; errors in it end the command with one line."""
+    from idlestate.backends.files.folder import Folder
+    from idlestate.pipeline.checkpoint.operator_layout import operators
     from idlestate.pipeline.errors import IdlestateError, RefusedError
-    from idlestate.pipeline.folder import Folder
-    from idlestate.pipeline.layout import operators
 
     try:
         operators(Folder(str(checkpoint)))
@@ -208,8 +208,8 @@ def _session(checkpoint: Path) -> "Iterator[SparkSession]":
 
 
 def _operator(checkpoint: Path, uid: str | None) -> str:
-    from idlestate.pipeline.folder import Folder
-    from idlestate.pipeline.layout import operator_of
+    from idlestate.backends.files.folder import Folder
+    from idlestate.pipeline.checkpoint.operator_layout import operator_of
 
     return operator_of(Folder(str(checkpoint)), uid)
 

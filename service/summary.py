@@ -1,8 +1,8 @@
 """The summary at the end of a run, for people."""
 
 from idlestate.config.plurals import counted
-from idlestate.metrics.figures import OperatorFigures
 from idlestate.metrics.growth import GrowthLog
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS, Policy
 
 

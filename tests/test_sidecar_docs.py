@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from idlestate.backends.sidecar.client import SidecarClient
 from idlestate.config.loading import parse
-from tests.service.sidecar_process import wait_for
+from idlestate.sidecar.client.client import SidecarClient
+from tests.sidecar.sidecar_process import wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "sidecar.md").read_text()

@@ -12,9 +12,9 @@ from typing import Any
 _HOMES = {
     "FolderSinks": "idlestate.pipeline.sinks",
     "Policy": "idlestate.retention.policy",
-    "SidecarClient": "idlestate.backends.sidecar.client",
+    "SidecarClient": "idlestate.sidecar.client.client",
     "configure": "idlestate.pipeline.session",
-    "open_backend": "idlestate.backends.keyed.opening",
+    "open_backend": "idlestate.state.opening",
     "read_state": "idlestate.pipeline.read_state",
     "reload": "idlestate.pipeline.policy_change",
     "retain": "idlestate.pipeline.retain",

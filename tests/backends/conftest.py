@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.sidecar_world import KINDS, World
+from tests.sidecar.sidecar_world import KINDS, World
 
 
 @pytest.fixture(params=KINDS)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from idlestate.backends.merge import MergePolicy
+from idlestate.backends.runs.compaction import MergePolicy
 from tests.compare import LAST_MS
 from tests.reference import (
     FOREVER_MS,

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.hashing import hash_keys
-from idlestate.backends.packet import decode_packet, encode_packet
-from idlestate.backends.rows import Rows
-from idlestate.backends.run import Run
-from idlestate.backends.run_codec import decode_run, encode_run
-from idlestate.backends.runs import Runs
-from idlestate.backends.schema import TableSchema
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.backends.table import Table
-from idlestate.backends.tally import Tally
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.run_codec import decode_run, encode_run
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import decode_packet, encode_packet
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.backends.shards.tally import Tally
 from idlestate.retention.policy import Policy, UpdateType
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
 from tests.backends.veiled import Veiled

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from idlestate.backends.deduplication import Deduplication, Keep
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.shards.deduplication import Deduplication, Keep
+from idlestate.backends.shards.table_spec import TableSpec
 from tests.backends.law_cases import COLUMNS, ORDERS, Case, cases
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.backends.test_law import CASES, PHASES

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregation import aggregates_of, aggregation
-from idlestate.backends.definition import Definition, Takeover, check_renamed
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.shards.aggregation import aggregates_of, aggregation
+from idlestate.backends.shards.definition import Definition, Takeover, check_renamed
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 
 TYPES = {

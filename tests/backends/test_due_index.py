@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.backends.due_index import DueIndex
-from idlestate.backends.reading import IN_MEMORY, together
+from idlestate.backends.runs.due_index import DueIndex
+from idlestate.backends.runs.reading import IN_MEMORY, together
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.backends.filter import Filter
-from idlestate.backends.reading import IN_MEMORY, together
+from idlestate.backends.runs.bloom_filter import Filter
+from idlestate.backends.runs.reading import IN_MEMORY, together
 
 EDGES = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
 HASHES = st.lists(st.one_of(EDGES, st.integers(-(2**63), 2**63 - 1)), min_size=1, unique=True)

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 import xxhash
 
-from idlestate.backends.hashing import SEED, hash_keys
-from idlestate.backends.xxh64 import xxh64
+from idlestate.backends.runs.key_hashes import SEED, hash_keys
+from idlestate.backends.runs.xxh64 import xxh64
 
 MANY = 200
 

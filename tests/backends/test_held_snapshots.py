@@ -13,23 +13,18 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.keyed import (
-    heap_chains,
-    heap_frozen,
-    heap_keys,
-    heap_single,
-    heap_table,
-    held_columns,
-    timer_columns,
-)
-from idlestate.backends.keyed.errors import SnapshotError
-from idlestate.backends.keyed.heap_frozen import FrozenTable
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, TtlUpdateType
+from idlestate.state.errors import SnapshotError
+from idlestate.state.heap import chains as heap_chains
+from idlestate.state.heap import frozen_rows as heap_frozen
+from idlestate.state.heap import heap_keys, heap_table, held_columns, timer_columns
+from idlestate.state.heap import single_values as heap_single
+from idlestate.state.heap.frozen_rows import FrozenTable
+from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
-from tests.backends.golden_state import descriptor_of, raw_of, run_op
-from tests.backends.state_steps import ONE_BY_ONE, SPACES, USER_KEYS
+from tests.state.golden_state import descriptor_of, raw_of, run_op
+from tests.state.state_steps import ONE_BY_ONE, SPACES, USER_KEYS
 
 KEYS = [f"key {number}" for number in range(30)]
 TTLS = [

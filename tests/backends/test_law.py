@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.merge import MergePolicy
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.backends.sums import SumOverflowError
-from idlestate.backends.table import Table
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.sums import SumOverflowError
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases
 from tests.backends.law_runner import assert_equal_runs, plain_rows, restored, run_reference

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from idlestate.backends.merge import MergePolicy, stagger
+from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.pipeline.shards import shard_numbers
 
 PLAIN = MergePolicy()

@@ -3,11 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.keyed.errors import BackendClosedError, StateError, StateTypeError
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
-from tests.backends.golden_state import descriptor_of
+from idlestate.state.errors import BackendClosedError, StateError, StateTypeError
+from idlestate.state.opening import open_backend
+from tests.state.golden_state import descriptor_of
 
 PAIR = pa.struct([("shop", pa.string()), ("user", pa.int64())])
 

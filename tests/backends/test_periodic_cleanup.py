@@ -6,15 +6,15 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.keyed import rocksdb_compaction
-from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.backends.keyed.errors import StorageError
-from idlestate.backends.keyed.opening import open_backend
-from idlestate.backends.keyed.rocksdb_compaction import MOST
-from idlestate.backends.keyed.rocksdb_table import RocksDBTable
 from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig, TtlTime
+from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from idlestate.state.errors import StorageError
+from idlestate.state.opening import open_backend
+from idlestate.state.rocksdb import compaction as rocksdb_compaction
+from idlestate.state.rocksdb.compaction import MOST
+from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.timers.clock import FakeClock
-from tests.backends.golden_state import descriptor_of, run_op
+from tests.state.golden_state import descriptor_of, run_op
 
 PERIOD_MS = 60_000
 PAUSE_MS = 200

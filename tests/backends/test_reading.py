@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.fences import STRIDE, fences_of, first_at_least
-from idlestate.backends.merge import MergePolicy
-from idlestate.backends.reading import IN_MEMORY, Touch, together
-from idlestate.backends.run_codec import decode_run, encode_run
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.backends.table import Table
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.reading import IN_MEMORY, Touch, together
+from idlestate.backends.runs.run_codec import decode_run, encode_run
+from idlestate.backends.runs.sorted_search import STRIDE, fences_of, first_at_least
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.veiled import Veiled
 

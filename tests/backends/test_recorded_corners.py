@@ -5,12 +5,12 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
+from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
-from tests.backends.golden_state import descriptor_of, raw_of, replay
-from tests.backends.test_golden_edge_cases import Scenario
+from tests.state.golden_state import descriptor_of, raw_of, replay
+from tests.state.test_golden_edge_cases import Scenario
 
 SETTINGS = {
     "trace": "corner",

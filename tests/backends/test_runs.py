@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.merge import MergePolicy
-from idlestate.backends.reading import Whole
-from idlestate.backends.run_codec import RunError, decode_run, encode_run
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.backends.table import Table
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.reading import Whole
+from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_runner import plain_rows, restored

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregates import bind
-from idlestate.backends.aggregation import Aggregation
-from idlestate.backends.merge import MergePolicy
-from idlestate.backends.reading import Whole
-from idlestate.backends.run import Run
-from idlestate.backends.run_codec import decode_run, encode_run
-from idlestate.backends.runs import Runs
-from idlestate.backends.schema import TableSchema, widens
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.backends.table import Table
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.reading import Whole
+from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.run_codec import decode_run, encode_run
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.runs.table_schema import TableSchema, widens
+from idlestate.backends.shards.aggregates import bind
+from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 
 KEYS = (("k", pa.string()),)

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.reading import Ints
+from idlestate.backends.runs.reading import Ints
 
 NONSENSE = 0xA5
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import idlestate
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import read_layout
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
 from idlestate.pipeline.shards import spark_partition
 

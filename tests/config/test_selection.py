@@ -4,7 +4,7 @@ import pytest
 
 from idlestate.config import Config, parse
 from idlestate.config.models import Selector
-from idlestate.config.selection import Choice, choose
+from idlestate.config.policy_selectors import Choice, choose
 from idlestate.retention.policy import Policy
 
 

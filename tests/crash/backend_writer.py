@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from idlestate.backends.keyed import rocksdb_walk
-from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from idlestate.state.opening import open_backend
+from idlestate.state.rocksdb import rows_walk as rocksdb_walk
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(300)]

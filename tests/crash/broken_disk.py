@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from idlestate.backends.keyed.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(3000)]

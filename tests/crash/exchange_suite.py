@@ -28,14 +28,17 @@ if __name__ == "__main__":
 
 import pyarrow as pa
 
-from idlestate.backends.sidecar.client import SidecarClient
-from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.errors import GoneError
-from idlestate.backends.sidecar.routes import Routes
 from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.client.client import SidecarClient
+from idlestate.sidecar.protocol.connection import Address
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import GoneError
+from idlestate.sidecar.protocol.routes import Routes
 from tests.backends.law_runner import plain_rows
-from tests.backends.sidecar_world import (
+from tests.compare import assert_rows
+from tests.reference import Record, Reference, Rule
+from tests.sidecar.sidecar_process import Sidecar
+from tests.sidecar.sidecar_world import (
     PARTITIONS,
     SHARDS,
     SPEC,
@@ -44,9 +47,6 @@ from tests.backends.sidecar_world import (
     packets_of,
     policy_processing,
 )
-from tests.compare import assert_rows
-from tests.reference import Record, Reference, Rule
-from tests.service.sidecar_process import Sidecar
 
 RULE = Rule(idle_min_ms=300, idle_max_ms=450, remember_ms=10_000)
 KEYS = [f"key-{number}" for number in range(40)]

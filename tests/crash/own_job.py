@@ -17,8 +17,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate import retain, run_to_end
 from idlestate.pipeline.sources import read_events
-from idlestate.service.config_file import load_config
 from idlestate.service.spark import start_spark
+from idlestate.service.watched_config import load_config
 
 CHANGES = "changes"
 

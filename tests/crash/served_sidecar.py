@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from tests.service.sidecar_process import Sidecar
+from tests.sidecar.sidecar_process import Sidecar
 
 MORTAL = ("setpriv", "--pdeathsig", "KILL")
 

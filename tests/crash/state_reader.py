@@ -21,10 +21,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from pyspark.sql import SparkSession
 
-from idlestate.pipeline.folder import Folder
+from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
-from idlestate.pipeline.sidecar_start import link_of, reports_of
+from idlestate.pipeline.sidecar_attachment import link_of, reports_of
 from idlestate.service.spark import start_spark
 from tests.crash.own_job import CHANGES
 from tests.crash.served_sidecar import ServedSidecar

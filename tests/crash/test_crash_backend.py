@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from idlestate.backends.keyed.opening import open_backend
 from idlestate.retention.policy import TimeDomain
+from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.crash.backend_writer import (
     BRIEF_KEYS,

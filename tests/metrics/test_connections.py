@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.metrics import connections, http_server
-from idlestate.metrics.connections import Connections
-from idlestate.metrics.http_reply import Reply
-from idlestate.metrics.http_server import HttpServer, Request, Service
+from idlestate.web import connections, http_server
+from idlestate.web.connections import Connections
+from idlestate.web.http_reply import Reply
+from idlestate.web.http_server import HttpServer, Request, Service
 
 PATIENCE_S = 10.0
 WHOLE = b"GET / HTTP/1.0\r\n\r\n"

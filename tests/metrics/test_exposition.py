@@ -12,8 +12,8 @@ from time import monotonic
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from idlestate.metrics import http_server
 from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.web import http_server
 
 PATIENCE_S = 10.0
 

@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures
 
 
 def test_a_snapshot_does_not_move_with_the_dicts_it_was_made_from() -> None:

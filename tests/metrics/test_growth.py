@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.metrics.figures import OperatorFigures
 from idlestate.metrics.growth import GrowthLog, GrowthLogError, GrowthPoint
+from idlestate.metrics.operator_figures import OperatorFigures
 
 
 def point(batch_id: int, live_keys: int = 0) -> GrowthPoint:

@@ -9,9 +9,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from idlestate.metrics import picture
+from idlestate.metrics import growth_chart as picture
 from idlestate.metrics.growth import GrowthPoint
-from idlestate.metrics.picture import Growth, draw_growth
+from idlestate.metrics.growth_chart import Growth, draw_growth
 
 START_MS = 1_740_960_000_000
 HOUR_MS = 3_600_000
@@ -139,5 +139,5 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_drawing_library_is_imported_only_to_draw() -> None:
-    code = "import sys, idlestate.metrics.picture; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, idlestate.metrics.growth_chart; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from idlestate.metrics import names
-from idlestate.metrics.figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.retention.policy import FOREVER_MS, Policy
 

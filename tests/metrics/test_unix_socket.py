@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.metrics.unix_socket import make_way
+from idlestate.web.unix_socket import make_way
 
 
 def test_a_socket_that_was_left_over_goes(tmp_path: Path) -> None:

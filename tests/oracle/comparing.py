@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from idlestate.pipeline.folder import Folder
+from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from tests.oracle.idle_oracle import AGGREGATES, IdleOracle, Life
 

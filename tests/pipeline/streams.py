@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.pipeline.folder import Folder
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from tests.compare import ROW_TIMES, STATE_TIMES
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.pipeline.checkpoint_lock import hold, release
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
 
 OTHER = """
 import sys
-from idlestate.pipeline.checkpoint_lock import hold
-from idlestate.pipeline.folder import Folder
+from idlestate.pipeline.checkpoint.checkpoint_lock import hold
+from idlestate.backends.files.folder import Folder
 hold(Folder(sys.argv[1]), "other")
 print("held", flush=True)
 sys.stdin.read()

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from idlestate.backends.shard_figures import ShardFigures
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.errors import AwayError, GoneError
-from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.stage import Stage
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline import exchange
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address, Connection
+from idlestate.sidecar.protocol.errors import AwayError, GoneError
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.timers.clock import FakeClock
 
 SPEC: Any = SimpleNamespace(uid="clicks")

@@ -7,21 +7,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.sidecar.calls import Calls
-from idlestate.backends.sidecar.client import SidecarClient
-from idlestate.backends.sidecar.connection import Connection
-from idlestate.backends.sidecar.declaration import Declaration
-from idlestate.backends.sidecar.direct import Write
-from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.stage import stream_of
-from idlestate.backends.sidecar.work import Given
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.expired_source import ExpiredReader
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.client.client import SidecarClient
+from idlestate.sidecar.core.data_calls import Calls
+from idlestate.sidecar.core.one_way_writes import Write
+from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.protocol.connection import Connection
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.steady_clock import SteadyClock
-from tests.backends.sidecar_world import KEYS, RULE, UID, World, policy_processing
+from tests.sidecar.sidecar_world import KEYS, RULE, UID, World, policy_processing
 
 OPTIONS = {"sidecar": "unix:nowhere", "uid": UID, "consumer": "mailer"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.pipeline.folder import Folder
+from idlestate.backends.files.folder import Folder
 
 LIMIT = 4096
 

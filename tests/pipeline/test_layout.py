@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.operator_layout import operator_of
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import operator_of
 
 
 def checkpoint_of(folder: Path, *uids: str) -> Folder:

@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
+from idlestate.backends.files.local_cache import PLACE_VARIABLE, LocalCache, local_cache
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.local_cache import PLACE_VARIABLE, LocalCache, local_cache
 
 KB = 1024
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.backends.shard_record import ShardRecord
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.run_files import RunFiles
-from idlestate.pipeline.shard import Advanced
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.pipeline.shard_batch import Advanced
 from tests.pipeline.test_shard import packet, rows, step
 from tests.small_disk import disk, leave_room  # noqa: F401 - the fixture
 

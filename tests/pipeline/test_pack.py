@@ -5,10 +5,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.spec import TableSpec
-from idlestate.pipeline.batch_log import BatchTimes
-from idlestate.pipeline.layout import PolicyVersion
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import packer
 from idlestate.pipeline.task import TaskBatch

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import idlestate
 from idlestate import Policy
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.problems import ConfigError
+from idlestate.pipeline.checkpoint.operator_layout import Layout, PolicyJournal, write_layout
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import Layout, PolicyJournal, write_layout
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.backends.sidecar.connection import Connection
 from idlestate.pipeline import private_sidecar as module
 from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.private_sidecar import (
@@ -23,8 +22,9 @@ from idlestate.pipeline.private_sidecar import (
     stop_private_sidecar,
     stop_private_sidecars,
 )
-from idlestate.service.sidecar.directory_lock import DirectoryLock
-from tests.service.sidecar_process import wait_for
+from idlestate.sidecar.protocol.connection import Connection
+from idlestate.sidecar.server.directory_lock import DirectoryLock
+from tests.sidecar.sidecar_process import wait_for
 
 PATIENCE_S = 30
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import read_layout
-from idlestate.pipeline.repartition import repartition
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import AGGREGATES, KEYS, MINUTE_MS, RULE, SCHEMA, hours, record, retained
 from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run, states

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from idlestate import configure, retain
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.spec import TableSpec
-from idlestate.pipeline.layout import Layout
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.checkpoint.operator_layout import Layout
 from idlestate.pipeline.session import LOCAL_SETTINGS, warn_of_idle_cores
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.streams import Feed, run

@@ -9,31 +9,31 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.packet import encode_packet
-from idlestate.backends.row_counts import RowCounts
-from idlestate.backends.shard_record import OPEN, Dropped, RecordError, ShardRecord
-from idlestate.backends.spec import TableSpec
-from idlestate.backends.steps import Steps
-from idlestate.pipeline.batch_log import (
+from idlestate.backends.files.batch_log import (
     BatchTimes,
     newest_batch,
     owed_sweep,
     pinned_partitions,
     read_batch_times,
 )
-from idlestate.pipeline.errors import DamagedStateError, RefusedError, marked, plain_message
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import (
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.run_store import RunStore
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import OPEN, Dropped, RecordError, ShardRecord
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.checkpoint.operator_layout import (
     Layout,
     PolicyJournal,
     PolicyVersion,
     read_layout,
     write_layout,
 )
-from idlestate.pipeline.run_files import RunFiles
-from idlestate.pipeline.run_store import RunStore
-from idlestate.pipeline.shard import Advanced, advance
+from idlestate.pipeline.errors import DamagedStateError, RefusedError, marked, plain_message
+from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 SPEC = TableSpec(

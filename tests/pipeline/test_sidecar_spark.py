@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import SidecarClient, retain, run_to_end
+from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.expired_source import FORMAT
-from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
-from idlestate.pipeline.sidecar_start import finish_input, link_of
+from idlestate.pipeline.sidecar_attachment import finish_input, link_of
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.spark_cases import (
@@ -43,7 +43,7 @@ from tests.pipeline.test_processing_time import (
     played,
     retained,
 )
-from tests.service.sidecar_process import Sidecar
+from tests.sidecar.sidecar_process import Sidecar
 
 
 @pytest.fixture(autouse=True)

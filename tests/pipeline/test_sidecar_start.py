@@ -9,24 +9,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.sidecar.calls import Calls
-from idlestate.backends.sidecar.connection import Address
-from idlestate.backends.sidecar.heap_store import HeapStore
-from idlestate.backends.sidecar.host import Host
-from idlestate.backends.sidecar.message import Message
-from idlestate.backends.sidecar.works import OneRange
-from idlestate.backends.spec import TableSpec
-from idlestate.pipeline import sidecar_start
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline import sidecar_attachment as sidecar_start
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.session import _StartListener
+from idlestate.pipeline.sidecar_attachment import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.sidecar_start import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.retention.policy import Policy
-from idlestate.service.sidecar.commit_logs import reached_ms
+from idlestate.sidecar.core.data_calls import Calls
+from idlestate.sidecar.core.local_placement import OneRange
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.protocol.connection import Address
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.server.commit_logs import reached_ms
+from idlestate.sidecar.stores.heap_store import HeapStore
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.steady_clock import SteadyClock
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.source_log import files_read_after, forget_unplanned
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.source_log import files_read_after, forget_unplanned
 
 
 def note(checkpoint: Path, offset: int, *, first: int | None = None, source: int = 0) -> None:

@@ -13,12 +13,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from idlestate import configure
-from idlestate.pipeline.batch_log import partitions_at, read_batch_times
+from idlestate.backends.files.batch_log import partitions_at, read_batch_times
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.repartition import repartition
+from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
 from idlestate.pipeline.errors import RefusedError
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.repartition import repartition
 from idlestate.pipeline.session import check_session
-from idlestate.pipeline.spark_metadata import put_paths_right
 from idlestate.pipeline.spark_version import NEWEST, OLDEST, check_version, private_part
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.pipeline.conftest import spark  # noqa: F401 - the session of the tests through Spark
 from tests.service.command_line import CommandLine
-from tests.service.sidecar_process import Sidecar
+from tests.sidecar.sidecar_process import Sidecar
 
 LIMIT_S = 600
 

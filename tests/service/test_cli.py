@@ -96,7 +96,9 @@ def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
     def start(partitions: int | None, log: Path) -> NoReturn:
         raise OSError(errno.EROFS, "Read-only file system", str(log))
 
-    monkeypatch.setattr("idlestate.pipeline.layout.operators", lambda checkpoint: ("clicks",))
+    monkeypatch.setattr(
+        "idlestate.pipeline.checkpoint.operator_layout.operators", lambda checkpoint: ("clicks",)
+    )
     monkeypatch.setattr("idlestate.service.spark.start_spark", start)
     said = called("state", "ls", tmp_path / "checkpoint")
     assert_refused(said, f"{tmp_path}/checkpoint.spark.log: Read-only file system")

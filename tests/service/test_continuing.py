@@ -2,9 +2,9 @@
 
 import pytest
 
+from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import load
 from idlestate.metrics import names
-from idlestate.pipeline.folder import Folder
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_good, event

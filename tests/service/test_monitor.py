@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from idlestate.backends.shard_record import ShardRecord
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import PolicyJournal, PolicyVersion
+from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.retention.policy import Policy
 from idlestate.service.monitor import Monitor

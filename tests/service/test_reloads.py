@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
-from idlestate.backends.aggregation import aggregation
-from idlestate.backends.spec import TableSpec
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.folder import Folder
-from idlestate.pipeline.layout import Layout, PolicyJournal, write_layout
+from idlestate.pipeline.checkpoint.operator_layout import Layout, PolicyJournal, write_layout
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS
 from idlestate.retention.policy import Policy, TimeDomain
-from idlestate.service.config_file import SavedFile, load_config
-from idlestate.service.hang_ups import HangUps
+from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
+from idlestate.service.watched_config import SavedFile, load_config
 from idlestate.timers.clock import FakeClock
 from tests.service.command_line import CommandLine
 

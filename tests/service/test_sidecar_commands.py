@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from idlestate.service.cli import main
-from tests.service.sidecar_process import COMMAND, OPERATOR, UID, Sidecar
+from tests.sidecar.sidecar_process import COMMAND, OPERATOR, UID, Sidecar
 
 
 def said(*words: object) -> Result:

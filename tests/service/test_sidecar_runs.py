@@ -10,7 +10,7 @@ import pytest
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
 from tests.service.rows import last_counts, rows
-from tests.service.sidecar_process import Sidecar
+from tests.sidecar.sidecar_process import Sidecar
 
 pytestmark = pytest.mark.spark
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from idlestate.metrics.figures import OperatorFigures
 from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.service.summary import summary
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.backends.sidecar.connection import Address, Connection
-from idlestate.backends.sidecar.errors import SidecarError
-from idlestate.service.sidecar.access import AccessError, TokenFile
+from idlestate.sidecar.protocol.connection import Address, Connection
+from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.server.access import AccessError, TokenFile
 
 NO_TOKENS = {
     "random bytes": b"\xff\xfe\x00" * 20,

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.sidecar.errors import AwayError, FencedError
-from tests.service.sidecar_process import Sidecar, wait_for
+from idlestate.sidecar.protocol.errors import AwayError, FencedError
+from tests.sidecar.sidecar_process import Sidecar, wait_for
 
 TAKEOVERS = 8
 LARGE = 6_000

@@ -9,7 +9,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from idlestate.metrics.picture import GRID, INK, KEPT, MUTED, PNG_DPI
+from idlestate.metrics.growth_chart import GRID, INK, KEPT, MUTED, PNG_DPI
 from tests.soak.soak import Soak
 from tests.soak.visits import STEP_MS
 

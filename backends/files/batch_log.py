@@ -1,0 +1,127 @@
+"""What Spark's checkpoint says of a micro-batch: its times, from the offset log.
+
+Spark writes `offsets/<N>` before batch N runs and never changes it, so every task, retry and
+replay of N reads the same watermark and the same batch time there.
+"""
+
+import json
+import re
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.spark_version import private_part
+
+NO_WATERMARK_MS = -1
+_UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
+"""`.0.<uuid>.tmp`, and the checksum that Hadoop keeps beside a local file."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Times of one micro-batch, int milliseconds."""
+
+    batch_id: int
+    watermark_ms: int
+    """W(N): the highest event time of earlier batches less the delay, never below 0."""
+    time_ms: int
+    """When Spark planned the batch."""
+
+
+def read_batch_times(checkpoint: Folder, batch_id: int) -> BatchTimes:
+    """Times of a batch from the offset log."""
+    with _as_written(checkpoint, f"offsets/{batch_id}"):
+        metadata = _metadata(checkpoint, batch_id)
+        return BatchTimes(batch_id, metadata["batchWatermarkMs"], metadata["batchTimestampMs"])
+
+
+def newest_batch(checkpoint: Folder, log: str) -> int | None:
+    """The highest batch in the log `offsets` or `commits`; None when it is empty."""
+    numbers = [int(name) for name in checkpoint.names(log) if name.isdigit()]
+    return max(numbers, default=None)
+
+
+def forget_entry(checkpoint: Folder, log: str, name: object) -> None:
+    """Remove an entry of one of Spark's logs, such as a batch of `commits`."""
+    checkpoint.remove(f"{log}/{name}")
+    # Hadoop keeps a checksum beside a local file.
+    checkpoint.remove(f"{log}/.{name}.crc")
+
+
+def clear_half_planned(checkpoint: Folder) -> None:
+    """Remove what a first start left that died while it wrote the plan of batch 0.
+
+    Spark writes beside a log's file and then moves it into its place. A query that has planned
+    nothing yet is refused by Spark as long as such a rest is in its log.
+    """
+    if newest_batch(checkpoint, "offsets") is None:
+        for rest in checkpoint.names("offsets"):
+            if _UNFINISHED.fullmatch(rest):
+                checkpoint.remove(f"offsets/{rest}")
+
+
+def pinned_partitions(checkpoint: Folder) -> int | None:
+    """The state partitions of the newest batch; None before the first."""
+    newest = newest_batch(checkpoint, "offsets")
+    return None if newest is None else partitions_at(checkpoint, newest)
+
+
+def partitions_at(checkpoint: Folder, batch_id: int) -> int:
+    """The state partitions of a planned batch; offline repartition changes them."""
+    with _as_written(checkpoint, f"offsets/{batch_id}"):
+        conf = _metadata(checkpoint, batch_id)["conf"]
+        return int(conf["spark.sql.shuffle.partitions"])
+
+
+def has_data(checkpoint: Folder, batch_id: int) -> bool:
+    """Whether a batch reads anything: Spark runs some only to let time pass."""
+    before = f"offsets/{batch_id - 1}"
+    if not checkpoint.exists(before):
+        return True
+    return source_offsets(checkpoint, batch_id) != source_offsets(checkpoint, batch_id - 1)
+
+
+def owed_sweep(checkpoint: Folder) -> int | None:
+    """The newest committed batch if a sweep at the watermark it reached never ran, else None."""
+    committed = newest_batch(checkpoint, "commits")
+    planned = newest_batch(checkpoint, "offsets")
+    if committed is None or planned is None or committed != planned:
+        return None
+    reached_ms = reached_watermark_ms(checkpoint, committed)
+    return committed if reached_ms > read_batch_times(checkpoint, planned).watermark_ms else None
+
+
+def reached_watermark_ms(checkpoint: Folder, batch_id: int) -> int:
+    """The watermark that a committed batch has led to: W of the next one."""
+    name = f"commits/{batch_id}"
+    with _as_written(checkpoint, name):
+        _, commit, *_ = checkpoint.read(name).decode().splitlines()
+        reached_ms: int = json.loads(commit).get("nextBatchWatermarkMs", 0)
+        return reached_ms
+
+
+def expired_read(checkpoint: Folder) -> int:
+    """How many of a sidecar's expired records the planned batches have read."""
+    newest = newest_batch(checkpoint, "offsets")
+    offsets = [] if newest is None else source_offsets(checkpoint, newest)
+    found = [json.loads(text) for text in offsets if text.startswith("{")]
+    return next((each["seq"] for each in found if each.keys() == {"seq"}), 0)
+
+
+def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
+    """How far a planned batch reads each source, as the source says it: mostly JSON."""
+    name = f"offsets/{batch_id}"
+    with _as_written(checkpoint, name):
+        _, _, *offsets = checkpoint.read(name).decode().splitlines()
+        return offsets
+
+
+def _as_written(checkpoint: Folder, name: str) -> AbstractContextManager[None]:
+    return private_part(f"what Spark notes of a batch in {name} of checkpoint {checkpoint}")
+
+
+def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:
+    _, second, *_ = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
+    metadata: dict[str, Any] = json.loads(second)
+    return metadata

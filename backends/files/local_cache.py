@@ -1,0 +1,214 @@
+"""What was read of files far away, and written to them, kept on this machine's disk.
+
+A file of runs that lies in an object store or on HDFS has an *entry* here: a file of the same size
+with holes where nothing was fetched yet. Nothing is noted beside it: whether a block is there is
+told by its checksum, as for a damaged one, and what is wrong is fetched again. So processes share
+entries without a word, and all of it may be deleted at any moment, also while a query runs.
+
+The cache takes at most half of the space that its disk has for it: what is free and what it holds
+itself. Entries that were not opened for longest go first.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+from idlestate.backends.files.local_file import map_unread
+from idlestate.pipeline.errors import RefusedError
+
+PLACE_VARIABLE = "IDLESTATE_CACHE_DIR"
+_TRIM_EVERY_BYTES = 1 << 28
+_ATTEMPTS = 9
+_T = TypeVar("_T")
+
+
+class Entry:
+    """What this machine has of one file, mapped; it outlives the deletion of the cache."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Open it, or make it all holes."""
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._close = weakref.finalize(self, os.close, self.handle)
+        self.is_new = os.fstat(self.handle).st_size != size
+        if self.is_new:
+            os.ftruncate(self.handle, size)
+        os.utime(self.handle)
+        # Not by its path: that may have been deleted by now, and made anew by another process.
+        self.mapped = map_unread(f"/dev/fd/{self.handle}")
+
+    def write(self, begin: int, data: bytes) -> None:
+        """Put in what was fetched, all of it."""
+        view = memoryview(data)
+        while view:
+            written = os.pwrite(self.handle, view, begin)
+            view, begin = view[written:], begin + written
+
+    def close(self) -> None:
+        """Nothing will be put in any more."""
+        self._close()
+
+
+class LocalCache:
+    """The entries of this machine.
+
+    Args:
+        root: the folder; made when it is needed.
+        limit_bytes: no more than this is kept; None: as the module says.
+    """
+
+    def __init__(self, root: Path, limit_bytes: int | None = None) -> None:
+        self._root = root
+        self._limit_bytes = limit_bytes
+        self._until_trim = 0
+
+    def open(self, place: str, name: str, size: int) -> Entry:
+        """The entry of a file of this size.
+
+        Raises:
+            RefusedError: the folder cannot be written.
+        """
+        entry = self._make(lambda: Entry(self._folder(place) / name, size))
+        if entry.mapped.size != size:  # two processes made it at once, or somebody else did
+            raise self.unusable(OSError(f"{self._folder(place) / name} is of another size"))
+        self._note(size if entry.is_new else 0)
+        return entry
+
+    @contextmanager
+    def copying(self, place: str, name: str) -> "Iterator[Copy]":
+        """A copy of a file that is being written; gone when writing fails.
+
+        Raises:
+            RefusedError: the folder cannot be written.
+        """
+        copy = self._make(lambda: Copy(self._folder(place) / name))
+        try:
+            yield copy
+        except BaseException:
+            copy.give_up()
+            raise
+        copy.close()
+        self._note(copy.size)
+
+    def remove(self, place: str, name: str) -> None:
+        """Forget a file."""
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            (self._folder(place) / name).unlink()
+
+    def keep_only(self, place: str, names: set[str]) -> None:
+        """Forget the files of a place but for these."""
+        with contextlib.suppress(FileNotFoundError, FileExistsError):  # it was deleted meanwhile
+            for path in self._folder(place).iterdir():
+                if path.name not in names:
+                    path.unlink(missing_ok=True)
+
+    def trim(self) -> None:
+        """Remove what was not opened for longest until the rest is within the limit."""
+        with contextlib.suppress(FileNotFoundError):  # all of it was deleted meanwhile
+            entries = sorted(self._entries())
+            held = sum(size for _, size, _ in entries)
+            limit = self._limit_bytes
+            if limit is None:
+                limit = (shutil.disk_usage(self._root).free + held) // 2
+            for _, size, path in entries:
+                if held <= limit:
+                    break
+                path.unlink(missing_ok=True)
+                held -= size
+
+    def _entries(self) -> Iterator[tuple[int, int, Path]]:
+        """When each entry was last opened, the bytes it takes, and where it is."""
+        for path in self._root.glob("*/*"):
+            with contextlib.suppress(FileNotFoundError):
+                facts = path.stat()
+                yield facts.st_mtime_ns, facts.st_blocks * 512, path
+
+    def unusable(self, error: OSError) -> RefusedError:
+        """The error of a cache that cannot be written."""
+        return RefusedError(
+            f"the local cache {self._root} cannot be written ({error.strerror or error}): free "
+            f"some space there, or name another folder in the environment: {PLACE_VARIABLE}; "
+            "nothing is lost, the batch that failed runs again"
+        )
+
+    def _folder(self, place: str) -> Path:
+        folder = self._root / hashlib.sha256(place.encode()).hexdigest()[:16]
+        for each in (self._root, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if each.lstat().st_uid not in (0, os.geteuid()):
+                # Among temporary files anybody may have made it, and could read what comes in.
+                raise PermissionError(errno.EPERM, f"{each} belongs to another user")
+        return folder
+
+    def _make(self, make: Callable[[], _T]) -> _T:
+        """Make something; again, if somebody is just deleting the folder.
+
+        Raises:
+            RefusedError: the folder cannot be written.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return make()
+            except (FileNotFoundError, FileExistsError) as error:
+                failed = error
+            except OSError as error:
+                raise self.unusable(error) from error
+        raise self.unusable(failed) from failed
+
+    def _note(self, more_bytes: int) -> None:
+        self._until_trim -= more_bytes
+        if self._until_trim <= 0:
+            self._until_trim = _TRIM_EVERY_BYTES
+            self.trim()
+
+
+class Copy:
+    """An entry written from the beginning to the end; a full disk ends it and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin."""
+        self._path = path
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._file = os.fdopen(handle, "wb", buffering=0)
+        self.size = 0
+        self._is_whole = True
+
+    def write(self, data: memoryview) -> None:
+        """Copy some bytes, if there is room."""
+        if not self._is_whole:
+            return
+        self.size += len(data)
+        try:
+            while len(data):
+                data = data[self._file.write(data) :]
+        except OSError:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Leave nothing behind."""
+        self._is_whole = False
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """The copy ends here."""
+        self._file.close()
+
+
+@cache
+def local_cache() -> LocalCache:
+    """This machine's cache: `IDLESTATE_CACHE_DIR`, else a folder of this user's beside other
+    temporary files.
+    """
+    named = os.environ.get(PLACE_VARIABLE)
+    if named:
+        return LocalCache(Path(named))
+    return LocalCache(Path(tempfile.gettempdir(), f"idlestate-cache-{os.getuid()}"))

@@ -1,0 +1,60 @@
+"""The bytes of a file on this machine's disk."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from idlestate.backends.files.checked_file import Span
+
+_READ_AT_ONCE = 1 << 22
+
+
+class LocalBytes:
+    """A file on disk, mapped; a span is read from disk before its pages are touched.
+
+    Only then does the kernel read nothing around it, and many spans at once.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open it.
+
+        Raises:
+            FileNotFoundError: it is not there.
+        """
+        self.path = path
+        self.mapped = map_unread(path)
+
+    def read(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
+        """The spans, in pieces of some MB."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            yield from read_spans(handle, spans)
+        finally:
+            os.close(handle)
+
+    def fetch(self, _spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
+        """Nothing: there is no other copy of the file."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+
+def map_unread(path: str) -> pa.Buffer:
+    """A file as memory, of which hardly a page is read."""
+    with pa.memory_map(path) as file:
+        # What pyarrow is asked for it has the kernel read at once: so no more than a byte.
+        first = file.read_buffer(1)
+        return pa.foreign_buffer(first.address, file.size(), base=first)
+
+
+def read_spans(handle: int, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
+    """Spans of an open file, in pieces of some MB; the disk is told of all of them first."""
+    if hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
+        for begin, stop in spans:
+            os.posix_fadvise(handle, begin, stop - begin, os.POSIX_FADV_WILLNEED)
+    for begin, stop in spans:
+        for at in range(begin, stop, _READ_AT_ONCE):
+            yield at, memoryview(os.pread(handle, min(_READ_AT_ONCE, stop - at), at))

@@ -1,0 +1,103 @@
+"""The bytes of a file in an object store or on HDFS, with what this machine keeps of it."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice, pairwise
+
+import pyarrow as pa
+
+from idlestate.backends.files.checked_file import Span, damaged, missing
+from idlestate.backends.files.file_blocks import BLOCK_BYTES
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.local_cache import Entry, LocalCache
+from idlestate.backends.files.local_file import read_spans
+from idlestate.backends.shards.shard_record import RunRef
+
+GAP_BYTES = 1 << 17
+"""Between two spans that are fetched as one: a request takes longer than these bytes."""
+_MOST_BYTES = 1 << 22
+"""In one request, so that large spans come side by side."""
+_REQUESTS = 16
+"""Requests under way at once; no more than what they bring is held in memory."""
+_BEGIN_BYTES, _END_BYTES = 1 << 14, 1 << 18
+"""Fetched with the first request: the schema; checksums, index, all of a small file."""
+
+
+class FarBytes:
+    """A file far away, mapped where the local cache keeps it."""
+
+    def __init__(self, store: Folder, ref: RunRef, cache: LocalCache) -> None:
+        """Open its entry; of a file that has none the end and the beginning are fetched.
+
+        Args:
+            store: the folder that it is in.
+            ref: its name, and what the state knows of it.
+            cache: where it is kept.
+
+        Raises:
+            DamagedStateError: it is missing, or of another size.
+            StoreError: the store cannot be reached.
+        """
+        self.path = store.shown(ref.name)
+        self._store, self._ref, self._cache = store, ref, cache
+        self._file: pa.NativeFile | None = None
+        self._entry: Entry = cache.open(str(store), ref.name, ref.bytes)
+        self.mapped = self._entry.mapped
+        if self._entry.is_new:
+            end = max(0, ref.bytes - _END_BYTES) // BLOCK_BYTES * BLOCK_BYTES
+            begin = min(_BEGIN_BYTES, end)
+            for _ in self.fetch([(0, begin), (end, ref.bytes)]):
+                pass
+
+    def read(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
+        """The spans as this machine has them, holes and all."""
+        return read_spans(self._entry.handle, spans)
+
+    def fetch(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
+        """The spans, and what lies between near ones, from the store."""
+        file = self._open()
+        asked = _requests(spans)
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            while some := list(islice(asked, _REQUESTS)):
+                for (begin, _), data in zip(
+                    some, pool.map(partial(self._read, file), some), strict=True
+                ):
+                    try:
+                        self._entry.write(begin, data)
+                    except OSError as error:
+                        raise self._cache.unusable(error) from error
+                    yield begin, memoryview(data)
+
+    def close(self) -> None:
+        """Nothing will be fetched any more."""
+        self._entry.close()
+        self._file = None
+
+    def _open(self) -> pa.NativeFile:
+        if self._file is None:
+            try:
+                self._file = self._store.open_input(self._ref.name)
+            except FileNotFoundError as error:
+                raise missing(self.path, self._ref) from error
+            with self._store.told_plainly():
+                size = self._file.size()
+            if size != self._ref.bytes:
+                raise damaged(self.path, f"{size} of {self._ref.bytes} bytes")
+        return self._file
+
+    def _read(self, file: pa.NativeFile, span: Span) -> bytes:
+        with self._store.told_plainly():
+            return bytes(file.read_at(span[1] - span[0], span[0]))
+
+
+def _requests(spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans, ascending: near ones as one, large ones in parts."""
+    spans = [span for span in spans if span[0] < span[1]]
+    if not spans:
+        return
+    apart = [at for at, (one, two) in enumerate(pairwise(spans), 1) if two[0] - one[1] > GAP_BYTES]
+    for first, stop in pairwise([0, *apart, len(spans)]):
+        begin, end = spans[first][0], spans[stop - 1][1]
+        for at in range(begin, end, _MOST_BYTES):
+            yield at, min(at + _MOST_BYTES, end)

@@ -1,0 +1,84 @@
+"""The files of one shard as bytes: on this machine, or far away with a copy here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from idlestate.backends.files.checked_file import CheckedFile, missing
+from idlestate.backends.files.file_blocks import BlockWriter, data_bytes
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.local_cache import LocalCache, local_cache
+from idlestate.backends.files.local_file import LocalBytes
+from idlestate.backends.files.remote_file import FarBytes
+from idlestate.backends.runs.reading import Source, Whole
+from idlestate.backends.shards.shard_record import RunRef
+
+
+class RunStore:
+    """A folder of files that are written once, under names that no other file ever has."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Nothing is read or made yet."""
+        self._folder = folder
+        self.place = str(folder)
+        """What it is called."""
+        self._cache: LocalCache | None = None if folder.is_local else local_cache()
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BlockWriter]:
+        """A new file; it is whole afterwards, or not there.
+
+        Raises:
+            OSError: the disk is full or gone.
+            StoreError: the store cannot be reached.
+        """
+        with self._folder.create(name) as file:
+            if self._cache is None:
+                yield BlockWriter([file])
+            else:
+                with self._cache.copying(self.place, name) as copy:
+                    yield BlockWriter([file, copy])
+
+    def open_written(self, ref: RunRef) -> Source:
+        """A file that this process has just written: what is in it is known."""
+        if self._cache is None:
+            data = self._folder.open(ref.name)
+        else:
+            entry = self._cache.open(self.place, ref.name, ref.bytes)
+            entry.close()
+            if entry.is_new:  # there was no room for the copy
+                return self.open(ref)
+            data = entry.mapped
+        return Whole(data.slice(0, data_bytes(ref.bytes)))
+
+    def open(self, ref: RunRef) -> Source:
+        """A file of which nothing is believed before it is checked.
+
+        Raises:
+            DamagedStateError: it is missing, or is not what was written.
+            StoreError: the store cannot be reached.
+        """
+        if self._cache is not None:
+            return CheckedFile(FarBytes(self._folder, ref, self._cache), ref)
+        try:
+            return CheckedFile(LocalBytes(self._folder.path(ref.name)), ref)
+        except FileNotFoundError as error:
+            raise missing(self.shown(ref), ref) from error
+
+    def names(self) -> list[str]:
+        """The names of all files."""
+        return self._folder.names("")
+
+    def remove(self, name: str) -> None:
+        """Remove a file, here and there; no error when it is gone already."""
+        self._folder.remove(name)
+        if self._cache is not None:
+            self._cache.remove(self.place, name)
+
+    def forget_copies(self, but: set[str]) -> None:
+        """Remove copies on this machine of other files than these."""
+        if self._cache is not None:
+            self._cache.keep_only(self.place, but)
+
+    def shown(self, ref: RunRef) -> str:
+        """A file, as messages name it."""
+        return self._folder.shown(ref.name)

@@ -1,0 +1,139 @@
+"""Keys: equal or not, and distinct keys found once per batch.
+
+A key is one or more columns of strings, binaries, integers, booleans, dates or timestamps, and
+its 64-bit hash (`xxhash64` of the columns, seed 42, as Spark SQL computes it). Hashes sort and
+find; they never decide: keys behind equal hashes are compared, always. Nulls are equal to nulls.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.runs.fields import is_valid
+from idlestate.backends.runs.reading import Reading, Touch
+from idlestate.backends.shards.extremes import order_codes
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Keys = Sequence[pa.Array]
+
+
+def is_key_type(kind: pa.DataType) -> bool:
+    """Whether keys may be of a type: one whose values are equal iff their bytes are."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )
+
+
+def take_keys(keys: Keys, rows: Ints) -> list[pa.Array]:
+    """The keys at these positions."""
+    at = pa.array(rows)
+    return [column.take(at) for column in keys]
+
+
+def are_equal(left: Keys, right: Keys) -> Flags:
+    """Row by row whether two keys are the same."""
+    equal = np.ones(len(left[0]), dtype=bool)
+    for a, b in zip(left, right, strict=True):
+        same = pc.equal(a, b)
+        if a.null_count or b.null_count:
+            same = pc.or_(pc.fill_null(same, False), pc.and_(a.is_null(), b.is_null()))
+        equal &= same.to_numpy(zero_copy_only=False)
+    return equal
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Distinct keys in order of hash: the row that stands for each, and each row's key."""
+
+    first: Ints
+    key: Ints
+
+
+def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
+    """Find the distinct keys among rows."""
+    n = len(hashes)
+    by_hash = np.argsort(hashes)
+    ordered = hashes[by_hash]
+    begins = np.ones(n, dtype=bool)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    first = by_hash[begins]
+    key = np.empty(n, dtype=np.int64)
+    key[by_hash] = np.cumsum(begins) - 1
+    if not _are_equal_behind_equal_hashes(keys, by_hash, begins):
+        return _distinct_of_equal_hashes(hashes, keys)
+    return Distinct(first, key)
+
+
+def _are_equal_behind_equal_hashes(keys: Keys, by_hash: Ints, begins: Flags) -> bool:
+    """Whether each row in order of hash that begins no new hash has the key of the row before."""
+    if begins.all():
+        return True
+    shared = ~begins
+    shared[:-1] |= ~begins[1:]
+    # Gathered once, in order: keys lie far apart, and to fetch them is what takes time.
+    ordered = take_keys(keys, by_hash[shared])
+    same = are_equal([c.slice(1) for c in ordered], [c.slice(0, len(c) - 1) for c in ordered])
+    return bool((same | begins[shared][1:]).all())
+
+
+def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
+    """The same when different keys share a hash: rows sorted by the key itself too."""
+    codes: list[Ints] = []
+    for column in keys:
+        codes += [
+            is_valid(column).astype(np.int64),
+            np.where(is_valid(column), order_codes(column), 0),
+        ]
+    by_key = np.lexsort((*codes, hashes))
+    begins = np.zeros(len(hashes), dtype=bool)
+    begins[:1] = True
+    for column in (hashes, *codes):
+        begins[1:] |= column[by_key][1:] != column[by_key][:-1]
+    key = np.empty(len(hashes), dtype=np.int64)
+    key[by_key] = np.cumsum(begins) - 1
+    return Distinct(by_key[begins], key)
+
+
+def look_up(
+    hashes: Ints, keys: Keys, stored_hashes: Ints, stored_keys: Keys, at: Ints
+) -> Reading[Ints]:
+    """Where each key stands among stored keys sorted by hash; -1 where it does not.
+
+    Args:
+        hashes, keys: the keys looked for.
+        stored_hashes, stored_keys: the keys looked in; equal hashes are neighbours. Without key
+            columns the hash alone is the key.
+        at: for each key the first place with its hash or a higher one.
+    """
+    at = at.copy()
+    found = np.full(len(hashes), -1)
+    pending = np.arange(len(hashes))
+    while len(pending):
+        pending = pending[at[pending] < len(stored_hashes)]
+        yield Touch.rows([stored_hashes], at[pending])
+        pending = pending[stored_hashes[at[pending]] == hashes[pending]]
+        if not len(pending):
+            break
+        if not stored_keys:
+            found[pending] = at[pending]
+            break
+        yield Touch.rows(stored_keys, at[pending])
+        candidates = take_keys(stored_keys, at[pending])
+        wanted = keys if len(pending) == len(hashes) else take_keys(keys, pending)
+        same = are_equal(wanted, candidates)
+        found[pending[same]] = at[pending[same]]
+        pending = pending[~same]
+        at[pending] += 1
+    return found

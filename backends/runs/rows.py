@@ -1,0 +1,108 @@
+"""Rows of a table: the lives of keys as columns, in order of the keys' hashes.
+
+A row whose `written_at_ms` is `NEVER_MS` is a tombstone: the key is gone, whatever older runs say.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field, join, slice_field, take
+from idlestate.backends.runs.keys import take_keys
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.retention.lives import Lives
+from idlestate.retention.rules import NEVER_MS
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Lives of m keys: hashes, keys, times, and payload columns."""
+
+    hashes: Ints
+    keys: list[pa.Array]
+    lives: Lives
+    payload: list[Field]
+
+    @classmethod
+    def empty(cls, schema: TableSchema) -> "Rows":
+        """No rows."""
+        none = np.zeros(0, dtype=np.int64)
+        keys = [pa.array([], kind) for _, kind in schema.keys]
+        payload = [column.blanks(0) for column in schema.columns]
+        return cls(none, keys, Lives(none, none, none, none), payload)
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    @property
+    def are_tombstones(self) -> Flags:
+        """Which rows only say that the key is gone."""
+        found: Flags = self.lives.written_at_ms == NEVER_MS
+        return found
+
+    @property
+    def without_keys(self) -> "Rows":
+        """The same rows, for whoever knows their keys."""
+        return Rows(self.hashes, [], self.lives, self.payload)
+
+    @property
+    def columns(self) -> list[Field]:
+        """Every column."""
+        return [self.hashes, *self.keys, *self.lives.columns, *self.payload]
+
+    def take(self, rows: npt.NDArray[Any]) -> "Rows":
+        """The rows at these positions, or under this mask."""
+        if rows.dtype == bool:
+            return self if rows.all() else self.take(np.flatnonzero(rows))
+        return Rows(
+            self.hashes[rows],
+            take_keys(self.keys, rows),
+            self.lives.take(rows),
+            [take(field, rows) for field in self.payload],
+        )
+
+    def slice(self, begin: int, stop: int) -> "Rows":
+        """The rows begin..stop, without a copy."""
+        lives = self.lives
+        return Rows(
+            self.hashes[begin:stop],
+            [column.slice(begin, stop - begin) for column in self.keys],
+            Lives(
+                lives.created_at_ms[begin:stop],
+                lives.written_at_ms[begin:stop],
+                lives.read_at_ms[begin:stop],
+                lives.armed_at_ms[begin:stop],
+            ),
+            [slice_field(field, begin, stop) for field in self.payload],
+        )
+
+    @staticmethod
+    def gathered(parts: Sequence["Rows"], rows: Ints | None = None) -> "Rows":
+        """Positions of the parts one after the other, at least one; all of them in turn if None."""
+
+        def gather(columns: Sequence[Field]) -> Field:
+            joined = join(columns)
+            return joined if rows is None else take(joined, rows)
+
+        def times(name: str) -> Ints:
+            return np.asarray(gather([getattr(part.lives, name) for part in parts]))
+
+        first = parts[0]
+        return Rows(
+            np.asarray(gather([part.hashes for part in parts])),
+            [gather([part.keys[at] for part in parts]) for at in range(len(first.keys))],
+            Lives(
+                times("created_at_ms"),
+                times("written_at_ms"),
+                times("read_at_ms"),
+                times("armed_at_ms"),
+            ),
+            [gather([part.payload[at] for part in parts]) for at in range(len(first.payload))],
+        )

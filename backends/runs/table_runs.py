@@ -1,0 +1,231 @@
+"""The rows of a shard as runs, oldest to newest: a log-structured table.
+
+A batch adds one run of what it touched, or writes it together with older runs it takes in
+(`backends.merge`); nothing that stands is changed. A key is looked for from the newest run to the
+oldest and the first row found counts. Which rows ended is remembered as sweeps, not written
+(`backends.sweeps`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.backends.runs.compaction import MergePolicy, merged
+from idlestate.backends.runs.keys import Keys, take_keys
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.segment import Segment
+from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, since, with_sweep
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.retention.policy import FOREVER_MS, Policy
+
+_FIRST_LOOK_MS, _WIDER = 1_000, 16
+"""How far beyond the next end the first deadline is looked for at first, and then each time."""
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Runs, the sweeps they went through, and how many lives are open."""
+
+    schema: TableSchema
+    runs: tuple[Run, ...] = ()
+    sweeps: Sweeps = ()
+    live: int = 0
+
+    def look_up(self, hashes: Ints, keys: Keys) -> tuple[Ints, Rows]:
+        """Where open lives of these keys are: a position or -1, and the rows found without keys.
+
+        Args:
+            hashes, keys: the keys looked for, in order of hash.
+        """
+        at = np.full(len(hashes), -1)
+        pending = np.arange(len(hashes))
+        for run, start in zip(reversed(self.runs), reversed(self._starts()), strict=True):
+            is_all = len(pending) == len(hashes)
+            found = run.look_up(hashes[pending], keys if is_all else take_keys(keys, pending))
+            at[pending] = np.where(found < 0, -1, found + start)
+            pending = pending[found < 0]
+        rows = self.take(at[at >= 0], keys=False)
+        is_gone = rows.are_tombstones | self._are_swept(at[at >= 0], rows)
+        if is_gone.any():
+            at[np.flatnonzero(at >= 0)[is_gone]] = -1
+            rows = rows.take(~is_gone)
+        return at, rows
+
+    def take(self, positions: Ints, *, keys: bool = True) -> Rows:
+        """The rows at positions, with or without keys; in each run they ascend."""
+        parts, order = [], []
+        for run, at in zip(self.runs, self.by_run(positions), strict=True):
+            chosen, rows = at
+            if len(rows):
+                parts.append(run.take(rows, keys=keys))
+                order.append(chosen)
+        if not parts:
+            return Rows.empty(self.schema)
+        if len(parts) == 1:
+            return parts[0]
+        return Rows.gathered(parts, np.argsort(np.concatenate(order)))
+
+    def due(self, policy: Policy, upto_ms: int | None, besides: Ints) -> Ints:
+        """Positions of the open lives that end at or before `upto_ms` (None: of none).
+
+        Args:
+            policy: the policy in force.
+            upto_ms: how far a sweep goes.
+            besides: positions that are not asked for.
+        """
+        found = [np.zeros(0, dtype=np.int64)]
+        if upto_ms is None or policy.is_unbounded:
+            return found[0]
+        for at, (run, start) in enumerate(zip(self.runs, self._starts(), strict=True)):
+            rows = run.due(policy, upto_ms, since(self.sweeps, run.batch_id))
+            if len(rows):
+                rows = rows[~np.isin(rows + start, besides)]
+            if len(rows) and at + 1 < len(self.runs):
+                rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]
+            found.append(rows + start)
+        return np.concatenate(found)
+
+    def next_end_ms(self, policy: Policy) -> int:
+        """No open life ends before this; `FOREVER_MS` when none does."""
+        if policy.is_unbounded or not self.live:
+            return FOREVER_MS
+        return min(run.next_end_ms(policy, since(self.sweeps, run.batch_id)) for run in self.runs)
+
+    def first_end_ms(self, policy: Policy, upto_ms: int) -> int | None:
+        """The first deadline of an open life, exactly; None when none ends at or before `upto_ms`.
+
+        It costs as much as a sweep of what ended shortly after that deadline.
+        """
+        begin_ms, width_ms = self.next_end_ms(policy), _FIRST_LOOK_MS
+        while begin_ms <= upto_ms:
+            reach_ms = min(begin_ms + width_ms, upto_ms)
+            due = self.due(policy, reach_ms, np.zeros(0, dtype=np.int64))
+            if len(due):
+                return int(self.take(due, keys=False).lives.ends(policy).deadline_ms.min())
+            if reach_ms == upto_ms:
+                break
+            width_ms *= _WIDER
+        return None
+
+    def open_rows(self, segment_rows: int) -> Iterator[Rows]:
+        """Every open life, in order of hash, about so many at a time."""
+        none = [np.zeros(0, dtype=np.int64)] * len(self.runs)
+        nothing = Rows.empty(self.schema)
+        return merged(self.runs, self.sweeps, none, nothing, segment_rows, keep_tombstones=False)
+
+    def after(
+        self,
+        fresh: Rows,
+        closed: Ints,
+        live: int,
+        policy: Policy,
+        sweep_at_ms: int | None,
+        batch_id: int,
+        merge: MergePolicy,
+    ) -> "Next":
+        """What a batch makes of the runs.
+
+        Args:
+            fresh: rows of the batch, in order of hash; tombstones too.
+            closed: positions of the rows that it replaced or closed.
+            live: open lives after it.
+            policy, sweep_at_ms: what it swept by and how far (None: not at all).
+            batch_id: its number, higher than that of any run.
+            merge: when runs are merged.
+        """
+        is_turn = merge.is_turn(batch_id)
+        rows = [len(run) for run in self.runs]
+        taken = merge.runs_taken(len(fresh), rows, live, is_turn=is_turn)
+        if is_turn and self._is_stale(policy):
+            taken = len(self.runs)
+        return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
+
+    def _is_stale(self, policy: Policy) -> bool:
+        """Whether some run is indexed by another policy, so that sweeps look at all its rows."""
+        return not policy.is_unbounded and any(
+            ending(run.policy) != ending(policy) for run in self.runs
+        )
+
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(len(run) for run in self.runs)][:-1]
+
+    def by_run(self, positions: Ints) -> list[tuple[Ints, Ints]]:
+        """For each run which of the positions are its own, and the rows in it."""
+        bounds = [*self._starts(), sum(len(run) for run in self.runs)]
+        if len(self.runs) == 1:
+            return [(np.arange(len(positions)), positions)]
+        run_of = np.searchsorted(bounds, positions, side="right") - 1
+        found = []
+        for at, start in enumerate(bounds[:-1]):
+            chosen = np.flatnonzero(run_of == at)
+            found.append((chosen, positions[chosen] - start))
+        return found
+
+    def _are_swept(self, positions: Ints, rows: Rows) -> npt.NDArray[np.bool_]:
+        gone = np.zeros(len(positions), dtype=bool)
+        for run, (chosen, _) in zip(self.runs, self.by_run(positions), strict=True):
+            passed = since(self.sweeps, run.batch_id)
+            if passed and len(chosen):
+                gone[chosen] = are_swept(passed, rows.lives.take(chosen))
+        return gone
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What a batch makes of runs: which stay, and what the one it writes holds."""
+
+    before: Runs
+    fresh: Rows
+    closed: Ints
+    live: int
+    policy: Policy
+    sweep_at_ms: int | None
+    batch_id: int
+    merge: MergePolicy
+    taken: int
+    """How many of the newest runs the new one replaces."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is a run to write, or runs to drop."""
+        return bool(self.taken or len(self.fresh))
+
+    def segments(self) -> Iterator[Segment]:
+        """The run to write, segment by segment; none when nothing is left of what it replaces."""
+        stay = len(self.before.runs) - self.taken
+        closed = [rows for _, rows in self.before.by_run(self.closed)]
+        for rows in merged(
+            self.before.runs[stay:],
+            self.before.sweeps,
+            closed[stay:],
+            self.fresh,
+            self.merge.segment_rows,
+            keep_tombstones=stay > 0,
+        ):
+            yield Segment.of(rows, self.before.schema, self.policy, with_filter=stay > 0)
+
+    def with_run(self, run: Run | None) -> Runs:
+        """The next runs; `run` is what was written of `segments()`, None for nothing."""
+        stay = len(self.before.runs) - self.taken
+        runs = self.before.runs[:stay] + ((run,) if run else ())
+        sweeps = with_sweep(self.before.sweeps, self.policy, self.sweep_at_ms, self.batch_id)
+        oldest = min((run.batch_id for run in runs), default=self.batch_id)
+        return replace(self.before, runs=runs, sweeps=since(sweeps, oldest), live=self.live)
+
+    def in_memory(self) -> Runs:
+        """The next runs without a file."""
+        segments = tuple(self.segments())
+        return self.with_run(Run(segments, self.policy, self.batch_id) if segments else None)
+
+
+def _shadowed(rows: Rows, newer: Sequence[Run]) -> npt.NDArray[np.bool_]:
+    """Which of the rows, in order of hash, have their key in a newer run."""
+    found = np.zeros(len(rows), dtype=bool)
+    for run in newer:
+        found |= run.look_up(rows.hashes, rows.keys) >= 0
+    return found

@@ -1,0 +1,203 @@
+"""Aggregates: what a user writes (`count`, `max(event_time)`) and the accumulators behind it.
+
+An accumulator is a fixed list of fields per key. Records are *lifted* to accumulators of one
+record, and accumulators are *reduced* per segment; a life's accumulator in the table is one more
+row in front of its segment, so that adding to state and adding up a batch are one operation.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.extremes import Extreme
+from idlestate.backends.shards.sums import Count, ExactSum, FloatSum
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Accumulator = Count | ExactSum | FloatSum | Extreme
+
+FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last", "min_by", "max_by")
+_CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
+_PLAIN = re.compile(r"[^\s,()`]+")
+_NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
+
+
+class AggregateError(ValueError):
+    """An aggregate cannot be computed as written: correct it in the pipeline's `aggregates`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A parsed aggregate: function and column names."""
+
+    function: str
+    columns: tuple[str, ...]
+
+    def of(self, columns: tuple[str, ...]) -> str:
+        """The text of the same function of other columns."""
+        quoted = (each if _PLAIN.fullmatch(each) else f"`{each}`" for each in columns)
+        return f"{self.function}({', '.join(quoted)})" if columns else self.function
+
+
+def parse_call(text: str) -> Call:
+    """Parse `count`, `count(*)`, `sum(col)`, `min_by(col, by)`; back-quotes guard odd names.
+
+    Raises:
+        AggregateError: the text is none of these.
+    """
+    match = _CALL.fullmatch(text)
+    function = match[1].lower() if match else ""
+    if match is None or function not in FUNCTIONS:
+        raise AggregateError(f"unknown aggregate {text!r}: the aggregates are {_spellings()}")
+    inner = match[2]
+    columns = () if inner in (None, "", "*") else tuple(part.strip() for part in inner.split(","))
+    if any(not _NAME.fullmatch(column) for column in columns):
+        raise AggregateError(f"{text!r} takes column names only: the aggregates are {_spellings()}")
+    wanted = {"count": (0, 1), "min_by": (2,), "max_by": (2,)}.get(function, (1,))
+    if len(columns) not in wanted or (inner == "*" and function != "count"):
+        raise AggregateError(
+            f"{text!r} has the wrong number of columns: the aggregates are {_spellings()}"
+        )
+    return Call(function, tuple(column.strip("`") for column in columns))
+
+
+def _spellings() -> str:
+    pairs = {"count": "count, count(col)", "min_by": "min_by(col, by)", "max_by": "max_by(col, by)"}
+    return ", ".join(pairs.get(name, f"{name}(col)") for name in FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A named aggregate: its text as written and the accumulator that computes it."""
+
+    name: str
+    text: str
+    id: int
+    """Names its columns in files, `a<id>_<field>`: no other aggregate of the operator has it."""
+    accumulator: Accumulator
+    inputs: tuple[tuple[str, pa.DataType], ...]
+    """Columns it reads, with their types."""
+
+    @property
+    def result_type(self) -> pa.DataType:
+        """The Arrow type of the result."""
+        return self.accumulator.result_type
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The fields of its accumulator; blank is what no record makes."""
+        nothing = {name: pa.nulls(1, kind) for name, kind in self.inputs}
+        blank = self.lift(nothing, np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
+        return tuple(Column(f"a{self.id}_{at}", field) for at, field in enumerate(blank))
+
+    def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
+        """Accumulators of single records; reads lift to the one that changes nothing."""
+        if isinstance(self.accumulator, Extreme):
+            return self.accumulator.lift(dict(values), is_write, t_ms)
+        return self.accumulator.lift(dict(values), is_write)
+
+    def at(self, fields: list[Field], t_ms: int) -> list[Field]:
+        """The accumulators as if their records were of this time (ms)."""
+        if isinstance(self.accumulator, Extreme) and self.accumulator.by_time:
+            return self.accumulator.at(fields, t_ms)
+        return fields
+
+
+def bind(
+    texts: Mapping[str, str],
+    types: Mapping[str, pa.DataType],
+    order: tuple[str, ...] = (),
+) -> tuple[Aggregate, ...]:
+    """Parse aggregates and bind them to the types of the input.
+
+    Args:
+        texts: result name to aggregate text.
+        types: input column name to Arrow type.
+        order: columns that order records of one event time, for first and last.
+
+    Raises:
+        AggregateError: syntax, an unknown column, or a type the function has no meaning for.
+    """
+    return tuple(
+        _bind(at, name, text, types, order) for at, (name, text) in enumerate(texts.items())
+    )
+
+
+def _bind(
+    at: int, name: str, text: str, types: Mapping[str, pa.DataType], order: tuple[str, ...]
+) -> Aggregate:
+    call = parse_call(text)
+    for column in call.columns:
+        if column not in types:
+            raise AggregateError(
+                f"aggregate {name}: column {column} of {text} not found, or not of a simple "
+                f"type; available: {', '.join(types)}"
+            )
+        if not _is_supported(types[column]):
+            raise AggregateError(
+                f"aggregate {name}: {text} reads a column of type {types[column]}; aggregates "
+                "take numbers, booleans, strings, binaries, dates and timestamps: select a part "
+                "of it or cast it first"
+            )
+    read = (*order, *call.columns) if call.function in ("first", "last") else call.columns
+    inputs = tuple((column, types[column]) for column in dict.fromkeys(read))
+    return Aggregate(name, text, at, _accumulator(name, text, call, types, order), inputs)
+
+
+def _accumulator(
+    name: str, text: str, call: Call, types: Mapping[str, pa.DataType], order: tuple[str, ...]
+) -> Accumulator:
+    if call.function == "count":
+        return Count(call.columns[0] if call.columns else None)
+    column = call.columns[0]
+    kind = types[column]
+    if call.function in ("sum", "avg"):
+        average = call.function == "avg"
+        if pa.types.is_floating(kind):
+            return FloatSum(column, average)
+        if pa.types.is_decimal(kind):
+            return ExactSum(column, _decimal_result(kind, average), kind.scale, average)
+        if pa.types.is_integer(kind):
+            return ExactSum(column, pa.float64() if average else pa.int64(), None, average)
+        raise AggregateError(
+            f"aggregate {name}: {text} adds up a column of type {kind}; sum and avg take numbers"
+        )
+    largest = call.function in ("max", "last", "max_by")
+    if call.function in ("first", "last"):
+        kept = (*order, column)
+        compared = tuple(range(len(kept) + 1))
+        return Extreme(kept, compared, largest, kind, tuple(types[c] for c in kept), by_time=True)
+    compared = (1, 0) if len(call.columns) == 2 else (0,)
+    kept_types = tuple(types[c] for c in call.columns)
+    return Extreme(call.columns, compared, largest, kind, kept_types, by_time=False)
+
+
+def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
+    """Spark's result types: sum adds 10 digits, avg adds 4 before and after the point."""
+    if not average:
+        return pa.decimal128(min(38, kind.precision + 10), kind.scale)
+    precision, scale = kind.precision + 4, kind.scale + 4
+    if precision > 38:
+        whole = precision - scale
+        scale = max(38 - whole, min(scale, 6))
+        precision = 38
+    return pa.decimal128(precision, scale)
+
+
+def _is_supported(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_timestamp(kind)
+    )

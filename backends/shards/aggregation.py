@@ -1,0 +1,123 @@
+"""The kind of operator behind `retain`: a life keeps aggregates of its records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field, join, take
+from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.aggregates import Aggregate, bind
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.lives import Walk
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """As of `idlestate.backends.shards.operator_kind.Kind`: an accumulator per aggregate, added up.
+
+    A life's accumulators are one more row in front of its records, so that adding to state and
+    adding up a batch are one operation.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+
+    @property
+    def name(self) -> str:
+        """As of `Kind`."""
+        return "aggregate"
+
+    @property
+    def writes_once(self) -> bool:
+        """As of `Kind`."""
+        return False
+
+    @cached_property
+    def inputs(self) -> Mapping[str, pa.DataType]:
+        """As of `Kind`."""
+        return {name: kind for each in self.aggregates for name, kind in each.inputs}
+
+    @cached_property
+    def carried(self) -> tuple[Column, ...]:
+        """As of `Kind`: the fields of each accumulator."""
+        return tuple(column for each in self.aggregates for column in each.columns)
+
+    @property
+    def life(self) -> tuple[Column, ...]:
+        """As of `Kind`."""
+        return self.carried
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """As of `Kind`."""
+        return self.carried
+
+    @cached_property
+    def results(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """As of `Kind`."""
+        return tuple((each.name, each.result_type) for each in self.aggregates)
+
+    def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
+        """As of `Kind`."""
+        return [field for each in self.aggregates for field in each.lift(values, is_write, t_ms)]
+
+    def at(self, carried: list[Field], t_ms: int) -> list[Field]:
+        """As of `Kind`."""
+        return [field for each, fields in self._split(carried) for field in each.at(fields, t_ms)]
+
+    def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
+        """As of `Kind`."""
+        return [
+            field
+            for each, fields in self._split(carried)
+            for field in each.accumulator.reduce(fields, starts)
+        ]
+
+    def of_lives(self, old: list[Field], carried: list[Field], walk: Walk) -> list[Field]:
+        """As of `Kind`."""
+        rows = [
+            take(join([stored, added]), walk.source)
+            for stored, added in zip(old, carried, strict=True)
+        ]
+        return self.combined(rows, walk.life_start)
+
+    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+        """As of `Kind`: every life that the batch touched and that goes on."""
+        return walk.is_touched & ~is_over
+
+    def result(self, life: list[Field]) -> list[pa.Array]:
+        """As of `Kind`."""
+        return [each.accumulator.result(fields) for each, fields in self._split(life)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As of `Kind`."""
+        return {"aggregates": [[each.name, each.text, each.id] for each in self.aggregates]}
+
+    def _split(self, columns: list[Field]) -> list[tuple[Aggregate, list[Field]]]:
+        found, first = [], 0
+        for each in self.aggregates:
+            stop = first + len(each.accumulator.field_types)
+            found.append((each, columns[first:stop]))
+            first = stop
+        return found
+
+
+def aggregates_of(spec: TableSpec) -> tuple[Aggregate, ...]:
+    """The aggregates of an operator; none when it is of another kind."""
+    return spec.kind.aggregates if isinstance(spec.kind, Aggregation) else ()
+
+
+def aggregation(
+    texts: Mapping[str, str],
+    types: Mapping[str, pa.DataType],
+    order: tuple[str, ...] = (),
+) -> Aggregation:
+    """The kind of these aggregates, as of `bind`."""
+    return Aggregation(bind(texts, types, order))

@@ -1,0 +1,122 @@
+"""Change rows: what a batch hands downstream, and lives as people read them.
+
+Output columns of a change row: the key columns, the aggregates under their names, `change`
+(`update` | `expire`), `first_access`, `last_access`, `expired_at` (UTC timestamps, microseconds,
+whole milliseconds), `reason` (`idle` | `ttl` | `lifetime`), `batch_id` (int64).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, Ends, Reason
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+ADDED_COLUMNS = (
+    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id"),
+    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
+)
+"""Columns beside keys and aggregates: of change rows, then those of lives."""
+_LAST_MS = FOREVER_MS // 1000
+"""The last millisecond that a timestamp in microseconds reaches."""
+_REASONS = pa.array([reason.label for reason in Reason])
+_CHANGES = pa.array(["update", "expire"])
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Lives to show: each is an update, or where `is_expire`, the end."""
+
+    rows: Rows
+    ends: Ends
+    is_expire: npt.NDArray[np.bool_]
+
+
+def change_schema(spec: TableSpec) -> pa.Schema:
+    """The Arrow schema of change rows."""
+    fields = [(name, kind) for name, kind in spec.keys]
+    fields += spec.kind.results
+    fields += [
+        ("change", pa.string()),
+        ("first_access", TIMESTAMP),
+        ("last_access", TIMESTAMP),
+        ("expired_at", TIMESTAMP),
+        ("reason", pa.string()),
+        ("batch_id", pa.int64()),
+    ]
+    return pa.schema(fields)
+
+
+def change_rows(
+    spec: TableSpec,
+    parts: Sequence[Changes],
+    silent_keys: Sequence[pa.Array],
+    policy: Policy,
+    batch_id: int,
+) -> pa.Table:
+    """Change rows of lives, and of keys that were read and have no open life (all nulls)."""
+    schema = change_schema(spec)
+    batches = [_rows(spec, schema, part, policy, batch_id) for part in parts if len(part.rows)]
+    n = len(silent_keys[0])
+    if n:
+        nulls = {name: pa.nulls(n, schema.field(name).type) for name in schema.names}
+        nulls |= dict(zip(spec.key_names, silent_keys, strict=True))
+        nulls["change"] = _CHANGES.take(pa.array(np.zeros(n, dtype=np.int8)))
+        nulls["batch_id"] = pa.array(np.full(n, batch_id))
+        batches.append(pa.RecordBatch.from_pydict(nulls, schema=schema))
+    return pa.Table.from_batches(batches, schema)
+
+
+def _rows(
+    spec: TableSpec, schema: pa.Schema, part: Changes, policy: Policy, batch_id: int
+) -> pa.RecordBatch:
+    rows, is_expire = part.rows, part.is_expire
+    reasons = _REASONS.take(pa.array(np.where(is_expire, part.ends.reason, int(Reason.OPEN))))
+    return pa.RecordBatch.from_arrays(
+        [
+            *rows.keys,
+            *spec.kind.result(rows.payload),
+            _CHANGES.take(pa.array(is_expire.astype(np.int8))),
+            to_timestamps(rows.lives.created_at_ms),
+            to_timestamps(rows.lives.last_access_ms(policy)),
+            to_timestamps(np.where(is_expire, part.ends.deadline_ms, NEVER_MS)),
+            reasons,
+            pa.array(np.full(len(rows), batch_id)),
+        ],
+        schema=schema,
+    )
+
+
+def life_columns(spec: TableSpec, rows: Rows, policy: Policy) -> pa.Table:
+    """Lives as a table: keys, aggregates, `created_at` ... `armed_at`, `last_access`,
+    `cleanup_at`, `deadline` (UTC timestamps, null where there is none) and `reason`.
+    """
+    lives, ends = rows.lives, rows.lives.ends(policy)
+    columns: dict[str, pa.Array] = dict(zip(spec.key_names, rows.keys, strict=True))
+    names = [name for name, _ in spec.kind.results]
+    columns |= dict(zip(names, spec.kind.result(rows.payload), strict=True))
+    columns |= {
+        "created_at": to_timestamps(lives.created_at_ms),
+        "written_at": to_timestamps(lives.written_at_ms),
+        "read_at": to_timestamps(lives.read_at_ms),
+        "armed_at": to_timestamps(lives.armed_at_ms),
+        "last_access": to_timestamps(lives.last_access_ms(policy)),
+        "cleanup_at": to_timestamps(lives.cleanup_at_ms(policy)),
+        "deadline": to_timestamps(ends.deadline_ms),
+        "reason": _REASONS.take(pa.array(ends.reason)),
+    }
+    return pa.table(columns)
+
+
+def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:
+    """Milliseconds as UTC timestamps; null where a timestamp cannot say it, as `FOREVER_MS`."""
+    mask = (times_ms > _LAST_MS) | (times_ms < -_LAST_MS)
+    if not mask.any():
+        return pa.array(times_ms * 1000).view(TIMESTAMP)
+    return pa.array(np.where(mask, 0, times_ms) * 1000, mask=mask).view(TIMESTAMP)

@@ -1,0 +1,86 @@
+"""What an operator does with its records: the one thing in which kinds of operators differ.
+
+Packing, shuffle, shards, runs, merges, sweeps, sidecar and reading back know none of it. A kind
+says which columns it reads, what of a record travels, what a life keeps, and what is shown of it.
+
+A record is *lifted* to one row of the `carried` columns where it is packed. Rows of one step are
+*combined* there and again where packets meet. In the shard, `of_lives` makes of the stored lives
+and the carried rows what each life is now.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.table_schema import Column
+from idlestate.retention.lives import Walk
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Kind(Protocol):
+    """A kind of operator, bound to the columns of one input. Travels to tasks."""
+
+    @property
+    def name(self) -> str:
+        """As it is written down: `aggregate`."""
+
+    @property
+    def writes_once(self) -> bool:
+        """Whether the record that begins a life is its one write, and all others are reads."""
+
+    @property
+    def inputs(self) -> Mapping[str, pa.DataType]:
+        """The columns it reads besides keys and order, with their types."""
+
+    @property
+    def carried(self) -> tuple[Column, ...]:
+        """The columns of a step, from where it is packed to its shard."""
+
+    @property
+    def life(self) -> tuple[Column, ...]:
+        """The columns of a life while a batch works on it."""
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """Those of them that the table keeps; an expire row shows these alone."""
+
+    @property
+    def results(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The columns shown of a life, after its keys."""
+
+    def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
+        """The carried columns of single records; of reads only that they were there."""
+
+    def at(self, carried: list[Field], t_ms: int) -> list[Field]:
+        """The same as if all records were of this time (ms)."""
+
+    def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
+        """Rows that are one step as one row each; a step's rows go from one start to the next."""
+
+    def of_lives(self, old: list[Field], carried: list[Field], walk: Walk) -> list[Field]:
+        """What each life of the walk is after the batch.
+
+        Args:
+            old: the `life` columns of the lives that were stored.
+            carried: the rows of the batch.
+            walk: how rows, stored lives first, fall into lives.
+        """
+
+    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+        """Which lives of the walk an update shows; `is_over` says which ones the batch ends."""
+
+    def result(self, life: list[Field]) -> list[pa.Array]:
+        """The `results` of lives.
+
+        Raises:
+            SumOverflowError: a result does not fit its type.
+        """
+
+    def to_json(self) -> dict[str, Any]:
+        """The definition, as `json` writes it."""

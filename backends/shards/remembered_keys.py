@@ -1,0 +1,90 @@
+"""Keys that ended and are still remembered, so that a comeback is known for one.
+
+They are rows like others, in runs of their own: no key columns (the hash alone counts), no
+aggregates, and the end of the key's last life as the time it was written. To forget an end is to
+let that row expire: `remember` is its ttl. A key that lives again leaves a tombstone.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import Next, Runs
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, is_due
+
+Ints = npt.NDArray[np.int64]
+SCHEMA = TableSchema()
+
+
+def remembering(policy: Policy) -> Policy:
+    """The policy of remembered ends: one is forgotten at the first sweep past its `remember`."""
+    if policy.remember_for_ms == FOREVER_MS:
+        return Policy()
+    return Policy(ttl_ms=policy.remember_for_ms + 1)
+
+
+def ends_of(ended: Runs, hashes: Ints) -> Ints:
+    """When keys of these hashes, ascending, ended; `NEVER_MS` for those not remembered."""
+    found_ms = np.full(len(hashes), NEVER_MS)
+    if ended.live and len(hashes):
+        at, rows = ended.look_up(hashes, [])
+        found_ms[at >= 0] = rows.lives.written_at_ms
+    return found_ms
+
+
+def remembered(
+    ended: Runs,
+    revived: Ints,
+    hashes: Ints,
+    ended_at_ms: Ints,
+    policy: Policy,
+    sweep_at_ms: int | None,
+    batch_id: int,
+    merge: MergePolicy,
+) -> Next:
+    """What is remembered after a batch.
+
+    Args:
+        ended: what was remembered before.
+        revived: hashes of keys that live again.
+        hashes, ended_at_ms: keys that ended in this batch.
+        policy: the operator's policy.
+        sweep_at_ms: no life can begin before this time any more (None: any can).
+        batch_id, merge: as of `Runs.after`.
+    """
+    rule = remembering(policy)
+    hashes, ended_at_ms = _last_ends(hashes, ended_at_ms)
+    changed = np.union1d(revived, hashes)
+    at, _ = ended.look_up(changed, [])
+    times_ms = np.full(len(changed), NEVER_MS)
+    times_ms[np.searchsorted(changed, hashes)] = ended_at_ms
+    lives = _lives(times_ms)
+    is_kept = times_ms != NEVER_MS
+    if sweep_at_ms is not None:
+        is_kept &= ~is_due(lives.ends(rule).deadline_ms, sweep_at_ms)
+    known = at[at >= 0]
+    forgotten = ended.due(rule, sweep_at_ms, known)
+    live = ended.live - len(known) - len(forgotten) + int(is_kept.sum())
+    written = np.flatnonzero(is_kept | (at >= 0))
+    times_ms = np.where(is_kept, times_ms, NEVER_MS)[written]
+    fresh = Rows(changed[written], [], _lives(times_ms), [])
+    closed = np.concatenate([known, forgotten])
+    return ended.after(fresh, closed, live, rule, sweep_at_ms, batch_id, merge)
+
+
+def _last_ends(hashes: Ints, ended_at_ms: Ints) -> tuple[Ints, Ints]:
+    """Each hash once, ascending, with its last end."""
+    order = np.lexsort((ended_at_ms, hashes))
+    hashes, ended_at_ms = hashes[order], ended_at_ms[order]
+    is_last = np.ones(len(hashes), dtype=bool)
+    is_last[:-1] = hashes[1:] != hashes[:-1]
+    return hashes[is_last], ended_at_ms[is_last]
+
+
+def _lives(times_ms: Ints) -> Lives:
+    never = np.full(len(times_ms), NEVER_MS)
+    return Lives(times_ms, times_ms, never, never)

@@ -1,0 +1,216 @@
+"""The record of a shard: which runs its tables are made of, and its exact counts.
+
+Spark's state store, or the sidecar's own, holds it as one value, and with it every version of the
+shard. Layout, version 4: 4 bytes `IDS4`; a big-endian uint32 n; n bytes of JSON (the fields of
+`ShardRecord` but the sketch); the 4,096 registers of the sketch of keys ever seen.
+"""
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from idlestate.backends.runs.sweeps import Sweep, Sweeps
+from idlestate.backends.shards import keys_seen_sketch as sketch
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.tally import Tally
+from idlestate.retention.policy import FOREVER_MS, Policy
+
+OPEN, REMEMBERED = "open", "remembered"
+"""The tables of every shard: open lives, and keys that ended."""
+_MAGIC = b"IDS4"
+_RECENT = 16
+
+
+class RecordError(ValueError):
+    """A shard's record cannot be read: another version of idlestate wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRef:
+    """A run where it is kept: its name, and what is known of it without reading it.
+
+    Attributes:
+        name: no other run of the operator has it.
+        version: the batch, or the version of the table, that wrote it.
+        rows: how many it has.
+        bytes: how many it takes.
+        segments: how many parts it has.
+        checksum: of a file its table of checksums (`idlestate.backends.files.file_blocks`).
+    """
+
+    name: str
+    version: int
+    rows: int
+    bytes: int
+    segments: int = 1
+    checksum: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """The runs of a table, and what is known of it without them."""
+
+    runs: tuple[RunRef, ...] = ()
+    """Oldest to newest."""
+    sweeps: Sweeps = ()
+    """The sweeps that the oldest run went through."""
+    live: int = 0
+    """Rows that count; runs also hold what newer ones shadow and what sweeps closed."""
+
+    @property
+    def rows(self) -> int:
+        """Rows in the runs."""
+        return sum(ref.rows for ref in self.runs)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the runs."""
+        return sum(ref.bytes for ref in self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dict that `json` writes."""
+        return {
+            "runs": [astuple(ref) for ref in self.runs],
+            "sweeps": [[each.policy.to_json(), each.to_ms, each.batch_id] for each in self.sweeps],
+            "live": self.live,
+        }
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "TableRecord":
+        """Read it back."""
+        sweeps = tuple(
+            Sweep(Policy.from_json(policy), to_ms, version)
+            for policy, to_ms, version in facts["sweeps"]
+        )
+        return cls(tuple(RunRef(*ref) for ref in facts["runs"]), sweeps, facts["live"])
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A run that the record no longer names since a version; removed when nobody can want it."""
+
+    name: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord:
+    """A shard between two batches, without its rows.
+
+    Attributes:
+        uid, shard: whose it is.
+        tables: its tables by name.
+        dropped: runs that older versions still name.
+        tally: what happened to keys.
+        rows: what became of rows.
+        time_ms: the highest time at which lives were closed: W(N), or the batch time.
+        next_end_ms: no open life ends before this; it may be a little early.
+        timer_ms: the event-time timer that Spark has for the shard.
+        recent: the last batches: batch id, how far time got (ms), live keys, keys ever seen.
+        seen: a sketch of every key that ever had a life.
+    """
+
+    uid: str = ""
+    shard: int = 0
+    tables: Mapping[str, TableRecord] = field(default_factory=dict)
+    dropped: tuple[Dropped, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    rows: RowCounts = field(default_factory=RowCounts)
+    time_ms: int = 0
+    next_end_ms: int = FOREVER_MS
+    timer_ms: int | None = None
+    recent: tuple[tuple[int, int, int, int], ...] = ()
+    seen: sketch.Registers = field(default_factory=sketch.empty, compare=False)
+
+    def table(self, name: str) -> TableRecord:
+        """One of its tables; one that nothing was written to is empty."""
+        return self.tables.get(name, TableRecord())
+
+    @property
+    def current(self) -> TableRecord:
+        """Open lives."""
+        return self.table(OPEN)
+
+    @property
+    def remembered(self) -> TableRecord:
+        """Keys that ended."""
+        return self.table(REMEMBERED)
+
+    @property
+    def live_keys(self) -> int:
+        """Open lives."""
+        return self.current.live
+
+    @property
+    def runs(self) -> tuple[RunRef, ...]:
+        """Every run that the shard is made of."""
+        return tuple(ref for table in self.tables.values() for ref in table.runs)
+
+    def keys_ever_seen(self, policy: Policy) -> int:
+        """Keys that ever had a life: exact when every ended key is remembered, else a sketch's."""
+        if policy.remember_for_ms == FOREVER_MS:
+            return self.tally.created - self.tally.comebacks
+        return round(sketch.estimate(self.seen))
+
+    def counted(self, more: RowCounts) -> "ShardRecord":
+        """The record with more rows counted."""
+        return replace(self, rows=self.rows.plus(more))
+
+    def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
+        """The record with the runs as dropped that the one before it names and it does not."""
+        kept = {ref.name for ref in self.runs}
+        gone = tuple(Dropped(ref.name, version) for ref in before.runs if ref.name not in kept)
+        return replace(self, dropped=(*self.dropped, *gone))
+
+    def with_recent(self, batch_id: int, policy: Policy) -> "ShardRecord":
+        """The record with this batch among the last ones."""
+        reached_ms = max(self.time_ms, self.rows.highest_ms)
+        point = (batch_id, reached_ms, self.live_keys, self.keys_ever_seen(policy))
+        return replace(self, recent=(*self.recent, point)[-_RECENT:])
+
+    def encode(self) -> bytes:
+        """The record as a value."""
+        facts = {
+            "uid": self.uid,
+            "shard": self.shard,
+            "tables": {name: table.to_json() for name, table in self.tables.items()},
+            "dropped": [astuple(each) for each in self.dropped],
+            "tally": asdict(self.tally),
+            "rows": self.rows.as_dict(),
+            "time_ms": self.time_ms,
+            "next_end_ms": self.next_end_ms,
+            "timer_ms": self.timer_ms,
+            "recent": self.recent,
+        }
+        text = json.dumps(facts, separators=(",", ":")).encode()
+        return _MAGIC + struct.pack(">I", len(text)) + text + self.seen.tobytes()
+
+    @classmethod
+    def decode(cls, value: bytes) -> "ShardRecord":
+        """Read it back.
+
+        Raises:
+            RecordError: it is of another version.
+        """
+        if value[:4] != _MAGIC:
+            raise RecordError(
+                f"a shard's state begins with {value[:4]!r}, not {_MAGIC!r}: "
+                "another version of idlestate wrote it; use that one"
+            )
+        (length,) = struct.unpack(">I", value[4:8])
+        facts = json.loads(value[8 : 8 + length])
+        tally = facts.pop("tally")
+        tables = facts.pop("tables")
+        return cls(
+            tables={name: TableRecord.from_json(each) for name, each in tables.items()},
+            dropped=tuple(Dropped(*each) for each in facts.pop("dropped")),
+            tally=Tally(tally["created"], tally["comebacks"], tuple(tally["expired"])),
+            rows=RowCounts(**facts.pop("rows")),
+            recent=tuple(tuple(point) for point in facts.pop("recent")),
+            seen=np.frombuffer(value[8 + length :], dtype=np.uint8),
+            **facts,
+        )

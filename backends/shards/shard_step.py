@@ -1,0 +1,67 @@
+"""One step of a shard: its record and what a batch brings in, its next record and change rows out.
+
+The same for a query's own state, for a sidecar, for batch DataFrames and for tests; what differs is
+where runs are (`idlestate.backends.shards.run_place`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import decode_packet
+from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
+from idlestate.backends.shards.shard_record import OPEN, REMEMBERED, ShardRecord
+from idlestate.backends.shards.table import Outcome, Table
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import FOREVER_MS, Policy
+
+
+def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None) -> Steps:
+    """The records of a shard's packets, one per task.
+
+    Args:
+        spec: what the operator is.
+        packets: as they were packed.
+        t_ms: the time at which all of them count, in processing time; None: each has its own.
+
+    Raises:
+        PacketError: a packet is of another version.
+    """
+    parts = [decode_packet(packet, spec) for packet in packets]
+    steps = Steps.merged(parts) if parts else Steps.empty(spec)
+    return steps if t_ms is None else steps.at(t_ms, spec.kind)
+
+
+def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> Table:
+    """The table of a shard's record."""
+    current, remembered = (
+        read_table(place, name, record.table(name), schema) for name, schema in spec.tables.items()
+    )
+    return Table(spec, current, remembered, record.seen)
+
+
+def next_record(
+    record: ShardRecord, outcome: Outcome, place: RunPlace, policy: Policy, reached_ms: int
+) -> ShardRecord:
+    """Write what an outcome makes of a shard's tables; the record that names it.
+
+    Args:
+        record: the one whose table the outcome was made of.
+        outcome: what happened to it.
+        place: where its runs are.
+        policy: by which.
+        reached_ms: the time that it reached.
+    """
+    tables, next_end_ms = {}, FOREVER_MS
+    for name, following in ((OPEN, outcome.current), (REMEMBERED, outcome.remembered)):
+        tables[name], runs = write_table(place, name, following, record.table(name))
+        if name == OPEN:
+            next_end_ms = runs.next_end_ms(policy)
+    return replace(
+        record,
+        tables=tables,
+        tally=record.tally.plus(outcome.tally),
+        time_ms=max(record.time_ms, reached_ms),
+        next_end_ms=next_end_ms,
+        seen=outcome.seen,
+    )

@@ -1,0 +1,243 @@
+"""The table of one shard: lives of keys, and what a batch of records makes of it.
+
+`Table.apply` is the whole of a micro-batch for one shard and a pure function: table, records,
+policy and sweep time in, change rows and the runs to write out. It knows nothing of Spark, files
+or clocks. How records fall into lives is `retention.lives`, how lives are kept `backends.runs`;
+here keys are found, accumulators added up, ended lives closed and shown.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.fields import join, take
+from idlestate.backends.runs.keys import take_keys
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import Next, Runs
+from idlestate.backends.runs.table_schema import Reader, TableSchema
+from idlestate.backends.shards import keys_seen_sketch as sketch
+from idlestate.backends.shards import remembered_keys as ended
+from idlestate.backends.shards.change_rows import Changes, change_rows, life_columns
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.backends.shards.tally import Tally
+from idlestate.retention.lives import Accesses, Walk
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
+from idlestate.retention.times_running_back import walk_sequence
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a batch makes of a table: its runs, the change rows, and what happened."""
+
+    spec: TableSpec
+    current: Next
+    remembered: Next
+    seen: sketch.Registers
+    changes: pa.Table
+    tally: Tally
+
+    @property
+    def table(self) -> "Table":
+        """The next table, in memory."""
+        return Table(self.spec, self.current.in_memory(), self.remembered.in_memory(), self.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The state of one shard."""
+
+    spec: TableSpec
+    """What the table keeps."""
+    current: Runs
+    """Open lives."""
+    remembered: Runs = field(default_factory=lambda: Runs(ended.SCHEMA))
+    """Keys that ended."""
+    seen: sketch.Registers = field(default_factory=sketch.empty)
+    """A sketch of every key that ever had a life."""
+
+    @classmethod
+    def empty(cls, spec: TableSpec) -> "Table":
+        """A table that saw nothing."""
+        return cls(spec, Runs(spec.schema))
+
+    def __len__(self) -> int:
+        return self.current.live
+
+    def lives(self, policy: Policy) -> pa.Table:
+        """Every life: keys, aggregates, times, last access, cleanup time, deadline and reason."""
+        return pa.concat_tables(
+            [life_columns(self.spec, self._none(), policy), *self.lives_in_parts(policy)]
+        )
+
+    def lives_in_parts(self, policy: Policy) -> Iterator[pa.Table]:
+        """The same, in order of hash and some 260,000 lives at a time."""
+        for rows in self.current.open_rows(MergePolicy().segment_rows):
+            yield life_columns(self.spec, self._shown(rows), policy)
+
+    def apply(
+        self,
+        steps: Steps,
+        policy: Policy,
+        sweep_at_ms: int | None,
+        batch_id: int,
+        merge: MergePolicy,
+        *,
+        shows_updates: bool = True,
+    ) -> Outcome:
+        """Take in a batch, then close every life due at `sweep_at_ms` (None: sweep nothing).
+
+        Args:
+            steps: the records.
+            policy: the policy in force.
+            sweep_at_ms: how far the sweep goes.
+            batch_id: the batch's number, higher than those before.
+            merge: when runs are merged; changes no result.
+            shows_updates: whether there are change rows of lives that go on; without them nobody
+                has looked whether their sums fit.
+
+        Raises:
+            SumOverflowError: a sum that is shown leaves its type; the table is as before.
+        """
+        at, old = self.current.look_up(steps.hashes, steps.keys)
+        has_old = at >= 0
+        writes_once = self.spec.kind.writes_once
+        reads = None if writes_once else steps.is_read
+        accesses = Accesses(steps.counts, steps.t_ms, reads, writes_once)
+        walk = walk_sequence(accesses, old.lives, has_old, policy)
+        touched = self._touched(steps, walk, old)
+        is_over = walk.is_closed.copy()
+        if sweep_at_ms is not None:
+            is_over |= is_due(walk.ends.deadline_ms, sweep_at_ms)
+        due = self.current.due(policy, sweep_at_ms, at[has_old])
+        swept = self._shown(self.current.take(due))
+        swept_ends = swept.lives.ends(policy)
+        is_kept = ~is_over & (walk.is_touched | ~walk.is_old)
+        # Positions of rows that another takes the place of, or that are closed.
+        moved = np.ones(len(steps), dtype=bool)
+        moved[walk.key[~is_over & ~is_kept]] = False
+        closed = np.concatenate([at[has_old & moved], due])
+        tally = _tally(walk, is_over, self._comebacks(walk, touched, policy), swept_ends)
+        live = len(self) + tally.created - sum(tally.expired)
+        over = np.flatnonzero(is_over & ~walk.is_closed)
+        born = touched.hashes[~walk.is_old]
+        shown = self.spec.kind.shown(walk, is_over) & shows_updates
+        changes = [
+            self._changes(walk, touched, is_over, shown),
+            Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)),
+        ]
+        return Outcome(
+            self.spec,
+            self.current.after(
+                self.kept(touched.take(is_kept)),
+                closed,
+                live,
+                policy,
+                sweep_at_ms,
+                batch_id,
+                merge,
+            ),
+            ended.remembered(
+                self.remembered,
+                touched.hashes[is_kept & ~walk.is_old],
+                np.concatenate([touched.hashes[over], swept.hashes]),
+                np.concatenate([walk.ends.deadline_ms[over], swept_ends.deadline_ms]),
+                policy,
+                sweep_at_ms,
+                batch_id,
+                merge,
+            ),
+            sketch.add(self.seen, born) if len(born) else self.seen,
+            change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
+            tally,
+        )
+
+    def _changes(self, walk: Walk, touched: Rows, is_over: Flags, is_shown: Flags) -> Changes:
+        """Of each life in turn its update, its end, or both."""
+        either = is_shown | is_over
+        lives = np.flatnonzero(either)
+        is_both = (is_shown & is_over)[lives]
+        at = np.repeat(lives, 1 + is_both)
+        is_expire = is_over[at]
+        is_expire[:-1] &= at[1:] != at[:-1]
+        rows = touched.take(at if is_both.any() else either)
+        if self.spec.kind.writes_once:
+            rows = self._as_begun(rows, ~is_expire)
+        return Changes(rows, walk.ends.take(at), is_expire)
+
+    def _as_begun(self, rows: Rows, is_begun: Flags) -> Rows:
+        """Lives as their first record left them where they are shown as they begin; elsewhere with
+        what is stored.
+        """
+        kept = self._shown(self.kept(rows)).payload
+        at = np.arange(len(rows)) + len(rows) * is_begun
+        read_at_ms = np.where(is_begun, NEVER_MS, rows.lives.read_at_ms)
+        return replace(
+            rows,
+            lives=replace(rows.lives, read_at_ms=read_at_ms),
+            payload=[take(join(both), at) for both in zip(kept, rows.payload, strict=True)],
+        )
+
+    def _touched(self, steps: Steps, walk: Walk, old: Rows) -> Rows:
+        """The lives of the walk, in order of hash and time: several of one key may be there."""
+        payload = [column.blanks(0) for column in self.spec.kind.life]
+        if len(walk.life_start):
+            payload = self.spec.kind.of_lives(self._shown(old).payload, steps.carried, walk)
+        return Rows(steps.hashes[walk.key], take_keys(steps.keys, walk.key), walk.lives, payload)
+
+    def _shown(self, rows: Rows) -> Rows:
+        """Stored rows with every column of a life."""
+        kind = self.spec.kind
+        if kind.life == kind.stored:
+            return rows
+        reader = Reader.of(TableSchema((), kind.life), [column.id for column in kind.stored])
+        return replace(rows, payload=reader.read(rows.payload, len(rows)))
+
+    def kept(self, lives: Rows) -> Rows:
+        """Lives with the columns that are stored."""
+        kind = self.spec.kind
+        if kind.life == kind.stored:
+            return lives
+        by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))
+        return replace(lives, payload=[by_id[column.id] for column in kind.stored])
+
+    def _none(self) -> Rows:
+        return self._shown(Rows.empty(self.spec.schema))
+
+    def _comebacks(self, walk: Walk, touched: Rows, policy: Policy) -> int:
+        is_new = np.flatnonzero(~walk.is_old)
+        previous_end = np.full(len(walk.key), NEVER_MS)
+        previous_end[is_new] = ended.ends_of(self.remembered, touched.hashes[is_new])
+        follows = np.zeros(len(walk.key), dtype=bool)
+        follows[1:] = walk.key[1:] == walk.key[:-1]
+        previous_end[1:] = np.where(follows[1:], walk.ends.deadline_ms[:-1], previous_end[1:])
+        until = saturating_add(previous_end, policy.remember_for_ms)
+        back = ~walk.is_old & (previous_end != NEVER_MS) & (walk.lives.created_at_ms <= until)
+        return int(back.sum())
+
+
+def _silent_keys(steps: Steps, walk: Walk) -> list[pa.Array]:
+    """Keys that were read and have no open life."""
+    answered = np.ones(len(steps), dtype=bool)
+    if steps.is_read is not None:
+        answered[:] = False
+        answered[walk.key[walk.is_touched]] = True
+    return take_keys(steps.keys, np.flatnonzero(~answered))
+
+
+def _tally(walk: Walk, is_over: Flags, comebacks: int, swept: Ends) -> Tally:
+    reasons = np.concatenate([walk.ends.reason[is_over], swept.reason])
+    counts = np.bincount(reasons, minlength=len(Reason))
+    return Tally(
+        created=int((~walk.is_old).sum()),
+        comebacks=comebacks,
+        expired=(int(counts[0]), int(counts[1]), int(counts[2])),
+    )

@@ -1,0 +1,70 @@
+"""One driver per checkpoint: a lock on a local checkpoint's folder while a query runs on it.
+
+Within a driver Spark itself sees to it. The system takes the lock back when the driver dies.
+Checkpoints in other stores have none; there Spark stops one of two drivers at a batch that both
+plan.
+"""
+
+import fcntl
+import os
+import threading
+from dataclasses import dataclass
+
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.errors import RefusedError
+
+_NAME = ".idlestate.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    file: int
+    run_id: str
+
+
+_held: dict[str, _Held] = {}
+_turn = threading.Lock()
+
+
+def hold(checkpoint: Folder, run_id: str) -> None:
+    """Lock a checkpoint for a run of its query, which takes over from earlier runs in this process.
+
+    Raises:
+        RefusedError: a query runs on it in another process.
+    """
+    if not checkpoint.is_local:
+        return
+    path = checkpoint.path(_NAME)
+    with _turn:
+        held = _held.get(path)
+        file = _locked(checkpoint, path) if held is None else held.file
+        if file is not None:
+            _held[path] = _Held(file, run_id)
+
+
+def release(checkpoint: Folder, run_id: str) -> None:
+    """Give the lock back, unless a later run has it."""
+    with _turn:
+        held = _held.get(checkpoint.path(_NAME))
+        if held is not None and held.run_id == run_id:
+            os.close(_held.pop(checkpoint.path(_NAME)).file)
+
+
+def _locked(checkpoint: Folder, path: str) -> int | None:
+    """The locked file; None where the file system has no locks."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(file, 32).decode(errors="replace").strip() or "unknown"
+        os.close(file)
+        raise RefusedError(
+            f"a query runs on checkpoint {checkpoint} already, in the process with pid {holder}; "
+            "stop that one first, or set checkpointLocation to another folder"
+        ) from None
+    except OSError:
+        os.close(file)
+        return None
+    os.ftruncate(file, 0)
+    os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    return file

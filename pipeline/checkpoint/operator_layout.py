@@ -1,0 +1,233 @@
+"""What a checkpoint keeps about one operator besides its state: `<checkpoint>/idlestate/<uid>/`.
+
+`layout.json` is written at the first start: the state partitions, the integers of the shards, and
+the definitions of the operator, each with the batch from which it holds. A batch is computed, read
+back and replayed by its own definition. One that no committed batch has used yet is forgotten at
+the next start, so that a change is as undone by a rollback, or by a restored program, as its first
+batch is. `policies.json` is the policy journal: every version with the batch time from which it
+holds, which is at least `POLICY_DELAY_MS` ahead when a query runs
+(`idlestate.pipeline.policy_change`). `runs/<shard>/` holds the runs, unless the layout says that
+they are elsewhere. Tasks read both files and nothing of the session's settings, so that a retry or
+a replay decides as the first time.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+from idlestate.backends.files.batch_log import has_data, read_batch_times
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.shards import shard_numbers
+from idlestate.retention.policy import Policy, TimeDomain
+
+_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedFrom:
+    """A definition and the first batch that goes by it."""
+
+    batch_id: int
+    definition: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The facts of an operator in a checkpoint; its definitions and `retain_batches` change."""
+
+    format: int
+    state_partitions: int
+    shards: list[int]
+    definitions: tuple[DefinedFrom, ...]
+    """Oldest first, at least one; of two for one batch the later holds."""
+    retain_batches: int
+    """The largest number of batches that Spark was ever told to keep for this checkpoint."""
+    backend: str = "spark"
+    """Where state is kept."""
+    runs: str | None = None
+    """Where runs were asked to be: a path or URL; None: here."""
+    runs_folder: str = ""
+    """The folder there that is this checkpoint's own; no other checkpoint has one of that name."""
+
+    @classmethod
+    def of(
+        cls,
+        spec: TableSpec,
+        time: TimeDomain,
+        partitions: int,
+        shards: int,
+        retain_batches: int,
+        backend: str = "spark",
+        runs: str | None = None,
+    ) -> "Layout":
+        """The layout of a first start."""
+        return cls(
+            _FORMAT,
+            partitions,
+            shard_numbers(shards, partitions),
+            (DefinedFrom(0, Definition.of(spec, time)),),
+            retain_batches,
+            backend,
+            runs,
+        )
+
+    def at(self, batch_id: int) -> Definition:
+        """The definition by which a batch goes; the first also holds before its own."""
+        first, *later = self.definitions
+        known = [first, *(each for each in later if each.batch_id <= batch_id)]
+        return known[-1].definition
+
+    def as_of(self, batch_id: int) -> "Layout":
+        """The layout without definitions that only later batches would go by."""
+        first, *later = self.definitions
+        used = (each for each in later if each.batch_id <= batch_id)
+        return replace(self, definitions=(first, *used))
+
+    def defined(self, batch_id: int, definition: Definition) -> "Layout":
+        """The layout with a definition from a batch on, which no later one has used."""
+        before = self.as_of(batch_id - 1)
+        if before.definitions[-1].definition == definition:
+            return before
+        more = DefinedFrom(batch_id, definition)
+        return replace(before, definitions=(*before.definitions, more))
+
+    @property
+    def time(self) -> str:
+        """The time domain."""
+        return self.definitions[0].definition.time
+
+
+def layout_path(uid: str) -> str:
+    """Where an operator's layout stands in its checkpoint."""
+    return f"idlestate/{uid}/layout.json"
+
+
+def operators(checkpoint: Folder) -> list[str]:
+    """The operators of a checkpoint, by uid.
+
+    Raises:
+        RefusedError: there is no such folder, it is not a checkpoint, or it holds none.
+    """
+    held = checkpoint.names("idlestate")
+    if held:
+        return held
+    if not checkpoint.exists():
+        raise RefusedError(f"folder {checkpoint} does not exist; pass a query's checkpointLocation")
+    if not checkpoint.exists("metadata"):
+        raise RefusedError(
+            f"folder {checkpoint} is not a checkpoint; pass a query's checkpointLocation"
+        )
+    raise RefusedError(f"checkpoint {checkpoint} holds no operator of idlestate")
+
+
+def operator_of(checkpoint: Folder, uid: str | None) -> str:
+    """The operator that is meant: the one of this uid, or the only one.
+
+    Raises:
+        RefusedError: as `operators`, or there are several and none was named.
+    """
+    held = operators(checkpoint)
+    if uid is None and len(held) > 1:
+        raise RefusedError(
+            f"checkpoint {checkpoint} holds {len(held)} operators ({', '.join(held)}); "
+            "pass the uid of one"
+        )
+    return uid or held[0]
+
+
+def read_layout(checkpoint: Folder, uid: str) -> Layout:
+    """The layout of an operator.
+
+    Raises:
+        RefusedError: there is none, or it is of another format.
+    """
+    if not checkpoint.exists(layout_path(uid)):
+        raise RefusedError(
+            f"checkpoint {checkpoint} holds no operator {uid!r}; "
+            f"it holds {', '.join(operators(checkpoint))}"
+        )
+    facts = json.loads(checkpoint.read(layout_path(uid)))
+    if facts.get("format") != _FORMAT:
+        raise RefusedError(
+            f"checkpoint {checkpoint}, operator {uid!r}: layout format {facts.get('format')} "
+            f"is not the one this version reads ({_FORMAT}); use the version that wrote it"
+        )
+    definitions = tuple(
+        DefinedFrom(each["batch_id"], Definition.from_json(each["definition"]))
+        for each in facts.pop("definitions")
+    )
+    return Layout(**facts, definitions=definitions)
+
+
+def write_layout(checkpoint: Folder, uid: str, layout: Layout) -> None:
+    """Write the layout in the place of an older one."""
+    checkpoint.replace(layout_path(uid), json.dumps(asdict(layout), indent=1).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """A policy and the batch time (ms) from which it holds."""
+
+    version: int
+    effective_ms: int
+    policy: Policy
+
+
+class PolicyJournal:
+    """The versions of an operator's policy, oldest first."""
+
+    def __init__(self, checkpoint: Folder, uid: str) -> None:
+        """Open the journal, which may be empty yet."""
+        self._checkpoint = checkpoint
+        self._name = f"idlestate/{uid}/policies.json"
+        entries = json.loads(checkpoint.read(self._name)) if checkpoint.exists(self._name) else []
+        self.versions = [
+            PolicyVersion(e["version"], e["effective_ms"], Policy.from_json(e["policy"]))
+            for e in entries
+        ]
+
+    def at(self, time_ms: int) -> PolicyVersion:
+        """The version in force for a batch of this time; the first also holds before its own."""
+        return next(
+            (v for v in reversed(self.versions) if v.effective_ms <= time_ms), self.versions[0]
+        )
+
+    def for_batch(self, batch_id: int) -> PolicyVersion:
+        """The version by which a planned batch is judged.
+
+        A version takes effect on all shards at once, and a batch without data visits only those
+        whose timer is due: it goes by the version of the last batch that had data.
+        """
+        if len(self.versions) > 1:
+            while not has_data(self._checkpoint, batch_id):
+                batch_id -= 1
+        return self.at(read_batch_times(self._checkpoint, batch_id).time_ms)
+
+    def append(self, policy: Policy, effective_ms: int) -> PolicyVersion:
+        """Add a version, unless the policy is the newest already; the newest is returned."""
+        if self.versions and self.versions[-1].policy == policy:
+            return self.versions[-1]
+        self.versions.append(PolicyVersion(len(self.versions) + 1, effective_ms, policy))
+        entries = [
+            {"version": v.version, "effective_ms": v.effective_ms, "policy": v.policy.to_json()}
+            for v in self.versions
+        ]
+        self._checkpoint.replace(self._name, json.dumps(entries, indent=1).encode())
+        return self.versions[-1]
+
+
+def refuse_outside(checkpoint: Folder, uid: str) -> None:
+    """Refuse an operator whose state is not in the checkpoint.
+
+    Raises:
+        RefusedError: it is in a sidecar.
+    """
+    backend = read_layout(checkpoint, uid).backend
+    if backend != "spark":
+        raise RefusedError(
+            f"checkpoint {checkpoint.url}: the state of operator {uid!r} is in a sidecar "
+            f"(backend: {backend}), not in the checkpoint; ask the sidecar's control plane: "
+            f"GET /operators/{uid}"
+        )

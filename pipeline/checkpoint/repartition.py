@@ -1,0 +1,108 @@
+"""Taking a checkpoint to another number of state partitions, while no query runs on it.
+
+Spark rewrites its state stores as a batch of its own, which reads no input. The values of the
+shards go along as they are, and so do their files: which shards there are does not change, only how
+many of them a partition holds.
+"""
+
+from dataclasses import replace
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from idlestate.backends.files.batch_log import newest_batch, pinned_partitions
+from idlestate.backends.files.folder import Folder
+from idlestate.config.plurals import counted
+from idlestate.pipeline.checkpoint.operator_layout import (
+    Layout,
+    layout_path,
+    operators,
+    read_layout,
+    refuse_outside,
+    write_layout,
+)
+from idlestate.pipeline.checkpoint.spark_metadata import plain_path, put_paths_right
+from idlestate.pipeline.errors import RefusedError, spark_says
+from idlestate.pipeline.session import check_session
+from idlestate.pipeline.shards import even_partitions
+from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since, private_part
+
+
+def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
+    """Rewrite the state of a stopped query for so many partitions.
+
+    Interrupted, it is done again with the same number; until then the query does not start.
+
+    Args:
+        spark: a session set up for idlestate (`configure`).
+        checkpoint: the query's checkpoint folder.
+        partitions: a divisor of the number of shards.
+
+    Returns:
+        The batch that holds the rewritten state.
+
+    Raises:
+        RefusedError: the shards cannot be spread evenly over so many, a batch has not ended, or
+            the session or checkpoint does not fit.
+    """
+    check_session(spark)
+    check_since(
+        REPARTITION_SINCE, "a repartition", "start with a new checkpoint and more state_partitions"
+    )
+    folder = Folder(checkpoint)
+    layouts = _layouts(folder)
+    for uid, layout in layouts.items():
+        allowed = even_partitions(layout.shards)
+        if partitions not in allowed:
+            raise RefusedError(
+                f"operator {uid!r} has {counted(len(layout.shards), 'shard')}, a fixed number that "
+                f"{partitions} partitions do not divide evenly; choose one of "
+                f"{', '.join(map(str, allowed))}"
+            )
+    committed, planned = newest_batch(folder, "commits"), newest_batch(folder, "offsets")
+    if committed is None or planned is None:
+        raise RefusedError(
+            f"checkpoint {folder} has no committed batch yet: begin anew with another number"
+        )
+    now = pinned_partitions(folder)
+    if now == partitions and committed == planned:
+        _note(folder, layouts, partitions)
+        return committed
+    if now != partitions and committed != planned:
+        raise RefusedError(
+            f"batch {planned} of checkpoint {folder} has not ended: start the query once more, "
+            "let it end by itself (available_now), then call this again"
+        )
+    put_paths_right(folder)
+    # No batch has gone by a definition that a start wrote down before it was killed: this one,
+    # which keeps the state as it is, shall not be taken for the first.
+    layouts = {uid: layout.as_of(committed) for uid, layout in layouts.items()}
+    for uid, layout in layouts.items():
+        write_layout(folder, uid, layout)
+    try:
+        with plain_path(folder) as path:
+            with private_part("SparkSession._streamingCheckpointManager"):  # not public yet
+                manager = spark._streamingCheckpointManager  # noqa: SLF001
+            manager.repartition(path, partitions)
+    except (PySparkException, Py4JJavaError) as error:
+        raise RefusedError(
+            f"Spark could not take checkpoint {folder} to {counted(partitions, 'partition')}: "
+            f"{spark_says(str(error))}; call this again with the same number"
+        ) from error
+    put_paths_right(folder)
+    _note(folder, layouts, partitions)
+    done = newest_batch(folder, "commits")
+    return committed if done is None else done
+
+
+def _layouts(folder: Folder) -> dict[str, Layout]:
+    uids = [uid for uid in operators(folder) if folder.exists(layout_path(uid))]
+    for uid in uids:
+        refuse_outside(folder, uid)
+    return {uid: read_layout(folder, uid) for uid in uids}
+
+
+def _note(folder: Folder, layouts: dict[str, Layout], partitions: int) -> None:
+    for uid, layout in layouts.items():
+        write_layout(folder, uid, replace(layout, state_partitions=partitions))

@@ -1,0 +1,93 @@
+"""Going back to an earlier batch of a checkpoint, while no query runs on it.
+
+What Spark's logs say of later batches is taken away, newest first, so that the checkpoint makes
+sense after every step. The plan of the batch after the one gone back to stays: it runs again
+over the same input, by the same times and the same policy. Input after that is read again too, cut
+into batches anew: when the query starts, its file sources forget that they have noted it
+(`source_log`), and a file sink what it holds of undone batches (`file_sink`).
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from idlestate.backends.files.batch_log import forget_entry, newest_batch, partitions_at
+from idlestate.backends.files.folder import Folder
+from idlestate.config.plurals import counted
+from idlestate.pipeline.checkpoint.operator_layout import operators
+from idlestate.pipeline.checkpoint.source_log import files_read_after
+from idlestate.pipeline.checkpoint.state_files import damages, retained_batches, state_files
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.hadoop import Hadoop
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """What a rollback took back: the first and last batch, and the files they had read."""
+
+    first: int
+    last: int
+    read_again: tuple[str, ...]
+
+
+def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
+    """Make batch `to` the newest committed one again.
+
+    Args:
+        spark: a session set up for idlestate (`configure`).
+        checkpoint: the query's checkpoint folder.
+        to: a committed batch that is still retained.
+
+    Raises:
+        RefusedError: it is not retained, is damaged itself, or has other state partitions.
+    """
+    folder = Folder(checkpoint)
+    uids = operators(folder)
+    for uid in uids:
+        _refuse_unfit(spark, folder, uid, to)
+    newest = newest_batch(folder, "offsets")
+    if newest is None or newest == to:
+        raise RefusedError(f"batch {to} is the newest of checkpoint {folder}: nothing to undo")
+    if partitions_at(folder, newest) != partitions_at(folder, to):
+        raise RefusedError(
+            f"batch {to} of checkpoint {folder} has its state on "
+            f"{counted(partitions_at(folder, to), 'partition')}, the newest on "
+            f"{partitions_at(folder, newest)}: a repartition cannot be "
+            "rolled back over; go back to a batch after it"
+        )
+    undone = RolledBack(to + 1, newest, tuple(files_read_after(folder, to)))
+    _refuse_gone(spark, undone.read_again, to)
+    for batch in range(newest, to, -1):
+        forget_entry(folder, "commits", batch)
+        if batch > to + 1:
+            forget_entry(folder, "offsets", batch)
+    return undone
+
+
+def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> None:
+    batches = retained_batches(folder, uid)
+    if to not in batches:
+        raise RefusedError(
+            f"checkpoint {folder} has not kept batch {to} of operator {uid!r}; it has "
+            f"{', '.join(map(str, batches))}"
+        )
+    files = state_files(spark, folder.url, uid)
+    damaged = damages(files.of_batch(to))
+    if damaged:
+        good = files.newest_without(damages(list(files.named)))
+        way = f"batch {good} does not" if good is not None else "so does every retained batch"
+        raise RefusedError(
+            f"{damaged[0].file.path} {damaged[0].what}, and batch {to} needs it; {way}"
+        )
+
+
+def _refuse_gone(spark: SparkSession, files: tuple[str, ...], to: int) -> None:
+    """The next start would pass over what is not there."""
+    hadoop = Hadoop(spark)
+    for url in files:
+        path = hadoop.path_of_url(url)
+        if not hadoop.system(path).exists(path):
+            raise RefusedError(
+                f"batch {to} cannot be gone back to: input file {url} would be read again and is "
+                "gone; restore it, or go back to a batch after the one that read it"
+            )

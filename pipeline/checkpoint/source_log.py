@@ -1,0 +1,68 @@
+"""What Spark's file sources have noted in a checkpoint: which files belong to which offset.
+
+`sources/<n>/<offset>` lists files in one line of JSON each; every tenth or so is
+`<offset>.compact` and also lists those of all earlier offsets, whose own notes Spark keeps for at
+least `minBatchesToRetain` offsets. A note is written before the batch that reads its files is
+planned. Other sources keep other things there, or nothing.
+"""
+
+import json
+from typing import Any
+
+from idlestate.backends.files.batch_log import forget_entry, newest_batch, source_offsets
+from idlestate.backends.files.folder import Folder
+
+_COMPACT = ".compact"
+
+
+def files_read_after(checkpoint: Folder, batch_id: int) -> list[str]:
+    """URLs of the files that were noted after a batch, by source and path."""
+    found = []
+    for source, reached in _sources(checkpoint, batch_id).items():
+        seen: dict[str, int] = {}
+        for name in _notes(checkpoint, source).values():
+            files = _files(checkpoint, f"{source}/{name}")
+            seen |= {each["path"]: each["batchId"] for each in files}
+        found += sorted(path for path, offset in seen.items() if offset > reached)
+    return found
+
+
+def forget_unplanned(checkpoint: Folder) -> None:
+    """Remove notes after the newest planned batch, before its query starts.
+
+    They are of a batch that a crash kept from being planned, or that a rollback undid. Spark would
+    put all of their files into the next batch, however few a batch should take.
+    """
+    for source, reached in _sources(checkpoint, newest_batch(checkpoint, "offsets")).items():
+        notes = _notes(checkpoint, source)
+        if reached >= 0 and reached not in notes:
+            continue  # Spark has removed it: a compact note is the only record of what was read
+        for offset in sorted(notes, reverse=True):
+            name = notes[offset]
+            if offset > reached and _files(checkpoint, f"{source}/{name}"):
+                forget_entry(checkpoint, source, name)
+
+
+def _sources(checkpoint: Folder, batch_id: int | None) -> dict[str, int]:
+    """The folder of each source, and the file offset that it had reached with a batch, else -1."""
+    texts = [] if batch_id is None else source_offsets(checkpoint, batch_id)
+    offsets = [json.loads(text) if text.startswith("{") else {} for text in texts]
+    reached = {str(number): each.get("logOffset", -1) for number, each in enumerate(offsets)}
+    numbers = [name for name in checkpoint.names("sources") if name.isdigit()]
+    return {f"sources/{number}": int(reached.get(number, -1)) for number in numbers}
+
+
+def _notes(checkpoint: Folder, source: str) -> dict[int, str]:
+    """Names of a source's notes by offset."""
+    return {
+        int(offset): name
+        for name in checkpoint.names(source)
+        if (offset := name.removesuffix(_COMPACT)).isdigit()
+    }
+
+
+def _files(checkpoint: Folder, note: str) -> list[dict[str, Any]]:
+    """The files that a note lists; none where it is not a file source's."""
+    _, *lines = checkpoint.read(note).decode().splitlines()
+    entries = [json.loads(line) if line.startswith("{") else {} for line in lines]
+    return [entry for entry in entries if entry.keys() >= {"path", "batchId"}]

@@ -1,0 +1,78 @@
+"""One shard through one batch: record and packets in, next record and output cells out.
+
+This is the way of the data between Spark's calls; it knows files and batches but not Spark, so
+that streams, batch DataFrames and tests walk the same path.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.runs.compaction import MergePolicy, stagger
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.retention.policy import TimeDomain
+
+# Some 0.5 MB: the JVM's collector treats arrays of a megabyte and more as a case of their own,
+# and marks its whole heap again and again for them.
+_ROWS_PER_CELL = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """What a batch made of a shard."""
+
+    record: ShardRecord
+    cells: list[bytes]
+    """Change rows as Arrow IPC streams, each small enough for one Spark row."""
+
+
+def advance(
+    spec: TableSpec,
+    record: ShardRecord,
+    files: RunFiles | None,
+    packets: Sequence[bytes],
+    counts: RowCounts,
+    times: BatchTimes,
+    in_force: PolicyVersion,
+) -> Advanced:
+    """Take a batch into a shard.
+
+    Args:
+        spec: what the table keeps.
+        record: the shard after the last committed batch.
+        files: where the table's files are; None keeps nothing (a batch DataFrame).
+        packets: the steps of this shard, one packet per task.
+        counts: rows counted by those tasks.
+        times: batch id, watermark and batch time.
+        in_force: the policy version for this batch.
+    """
+    policy = in_force.policy
+    now_ms, at_ms = times.watermark_ms, None
+    if policy.time is TimeDomain.PROCESSING:
+        now_ms = at_ms = max(times.time_ms, record.time_ms)
+    table = open_table(spec, record, files) if files else Table.empty(spec)
+    steps = steps_of(spec, packets, at_ms)
+    merge = MergePolicy(stagger=stagger(record.shard))
+    outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)
+    after = record.counted(counts)
+    if files:
+        after = next_record(after, outcome, files, policy, now_ms)
+        after = after.superseding(record, times.batch_id)
+        after = after.with_recent(times.batch_id, policy)
+    return Advanced(after, list(_cells(outcome.changes)))
+
+
+def _cells(changes: pa.Table) -> Iterator[bytes]:
+    for batch in changes.to_batches(max_chunksize=_ROWS_PER_CELL):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield bytes(sink.getvalue())

@@ -1,0 +1,179 @@
+"""What a driver asks of the sidecar of an operator: to attach it when the query starts, to tell
+its figures, to end bounded input, to forget it.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
+from idlestate.pipeline.errors import RefusedError
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.private_sidecar import private_sidecar
+from idlestate.pipeline.shard_report import ShardReport
+from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address, Connection
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import SidecarError
+
+
+def attach(
+    spec: OperatorSpec, checkpoint: Folder, query_id: str, run_id: str, *, is_local: bool
+) -> SidecarLink:
+    """Have the operator in a sidecar, and this run of the query as its owner.
+
+    Args:
+        spec: the operator.
+        checkpoint: the query's checkpoint, prepared for it.
+        query_id, run_id: the query and its run.
+        is_local: whether all executors are on this machine.
+
+    Raises:
+        RefusedError: there is no sidecar, or it holds something else.
+    """
+    before = _noted(checkpoint, spec.uid)
+    address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
+    layout = read_layout(checkpoint, spec.uid)
+    policy = PolicyJournal(checkpoint, spec.uid).versions[-1].policy
+    shards = len(layout.shards)
+    declaration = Declaration.of(spec.uid, spec.table, policy.time, shards, spec.renamed)
+    query = {"query_id": query_id, "run_id": run_id, "checkpoint": checkpoint.url}
+    link = SidecarLink(address, spec.uid, query_id)
+    place = spec.sidecar.place if spec.sidecar else None
+    with _asking(link, CONNECT_TIMEOUT_S) as connection:
+        declare = {
+            "declaration": declaration.to_json(),
+            "policy": policy.to_json(),
+            "made": before.get("made"),
+            "query": query,
+        }
+        made = connection.call("declare", declare).header["made"]
+        if made is None:
+            raise RefusedError(
+                f"operator {spec.uid!r}: {_where(place)} does not hold the state of "
+                f"checkpoint {checkpoint}, which was in {_where(before['place'])}; name that one "
+                "(--sidecar ADDRESS), bring its folder back, or begin anew with a new checkpoint"
+            )
+        connection.call("begin", {"uid": spec.uid, **query})
+        acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
+        connection.call("acknowledge", acknowledged)
+    note = {"place": place, "backend": spec.backend, "made": made}
+    checkpoint.replace(_note(spec.uid), json.dumps(note).encode())
+    if spec.link_file is not None:
+        Path(spec.link_file).write_text(link.to_text())
+    return link
+
+
+def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> SidecarLink | None:
+    """The sidecar of an operator of a checkpoint; None when its state is in the checkpoint.
+
+    A private one is started if need be.
+
+    Args:
+        checkpoint: the query's checkpoint.
+        uid: the operator.
+        address: where its sidecar is now, with its secrets; None: where it was.
+    """
+    facts = _noted(checkpoint, uid)
+    if not facts:
+        return None
+    if address is None and facts["place"] is not None:
+        address = Address(facts["place"])
+    if address is None:
+        address = private_sidecar(Path(checkpoint.path("").rstrip("/")), facts["backend"]).address
+    query_id: str = json.loads(checkpoint.read("metadata"))["id"]
+    return SidecarLink(address, uid, query_id)
+
+
+def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[ShardReport]:
+    """An operator's shards as they report after a batch of a checkpoint.
+
+    Raises:
+        RefusedError: the sidecar does not answer, or the operator has stopped.
+    """
+    with _asking(link) as connection:
+        connection.call("settle", {"uid": link.uid})  # the batch may just have been committed
+        header = connection.call("figures", {"uid": link.uid}).header
+    version = PolicyJournal(checkpoint, link.uid).for_batch(batch_id).version
+    return [
+        ShardReport(**each, batch_id=batch_id, policy_version=version)
+        for each in header["figures"].values()
+    ]
+
+
+def drop_operator(address: Address, uid: str) -> None:
+    """Have a sidecar forget an operator with all it holds.
+
+    Raises:
+        RefusedError: the sidecar does not answer.
+    """
+    with _asking(SidecarLink(address, uid)) as connection:
+        connection.call("drop", {"uid": uid})
+
+
+@contextmanager
+def _asking(link: SidecarLink, connect_timeout_s: float = PATIENCE_S) -> Iterator[Connection]:
+    """A connection on which the sidecar's errors are refusals of the query."""
+    connection = link.connect(connect_timeout_s)
+    try:
+        yield connection
+    except SidecarError as error:
+        raise RefusedError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
+    """Commit the last batch of bounded input, close what is due, and say how many expired records
+    there are.
+
+    Args:
+        checkpoint: the query's, which has committed all its batches.
+        link: the operator.
+        sweep: whether what is due at the watermark that was reached is closed.
+
+    Raises:
+        RefusedError: the operator has stopped, or its sidecar cannot see the checkpoint.
+    """
+    with _asking(link) as connection:
+        settled = connection.call("settle", {"uid": link.uid}).header
+        if settled["open_batch"] is not None:
+            raise RefusedError(
+                f"operator {link.uid!r}: its sidecar does not find commits/{settled['open_batch']} "
+                f"of checkpoint {checkpoint}, so that what this batch closed is still to come: let "
+                "the sidecar read the checkpoint's folder, and run this again"
+            )
+        next_seq: int = settled["next_seq"]
+        while sweep:
+            answer = connection.call("final_sweep", {"uid": link.uid}).header
+            next_seq, sweep = answer["next_seq"], answer["is_left"]
+        return next_seq
+
+
+def _private(spec: OperatorSpec, checkpoint: Folder, *, is_local: bool) -> Address:
+    if not (is_local and checkpoint.is_local):
+        raise RefusedError(
+            f"operator {spec.uid!r}: backend {spec.backend} needs a sidecar that every executor "
+            "can reach: start one (idlestate serve FILE) and name it (--sidecar ADDRESS)"
+        )
+    return private_sidecar(Path(checkpoint.path("").rstrip("/")), spec.backend).address
+
+
+def _noted(checkpoint: Folder, uid: str) -> dict[str, Any]:
+    """What the checkpoint says of the sidecar that an operator is in; empty before the first."""
+    if not checkpoint.exists(_note(uid)):
+        return {}
+    facts: dict[str, Any] = json.loads(checkpoint.read(_note(uid)))
+    return facts
+
+
+def _where(place: str | None) -> str:
+    return "the sidecar in the checkpoint's folder" if place is None else f"the sidecar at {place}"
+
+
+def _note(uid: str) -> str:
+    """Where the checkpoint says in which sidecar an operator is."""
+    return f"idlestate/{uid}/sidecar.json"

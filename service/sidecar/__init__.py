@@ -1,1 +1,0 @@
-"""The sidecar's process: data plane, control plane, ticks, signals."""

@@ -1,0 +1,36 @@
+"""What a look-up found, in the order in which it was asked for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.keys import find_distinct
+from idlestate.sidecar.protocol.input_rows import fit_rows
+
+
+def as_asked(uid: str, asked: pa.Table, key_names: Sequence[str], found: pa.Table) -> pa.Table:
+    """A row for each asked key, in their order; all but the key is null where none was found.
+
+    Args:
+        uid: the operator.
+        asked: the keys, which may stand there several times; without columns: none.
+        key_names: the operator's key columns.
+        found: the lives of those that have one.
+    """
+    if not asked.num_columns:
+        return found
+    kinds = {name: found.schema.field(name).type for name in key_names}
+    keys = fit_rows(uid, asked, kinds)
+    both = pa.concat_tables([found.select(list(kinds)), keys])
+    columns = [both.column(name).combine_chunks() for name in kinds]
+    key = find_distinct(hash_keys(columns), columns).key
+    of_found, of_asked = key[: len(found)], key[len(found) :]
+    place = np.full(len(key), -1)
+    place[of_found] = np.arange(len(found))
+    at = place[of_asked]
+    rows = found.take(pa.array(at, mask=at < 0))
+    for name in kinds:
+        rows = rows.set_column(rows.column_names.index(name), name, keys.column(name))
+    return rows

@@ -1,0 +1,281 @@
+"""The sidecar as a Python program sees it that is no Spark job."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.keys import find_distinct
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.client.asked_order import as_asked
+from idlestate.sidecar.client.pending_writes import PendingWrites, WriteResult
+from idlestate.sidecar.core.expired_log import numbers_of
+from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import (
+    AwayError,
+    DoesNotFitError,
+    GoneError,
+    SidecarError,
+)
+from idlestate.sidecar.protocol.input_rows import (
+    Rows,
+    check_count,
+    fit_rows,
+    fit_write,
+    table_of,
+)
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.routes import Routes
+from idlestate.sidecar.protocol.rows_by_range import split_rows
+from idlestate.sidecar.protocol.transfers import in_chunks, stream_of
+
+DEFAULT_SHARDS = 4
+_EXPIRED_PER_CALL = 50_000
+_LARGE_BYTES = 1 << 17
+"""Less goes through the sidecar's own process, and as it was given, which costs fewer calls."""
+_TRIES = 5
+
+
+class SidecarClient:
+    """Reads and writes an operator of a sidecar; use it in a `with` statement, or close it.
+
+    Threads may share it, and write one after the other.
+
+    Writes are numbered under the writer's name and count once, however often they are sent; each
+    returns a `WriteResult`. A client that raised an error does not know whether its write was
+    applied: unless it was refused (`DoesNotFitError`), the client sends it again under its own
+    number, before the next write or by `retry`.
+
+    One client at a time holds a writer's name: with its first write a client takes the name over
+    and goes on with its numbers, and all writes of the client that held it before raise
+    `FencedError`.
+
+    If your program replays its input after a crash, pass the position of each write in it, such as
+    a topic's offset, as `seq`: `add_many(rows, seq=offset)`. A write whose `seq` is not higher than
+    all before it under this name is a duplicate and changes nothing.
+
+    Args:
+        place: `unix:PATH`, `HOST:PORT`, or an `Address` with token or certificates.
+        uid: the operator.
+        writer: this writer's name; a new one by default.
+        patience_s: how long a call waits for a sidecar that is away or busy.
+        connect_timeout_s: how long the first calls wait for an address where nothing has answered.
+
+    Raises:
+        SidecarError: every call raises it or one of its kinds; the text says what to change.
+    """
+
+    def __init__(
+        self,
+        place: str | Address,
+        uid: str,
+        *,
+        writer: str | None = None,
+        patience_s: float = PATIENCE_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        address = place if isinstance(place, Address) else Address(place)
+        self._routes = Routes(address, patience_s, connect_timeout_s=connect_timeout_s)
+        self._connection = self._routes.main
+        self._declaration: Declaration | None = None
+        self._uid = uid
+        self._writes = PendingWrites(self._connection, uid, writer or uuid4().hex, self._send_write)
+
+    def declare(
+        self,
+        *,
+        key: Mapping[str, pa.DataType],
+        aggregates: Mapping[str, str],
+        policy: Policy,
+        columns: Mapping[str, pa.DataType] | None = None,
+        shards: int = DEFAULT_SHARDS,
+        renamed: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make the operator, or change the definition of the one that is there. Its policy goes on
+        holding; the sidecar's file or the owner query changes that.
+
+        Args:
+            key: key columns and their types.
+            aggregates: result name to aggregate, as of `retain`.
+            policy: its retention; in processing time unless a query will own it.
+            columns: the columns that aggregates read, and their types.
+            shards: parts of its state, fixed for good.
+            renamed: new to old names of aggregates, as of `retain`.
+
+        Raises:
+            DoesNotFitError: the state of the one that is there cannot be taken over.
+        """
+        types = {**key, **(columns or {})}
+        spec = TableSpec(tuple(key.items()), aggregation(aggregates, types))
+        declaration = Declaration.of(self._uid, spec, policy.time, shards, renamed)
+        self._connection.call(
+            "declare", {"declaration": declaration.to_json(), "policy": policy.to_json()}
+        )
+
+    def add_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
+        """Take rows into the aggregates of their keys, all at once or not at all."""
+        return self._write("add", rows, seq)
+
+    def put_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
+        """Let each key's aggregates be those of its last row here; its life goes on."""
+        return self._write("put", rows, seq)
+
+    def touch(self, keys: Rows, *, seq: int | None = None) -> WriteResult:
+        """Count as a write of these keys that changes no value; keys without a life get none."""
+        return self._write("touch", keys, seq)
+
+    def remove_many(self, keys: Rows, *, seq: int | None = None) -> WriteResult:
+        """Remove keys at once, without an expired record."""
+        return self._write("remove", keys, seq)
+
+    def retry(self) -> list[WriteResult]:
+        """Send the writes that were not acknowledged, in order, each under its own number."""
+        return self._writes.retry()
+
+    def read_many(self, keys: Rows, *, seq: int | None = None) -> pa.Table:
+        """As of `get_many`, and an access: where the policy says `update: on_read_and_write`, it
+        extends the lives of these keys. Numbered, and counted once, as a write.
+        """
+        rows = table_of(self._uid, keys)
+        self._write("read", rows, seq)
+        return self.get_many(rows)
+
+    def get_many(self, keys: Rows) -> pa.Table:
+        """The open lives of keys, a row for each row of `keys` and in their order: keys, aggregates
+        and times, as of `read_state`. Of a key without an open life all but the key is null, also
+        `created_at`, which no open life lacks.
+
+        A look-up does not extend a key's life. The schema's metadata `batch_id` tells the newest
+        committed batch of the owner query; where many keys are asked for, which takes several
+        calls, that of the first.
+        """
+        asked = rows = table_of(self._uid, keys)
+        if rows.nbytes >= _LARGE_BYTES:
+            rows = self._distinct(rows)
+        found = []
+        batch_ids = []
+        for part in in_chunks(rows):
+            answer = self._connection.call("get", {"uid": self._uid}, part)
+            found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
+            batch_ids.append(answer.header["batch_id"])
+        lives = as_asked(self._uid, asked, answer.header["keys"], pa.concat_tables(found))
+        return lives.replace_schema_metadata({"batch_id": str(batch_ids[0])})
+
+    def expired(self, since: int = 0) -> Iterator[pa.Table]:
+        """Expired records from a number on, in order, a table at a time.
+
+        Each has its number in the last column, `seq`; go on from the last one's number plus one.
+        """
+        while True:
+            header = {"uid": self._uid, "since": since, "most": _EXPIRED_PER_CALL}
+            answer = self._connection.call("expired", header)
+            if not answer.parts:
+                return
+            rows = pa.ipc.open_stream(answer.parts[0]).read_all()
+            since = numbers_of(rows)[-1].as_py() + 1
+            yield rows
+
+    def set_aside(self) -> list[tuple[dict[str, Any], pa.Table]]:
+        """Writes of anybody that were acknowledged while a batch was open and could not be applied
+        at its border: writer, its number `seq`, `kind`, time `t_ms` and `reason`, with their rows.
+        """
+        found: list[tuple[dict[str, Any], pa.Table]] = []
+        since = 0
+        while True:
+            answer = self._connection.call("set_aside", {"uid": self._uid, "since": since})
+            if not answer.parts:
+                return found
+            for facts, rows in zip(answer.header["writes"], answer.parts, strict=True):
+                found.append((facts, pa.ipc.open_stream(rows).read_all()))
+                since = facts["number"] + 1
+
+    def acknowledge(self, consumer: str, upto: int) -> None:
+        """Say that a consumer has all expired records below a number.
+
+        Records are kept until every consumer that ever spoke has them, or for the sidecar's
+        `expired_retention`.
+        """
+        self._connection.call("acknowledge", {"uid": self._uid, "consumer": consumer, "upto": upto})
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._routes.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, kind: str, rows: Rows, seq: int | None) -> WriteResult:
+        if seq is not None and (type(seq) is not int or seq < 0):
+            raise DoesNotFitError(f"seq {seq!r}: numbers of writes are integers from 0 on")
+        return self._writes.write(kind, table_of(self._uid, rows), seq)
+
+    def _send_write(self, header: Mapping[str, Any], rows: pa.Table) -> Message:
+        if rows.nbytes < _LARGE_BYTES:
+            return self._connection.call("write", header, stream_of(rows))
+        for left in reversed(range(_TRIES)):
+            is_known = self._declaration is not None
+            try:
+                return self._send_large(header, rows)
+            except DoesNotFitError:  # the operator may have been made anew with other columns
+                if not is_known:
+                    raise
+            except GoneError:  # a worker was started again
+                if not left:
+                    raise
+            except AwayError:
+                if not left or not self._routes.have_moved():
+                    raise
+            self._declaration = None
+        raise AssertionError("the last try returns or raises")
+
+    def _send_large(self, header: Mapping[str, Any], rows: pa.Table) -> Message:
+        """Hand each range its rows, past the one process that says what counts."""
+        if self._declaration is None:
+            self._routes.ask()
+            self._declaration = self._describe()
+        routes, declaration = self._routes, self._declaration
+        spec = declaration.spec()
+        fitting = fit_write(declaration, spec, header["kind"], rows)
+        if len(routes) == 1:
+            return self._connection.call("write", header, stream_of(fitting))
+        check_count(self._uid, len(fitting))  # each range sees a part of them alone
+        parts = split_rows(fitting, spec.key_names, declaration.shards, len(routes))
+        handle = uuid4().hex
+        for at, mine in parts.items():
+            chunk = {"handle": handle, "at": [0, 0, 0], "is_first": True}
+            routes.to_range(at).call("chunk", chunk, stream_of(mine))
+        handed = {"handle": handle, "ranges": list(parts), "of": len(routes)}
+        answer = self._connection.call("write", {**header, "handed": handed})
+        with suppress(SidecarError):  # it counts; what is handed over is dropped in time
+            for at in parts:
+                routes.to_range(at).call("close", {"handle": handle})
+        return answer
+
+    def _distinct(self, keys: pa.Table) -> pa.Table:
+        """Each key once: those of one call may be asked for in several parts."""
+        declaration = self._describe()
+        names = declaration.keys
+        fitting = fit_rows(self._uid, keys, dict(declaration.spec().keys))
+        columns = [fitting.column(name).combine_chunks() for name in names]
+        first = np.sort(find_distinct(hash_keys(columns), columns).first)
+        return fitting.take(pa.array(first))
+
+    def _describe(self) -> Declaration:
+        facts = self._connection.call("describe", {"uid": self._uid}).header
+        return Declaration.from_json(facts["declaration"])

@@ -1,0 +1,1 @@
+"""The sidecar's core: operators, batches, writes, sweeps; knows no network."""

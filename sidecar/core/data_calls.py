@@ -1,0 +1,236 @@
+"""The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
+
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.exchanges import Exchanges
+from idlestate.sidecar.core.micro_batches import Attempt
+from idlestate.sidecar.core.one_way_writes import Write
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operator_record import Owner
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts, stage_calls
+from idlestate.sidecar.protocol.declaration import Declaration, check_name
+from idlestate.sidecar.protocol.errors import DoesNotFitError
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
+from idlestate.timers.steady_clock import SteadyClock
+
+PROTOCOL = 1
+_SWEEP_MS = 1000
+_MOST_SET_ASIDE = 100
+
+
+class Calls:
+    """Answers calls.
+
+    Args:
+        host: the operators.
+        clock: whose time counts.
+
+    Attributes:
+        table: the calls by name.
+        exchanges: those of tasks under way.
+    """
+
+    def __init__(self, host: Host, clock: SteadyClock) -> None:
+        self._host = host
+        self._clock = clock
+        self._stage = host.works.stage
+        self.exchanges = Exchanges(clock)
+        own = {
+            "hello": self._hello,
+            "ranges": self._ranges,
+            "declare": self._declare,
+            "describe": self._describe,
+            "begin": self._begin,
+            "open": self._open,
+            "finish": self._finish,
+            "close": self._close,
+            "settle": self._settle,
+            "final_sweep": self._final_sweep,
+            "write": self._write,
+            "claim": self._claim,
+            "set_aside": self._set_aside,
+            "get": self._get,
+            "lives": self._lives,
+            "expired": self._expired,
+            "acknowledge": self._acknowledge,
+            "figures": self._figures,
+            "release": self._release,
+            "drop": self._drop,
+            "accept_clock": self._accept_clock,
+        }
+        self.table = CallTable({**(stage_calls(self._stage) if self._stage else {}), **own})
+
+    def _operator(self, header: Header) -> Operator:
+        return self._host[str(header["uid"])]
+
+    def _hello(self, _header: Header, _parts: Parts) -> Message:
+        return Message({"protocol": PROTOCOL, "operators": [each.state.uid for each in self._host]})
+
+    def _ranges(self, _header: Header, _parts: Parts) -> Message:
+        return Message({"places": list(self._host.works.places)})
+
+    def _declare(self, header: Header, _parts: Parts) -> Message:
+        declaration = Declaration.from_json(header["declaration"])
+        made = header.get("made")  # of one that is to be there already
+        if made is not None and not self._host.holds(declaration.uid, made):
+            return Message({"made": None})
+        query = header.get("query")  # the run that declares it
+        found = self._host.declare(
+            declaration,
+            Policy.from_json(header["policy"]),
+            Owner(**{name: str(value) for name, value in query.items()}) if query else None,
+        )
+        return Message({"batch_id": found.record.committed, "made": found.record.made})
+
+    def _describe(self, header: Header, _parts: Parts) -> Message:
+        record = self._operator(header).record
+        return Message(
+            {"declaration": record.declaration.to_json(), "policy": record.policy.to_json()}
+        )
+
+    def _begin(self, header: Header, _parts: Parts) -> Message:
+        found = self._operator(header)
+        found.batches.begin(
+            check_name("query", header["query_id"]),
+            check_name("run", header["run_id"]),
+            str(header["checkpoint"]),
+        )
+        return Message({"batch_id": found.record.committed})
+
+    def _open(self, header: Header, _parts: Parts) -> Message:
+        found = self._operator(header)
+        facts = dict(header["attempt"])
+        facts["policy"] = Policy.from_json(facts["policy"])
+        facts["shards"] = tuple(int(each) for each in facts["shards"])
+        if any(not 0 <= each < len(found.state.shards) for each in facts["shards"]):
+            raise DoesNotFitError(f"operator {found.state.uid!r} has no such shard")
+        attempt = Attempt(**facts)
+        opened = found.batches.open(attempt)
+        handle = self.exchanges.open(found.state.uid, attempt)
+        places = list(self._host.works.places)
+        return Message({"handle": handle, "t_ms": opened.t_ms, "places": places})
+
+    def _finish(self, header: Header, _parts: Parts) -> Message:
+        handle = str(header["handle"])
+        exchange = self.exchanges.get(handle)
+        if exchange.prepared is None:
+            counts = {
+                int(shard): {str(name): int(number) for name, number in each.items()}
+                for shard, each in header["counts"].items()
+            }
+            ranges = [int(at) for at in header["ranges"]]
+            operator = self._host[exchange.uid]
+            exchange.prepared = operator.batches.prepare(exchange.attempt, handle, ranges, counts)
+        prepared = exchange.prepared
+        return Message({"chunks": list(prepared.chunks), "figures": prepared.figures})
+
+    def _close(self, header: Header, _parts: Parts) -> Message:
+        self.exchanges.close(str(header["handle"]))
+        if self._stage is not None:
+            self._stage.close(str(header["handle"]))
+        return Message({})
+
+    def _settle(self, header: Header, _parts: Parts) -> Message:
+        found = self._operator(header)
+        found.batches.settle()
+        record = found.record
+        if record.stopped:
+            raise DoesNotFitError(record.stopped)
+        return Message(
+            {
+                "batch_id": record.committed,
+                "open_batch": record.open.batch_id if record.open else None,
+                "first_seq": found.first_seq,
+                "next_seq": record.next_seq,
+            }
+        )
+
+    def _final_sweep(self, header: Header, _parts: Parts) -> Message:
+        found = self._operator(header)
+        if not found.state.is_event_time:
+            raise DoesNotFitError("only bounded input in event time ends with a sweep")
+        to_ms = found.due_ms(self._clock.now_ms())
+        is_left = found.sweeper.sweep(to_ms, self._clock, _SWEEP_MS)
+        return Message({"is_left": is_left, "next_seq": found.record.next_seq})
+
+    def _write(self, header: Header, parts: Parts) -> Message:
+        given = Given(parts[0]) if parts else _handed_over(header["handed"])
+        write = Write(
+            writer=str(header["writer"]),
+            session=str(header["session"]),
+            seq=int(header["seq"]),
+            write_id=str(header["write_id"]),
+            kind=str(header["kind"]),
+            given=given,
+        )
+        is_applied = self._operator(header).writes.take(write, self._clock.now_ms())
+        return Message({"is_applied": is_applied})
+
+    def _claim(self, header: Header, _parts: Parts) -> Message:
+        name, claim_id = str(header["writer"]), check_name("claim", header["claim_id"])
+        writer = self._operator(header).writes.claim(name, claim_id, self._clock.now_ms())
+        return Message({"session": writer.session, "seq": writer.seq})
+
+    def _set_aside(self, header: Header, _parts: Parts) -> Message:
+        """Writes that were set aside, from a number on, some at a time."""
+        some: list[tuple[Header, bytes]] = []
+        size = 0
+        for facts, rows in self._operator(header).writes.set_aside.read(int(header["since"])):
+            some.append((facts, rows))
+            size += len(rows)
+            if size >= CHUNK_BYTES or len(some) >= _MOST_SET_ASIDE:
+                break
+        return Message({"writes": [facts for facts, _ in some]}, tuple(rows for _, rows in some))
+
+    def _get(self, header: Header, parts: Parts) -> Message:
+        found = self._operator(header)
+        lives, batch_id = found.look_up(parts[0], self._clock.now_ms())
+        facts = {"batch_id": batch_id, "keys": list(found.state.spec.key_names)}
+        return Message(facts, (stream_of(lives),))
+
+    def _lives(self, header: Header, _parts: Parts) -> Message:
+        found, shard = self._operator(header), int(header["shard"])
+        if not 0 <= shard < len(found.state.shards):
+            return Message({"shards": len(found.state.shards)})
+        batch_id = found.record.committed  # before the look: it never says too much
+        parts = tuple(stream_of(part) for part in found.lives(shard, self._clock.now_ms()))
+        return Message({"shards": len(found.state.shards), "batch_id": batch_id}, parts)
+
+    def _expired(self, header: Header, _parts: Parts) -> Message:
+        found = self._operator(header)
+        before = header.get("before")
+        rows = found.expired(
+            int(header["since"]),
+            None if before is None else int(before),
+            min(int(header["most"]), 100_000),
+        )
+        facts = {"next_seq": found.record.next_seq, "batch_id": found.record.committed}
+        return Message(facts, () if rows is None else (stream_of(rows),))
+
+    def _acknowledge(self, header: Header, _parts: Parts) -> Message:
+        self._operator(header).acknowledge(header["consumer"], int(header["upto"]))
+        return Message({})
+
+    def _figures(self, header: Header, _parts: Parts) -> Message:
+        batch_id, figures = self._operator(header).figures()
+        return Message({"batch_id": batch_id, "figures": figures})
+
+    def _release(self, header: Header, _parts: Parts) -> Message:
+        self._operator(header).batches.release()
+        return Message({})
+
+    def _drop(self, header: Header, _parts: Parts) -> Message:
+        self._host.drop(str(header["uid"]))
+        return Message({})
+
+    def _accept_clock(self, _header: Header, _parts: Parts) -> Message:
+        divergence_ms = self._clock.divergence_ms
+        self._clock.accept()
+        return Message({"divergence_ms": divergence_ms})
+
+
+def _handed_over(header: Header) -> Given:
+    ranges = tuple(int(at) for at in header["ranges"])
+    return Given(handle=str(header["handle"]), ranges=ranges, of=int(header["of"]))

@@ -1,0 +1,144 @@
+"""The numbered log of expired records: the one way by which they leave.
+
+A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`; when it counts they
+get their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was.
+Records stay until every registered consumer has acknowledged them, or for the retention.
+"""
+
+import bisect
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.sidecar.core.expired_rows import shown_rows, stored_rows
+from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.transfers import stream_of
+from idlestate.sidecar.stores.store import Store
+
+SEQUENCE = "seq"
+"""The column, the last one, that carries a record's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Expire rows in the store that have no numbers yet."""
+
+    key: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Numbered expire rows: `first` and the following."""
+
+    first: int
+    rows: int
+    key: str
+    at_ms: int
+
+    @property
+    def stop(self) -> int:
+        """The number after its last."""
+        return self.first + self.rows
+
+
+def numbers_of(rows: pa.Table) -> pa.ChunkedArray:
+    """The numbers of records; by place, since a key or an aggregate may have that name too."""
+    return rows.column(rows.num_columns - 1)
+
+
+def stage_rows(
+    uid: str, shard: int, spec: TableSpec, rows: pa.Table, values: dict[str, bytes]
+) -> tuple[Staged, ...]:
+    """Put expire rows of a shard among the values to write; none for no rows."""
+    if not rows.num_rows:
+        return ()
+    key = f"x/{uid}/{shard:05}/{uuid4().hex}"
+    values[key] = stream_of(stored_rows(spec, rows))
+    return (Staged(key, rows.num_rows),)
+
+
+class ExpiredLog:
+    """The entries of one operator, oldest first.
+
+    Args:
+        store: where the entries are.
+        uid: the operator.
+        value: reads staged rows.
+    """
+
+    def __init__(self, store: Store, uid: str, value: Callable[[str], bytes | None]) -> None:
+        """Read the entries, not the records."""
+        self._value = value
+        self._uid = uid
+        self.entries: list[Entry] = []
+
+        for key, entry in store.scan(f"e/{uid}/"):
+            facts = json.loads(entry)
+            first = int(key.rpartition("/")[2])
+            self.entries.append(Entry(first, facts["rows"], facts["key"], facts["at_ms"]))
+
+    def numbered(self, staged: Iterable[Staged], first: int, at_ms: int) -> list[Entry]:
+        """The entries that staged rows become from a number on."""
+        found = []
+        for each in staged:
+            found.append(Entry(first, each.rows, each.key, at_ms))
+            first += each.rows
+        return found
+
+    def values(self, entries: Iterable[Entry]) -> dict[str, bytes]:
+        """Entries as values to write."""
+        return {
+            self._key(each): json.dumps(
+                {"rows": each.rows, "key": each.key, "at_ms": each.at_ms}
+            ).encode()
+            for each in entries
+        }
+
+    def read(self, since: int, before: int, most_rows: int, spec: TableSpec) -> pa.Table | None:
+        """Records from a number on with their numbers, at most about so many, in the columns of
+        what the operator is today; None when none.
+
+        Raises:
+            DamagedError: a value of the log is missing.
+        """
+        tables: list[pa.Table] = []
+        rows = 0
+        entries = list(self.entries)
+        at = bisect.bisect_right(entries, since, key=lambda entry: entry.stop)
+        for entry in itertools.islice(entries, at, None):
+            if entry.first >= before or rows >= most_rows:
+                break
+            value = self._value(entry.key)
+            if value is None:
+                raise DamagedError(f"{entry.key} is missing: bring the folder back from a copy")
+            table = shown_rows(spec, pa.ipc.open_stream(value).read_all())
+            numbers = np.arange(entry.first, entry.stop)
+            skip = max(0, since - entry.first)
+            length = min(before, entry.stop) - entry.first - skip
+            numbered = table.append_column(SEQUENCE, pa.array(numbers))
+            tables.append(numbered.slice(skip, min(length, most_rows - rows)))
+            rows += len(tables[-1])
+        return pa.concat_tables(tables) if tables else None
+
+    def removable(
+        self, consumers: Mapping[str, int], older_than_ms: int
+    ) -> tuple[Sequence[Entry], dict[str, None]]:
+        """The oldest entries that nobody needs, and the keys to remove with them."""
+        done = min(consumers.values(), default=-1)
+        count = 0
+        for entry in self.entries:
+            if entry.stop > done and entry.at_ms > older_than_ms:
+                break
+            count += 1
+        gone = self.entries[:count]
+        return gone, {key: None for each in gone for key in (self._key(each), each.key)}
+
+    def _key(self, entry: Entry) -> str:
+        return f"e/{self._uid}/{entry.first:020}"

@@ -1,0 +1,45 @@
+"""Expire rows as the log keeps them: results under the ids of their aggregates, as in runs.
+
+So rows that were staged before the definition changed are read with the columns of today: what
+they lack is what a life without a record of it shows, what they have too many is not read.
+
+Layout: `k0` ... the key columns, `a<id>` ... the results, then the columns of change rows that
+idlestate adds, under their names.
+"""
+
+import pyarrow as pa
+
+from idlestate.backends.shards.aggregation import aggregates_of
+from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.table_spec import TableSpec
+
+
+def stored_rows(spec: TableSpec, rows: pa.Table) -> pa.Table:
+    """Change rows as the log keeps them."""
+    return rows.rename_columns(_stored_names(spec))
+
+
+def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
+    """Rows of the log as change rows of today."""
+    schema = change_schema(spec)
+    names = _stored_names(spec)
+    if stored.schema.names != names:
+        blank = _blank(spec, stored.num_rows)
+        columns = [
+            stored.column(name) if name in stored.schema.names else blank[name] for name in names
+        ]
+        stored = pa.table(columns, names=names)
+    # Of a wider type, or of an average of decimals with fewer digits after the point.
+    return stored.rename_columns(schema.names).cast(schema, safe=False)
+
+
+def _stored_names(spec: TableSpec) -> list[str]:
+    results = [f"a{each.id}" for each in aggregates_of(spec)]
+    keys = [f"k{at}" for at in range(len(spec.keys))]
+    return [*keys, *results, *change_schema(spec).names[len(keys) + len(results) :]]
+
+
+def _blank(spec: TableSpec, rows: int) -> dict[str, pa.Array]:
+    """The results of lives without a record of any aggregate."""
+    results = spec.kind.result([column.blanks(rows) for column in spec.kind.life])
+    return {f"a{each.id}": found for each, found in zip(aggregates_of(spec), results, strict=True)}

@@ -1,0 +1,254 @@
+"""Work on shards whose runs this process keeps."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.runs.compaction import MergePolicy, stagger
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.keys import find_distinct, take_keys
+from idlestate.backends.shards.change_rows import change_schema, life_columns
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.packet import PacketError
+from idlestate.backends.shards.shard_ranges import shard_bounds
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_step import steps_of
+from idlestate.backends.shards.sums import SumOverflowError
+from idlestate.backends.shards.table import Outcome, Table
+from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.core.expired_log import stage_rows
+from idlestate.sidecar.core.segment_keys import is_segment, run_of
+from idlestate.sidecar.core.shard_tables import ShardTables
+from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
+from idlestate.sidecar.core.table_edits import edit_steps, edited
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
+from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
+from idlestate.sidecar.protocol.transfers import Stage, in_chunks, stream_of
+from idlestate.sidecar.stores.store import Store
+
+_MERGE = MergePolicy()
+_LATE = MergePolicy(space=3)
+"""Only says which shards are so sparse that `Sweeper.compact` has not got round to them."""
+_CLOSE = MergePolicy(dense=1e9, space=1e9)
+"""Sweeps, and steps on what they emptied, leave it to others to give rows back."""
+
+
+class ShardWork:
+    """As of `Work`, in this process.
+
+    Args:
+        store: where the runs are.
+        declaration: the operator.
+        cache_bytes: how much of its tables may stay in memory.
+        stage: where packets come in and update rows go out.
+    """
+
+    def __init__(
+        self, store: Store, declaration: Declaration, cache_bytes: int, stage: Stage
+    ) -> None:
+        self._store = store
+        self._uid = declaration.uid
+        self._is_event_time = declaration.time == TimeDomain.EVENT.value
+        self._declaration = declaration
+        self._spec = declaration.spec()
+        self._stage = stage
+        self._nothing = change_schema(self._spec).empty_table()
+        self.tables = ShardTables(store, self._uid, self._spec, cache_bytes)
+
+    def prepare(
+        self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
+    ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
+        """As of `Work`; the one range is all there is."""
+        packets = self._stage.packets(handle) if ranges else {}
+        stepped: dict[int, Stepped] = {}
+        updates = [self._nothing]
+        try:
+            merges = _merges(shards)
+            at_ms = None if self._is_event_time else going.t_ms
+            for at, shard in shards.items():
+                steps = steps_of(self._spec, packets.get(at, ()), at_ms)
+                merge = replace(merges[at], stagger=stagger(at))
+                stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
+                updates.append(rows)
+        except (PacketError, SumOverflowError) as error:
+            raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+        reply = tuple(in_chunks(pa.concat_tables(updates)))
+        self._stage.reply(handle, reply)
+        return stepped, (len(reply),)
+
+    def edit(self, kind: str, given: Given) -> Edit:
+        """As of `Work`."""
+        if given.handle is not None:
+            raise GoneError("this sidecar has one range now: send the rows themselves")
+        rows = read_rows(self._uid, given.data)
+        return _Edit(kind, fit_write(self._declaration, self._spec, kind, rows), self._edited)
+
+    def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
+        """As of `Work`."""
+        current = self.tables.table(shard, at).current
+        due = current.due(going.policy, going.t_ms, np.zeros(0, dtype=np.int64))
+        ends_ms = np.sort(current.take(due, keys=False).lives.ends(going.policy).deadline_ms)
+        return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), going.t_ms]
+
+    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
+        """As of `Work`."""
+        found = {}
+        for at, shard in shards.items():
+            current = self.tables.table(shard, at).current
+            first_ms = current.first_end_ms(going.policy, going.t_ms)
+            if first_ms is not None:
+                found[at] = first_ms
+        return found
+
+    def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+        """As of `Work`."""
+        steps = Steps.empty(self._spec)
+        return self._step(shard, at, steps, going, going.t_ms, _CLOSE)[0]
+
+    def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+        """As of `Work`."""
+        return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
+
+    def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
+        """As of `Work`."""
+        spec = self._spec
+        wanted = fit_rows(self._uid, read_rows(self._uid, keys), dict(spec.keys))
+        columns = [wanted.column(name).combine_chunks() for name in spec.key_names]
+        hashes = hash_keys(columns)
+        first = find_distinct(hashes, columns).first
+        hashes, columns = hashes[first], take_keys(columns, first)
+        bounds = shard_bounds(hashes, self._declaration.shards).tolist()
+        found = [Table.empty(spec).lives(policy)]
+        for at, shard in shards.items():
+            begin, stop = bounds[at], bounds[at + 1]
+            if begin == stop or not shard.current.live:
+                continue
+            current = self.tables.table(shard, at).current
+            part = [column.slice(begin, stop - begin) for column in columns]
+            rows, _ = current.look_up(hashes[begin:stop], part)
+            found.append(life_columns(spec, current.take(rows[rows >= 0]), policy))
+        return pa.concat_tables(found)
+
+    def lives(self, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+        """As of `Work`."""
+        parts = self.tables.table(shard, at).lives_in_parts(policy)
+        return chain([Table.empty(self._spec).lives(policy)], parts)
+
+    def value(self, key: str) -> bytes | None:
+        """As of `Work`."""
+        return self._store.get(key)
+
+    def forget(self, runs: Mapping[str, int]) -> None:
+        """As of `Work`."""
+        self.tables.forget(runs)
+
+    def elsewhere(self, keys: Iterable[str]) -> Set[str]:  # noqa: ARG002
+        """As of `Work`; all are in the one store."""
+        return frozenset()
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """As of `Work`; they went with the record that no longer names them."""
+
+    def discard(self, stepped: Iterable[Stepped]) -> None:
+        """As of `Work`; nothing of it was written."""
+        self.tables.forget(
+            run_of(key) for each in stepped for key in each.values if is_segment(key)
+        )
+
+    def _edited(
+        self, kind: str, rows: pa.Table, shards: Shards, going: Going
+    ) -> dict[int, Stepped]:
+        columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
+        keys = [columns[name] for name in self._spec.key_names]
+        try:
+            steps = edit_steps(self._spec, kind, keys, columns, going.t_ms)
+            return self._stepped_by(kind, steps, shards, going)
+        except SumOverflowError as error:
+            raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+
+    def _stepped_by(
+        self, kind: str, steps: Steps, shards: Shards, going: Going
+    ) -> dict[int, Stepped]:
+        bounds = shard_bounds(steps.hashes, self._declaration.shards).tolist()
+        touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
+        if not shards.keys() >= set(touched):
+            raise GoneError(f"operator {self._uid!r}: rows of shards that are elsewhere now")
+        merges = _merges({at: shards[at] for at in touched})
+        stepped = {}
+        for at in touched:
+            shard = shards[at]
+            part = steps.slice(bounds[at], bounds[at + 1])
+            table = self.tables.table(shard, at)
+            outcome = edited(table, kind, part, going.policy, going.t_ms, going.version, merges[at])
+            stepped[at] = self._stepped(shard, at, outcome, going)[0]
+        return stepped
+
+    def _step(
+        self,
+        shard: ShardRecord,
+        at: int,
+        steps: Steps,
+        going: Going,
+        to_ms: int | None,
+        merge: MergePolicy,
+    ) -> tuple[Stepped, pa.Table]:
+        """Take records into a shard, close what is due at `to_ms` (None: nothing)."""
+        table = self.tables.table(shard, at)
+        outcome = table.apply(steps, going.policy, to_ms, going.version, merge)
+        return self._stepped(shard, at, outcome, going, to_ms or 0)
+
+    def _stepped(
+        self,
+        shard: ShardRecord,
+        at: int,
+        outcome: Outcome,
+        going: Going,
+        to_ms: int | None = None,
+    ) -> tuple[Stepped, pa.Table]:
+        """What an outcome makes of a shard, and its update rows."""
+        reached_ms = going.t_ms if to_ms is None else to_ms
+        written = self.tables.write(shard, at, outcome, going.policy, reached_ms)
+        changes = _of_batch(outcome.changes, going.batch_id)
+        ends = pc.equal(changes.column("change"), "expire")
+        expired = stage_rows(self._uid, at, self._spec, changes.filter(ends), written.values)
+        return Stepped(written.record, expired, written.values), changes.filter(pc.invert(ends))
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    _kind: str
+    _rows: pa.Table
+    _edited: Callable[[str, pa.Table, Shards, Going], dict[int, Stepped]]
+
+    def rows(self) -> bytes:
+        return stream_of(self._rows)
+
+    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+        return self._edited(self._kind, self._rows, shards, going)
+
+
+def _merges(shards: Shards) -> dict[int, MergePolicy]:
+    """How the shards of a step are merged.
+
+    Those that sweeps have emptied are left to `Sweeper.compact`, for which no step has to wait.
+    Where it does not get round to that, the sparsest of them is written anew.
+    """
+    emptied = {at: shard.current for at, shard in shards.items() if _is_sparse(shard, _MERGE)}
+    late = [at for at in emptied if _is_sparse(shards[at], _LATE)]
+    now = max(late, key=lambda at: emptied[at].rows - emptied[at].live, default=None)
+    return {at: _CLOSE if at in emptied and at != now else _MERGE for at in shards}
+
+
+def _is_sparse(shard: ShardRecord, merge: MergePolicy) -> bool:
+    return merge.is_sparse(shard.current.rows, shard.current.live)
+
+
+def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:
+    """The rows with the query's number of the batch in the place of the table's version."""
+    at = changes.schema.get_field_index("batch_id")
+    return changes.set_column(at, "batch_id", pa.repeat(pa.scalar(batch_id), len(changes)))

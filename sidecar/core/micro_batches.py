@@ -1,0 +1,330 @@
+"""Micro-batches of the query that owns an operator: opened, prepared, committed, exactly once.
+
+A batch is the barrier: all its tasks together are one consistent cut. From the first open of batch
+N until N is committed the tables stand still, so that every task, retry and replay of N reads the
+state committed by N - 1; writes of others wait in the inbox, and sweeps leave what is due to the
+batch itself, which closes it by the same time. What tasks make of the batch is prepared, and the
+newest complete set is committed when a later batch opens or the query's commit log has N.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.operator_record import NO_BATCH, OpenBatch
+from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.ownership import check_run, owned, way_out
+from idlestate.sidecar.core.prepared_sets import Piece, PreparedSet, SetId
+from idlestate.sidecar.core.segment_keys import segment_keys
+from idlestate.sidecar.core.shard_work import Going, Stepped
+from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError, SidecarError
+
+ReachedMs = Callable[[str, int], int | None]
+"""How far event time got with a batch, by the commit log of a checkpoint; None when that does not
+have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A task's attempt at its part of a batch."""
+
+    query_id: str
+    run_id: str
+    execution_id: str
+    batch_id: int
+    attempt: int
+    """Higher for a later attempt of the same partition in one execution."""
+    partition: int
+    partitions: int
+    shards: tuple[int, ...]
+    """The shards that this partition has."""
+    time_ms: int
+    """The batch's journaled time."""
+    watermark_ms: int
+    policy: Policy
+
+    @property
+    def set_id(self) -> SetId:
+        """The execution that it belongs to."""
+        return self.run_id, self.execution_id
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a task takes home: figures per shard, and how many parts of change rows of lives still
+    open each range has for it.
+    """
+
+    chunks: tuple[int, ...]
+    figures: dict[int, dict[str, int]]
+
+
+class Batches:
+    """The batches of one operator.
+
+    Args:
+        state: the operator.
+        reached_ms: looks into a query's commit log.
+        at_border: called under the lock when a batch was committed or taken back: what waited for
+            that may change the tables now.
+    """
+
+    def __init__(
+        self, state: OperatorState, reached_ms: ReachedMs, at_border: Callable[[], None]
+    ) -> None:
+        self._state = state
+        self._reached_ms = reached_ms
+        self._at_border = at_border
+
+    def begin(self, query_id: str, run_id: str, checkpoint: str) -> None:
+        """A run of the owner query starts: tasks of earlier runs are refused from now on.
+
+        Raises:
+            DoesNotFitError: another query owns the operator, or the run was superseded.
+        """
+        with self._state.lock:
+            self._state.save(owned(self._state.record, query_id, run_id, checkpoint))
+        self.settle()
+
+    def open(self, attempt: Attempt) -> OpenBatch:
+        """Admit a task; the first of batch N journals what all tasks of N go by.
+
+        Raises:
+            DoesNotFitError: the task's run, batch or partitions do not fit.
+        """
+        with self._state.lock:
+            check_run(self._state.record, attempt.query_id, attempt.run_id)
+            record = self._state.record
+            if record.open is not None and attempt.batch_id > record.open.batch_id:
+                self._commit_or_stop(record.open.batch_id)
+            record = self._state.record
+            if record.stopped:
+                raise DoesNotFitError(record.stopped)
+            if attempt.batch_id <= record.committed:
+                raise DoesNotFitError(
+                    f"operator {self._state.uid!r} has committed batch {record.committed}, and "
+                    f"batch {attempt.batch_id} came again; was the checkpoint taken back? Bring "
+                    f"back the one that goes with it, or {way_out(record)}"
+                )
+            if record.open is None:
+                self._at_border()
+                record = self._state.record
+                now_ms = attempt.watermark_ms
+                if not self._state.is_event_time:
+                    now_ms = max(attempt.time_ms, record.time_ms)
+                first = OpenBatch(attempt.batch_id, now_ms, record.version, attempt.policy)
+                self._state.save(replace(record, open=first))
+            elif attempt.batch_id < record.open.batch_id:
+                raise DoesNotFitError(
+                    f"operator {self._state.uid!r}: batch {attempt.batch_id} came after batch "
+                    f"{record.open.batch_id} had begun; the sidecar takes queries that commit one "
+                    "batch before they plan the next: switch off asynchronous progress tracking, "
+                    "continuous and real-time triggers"
+                )
+            self._set_of(attempt)
+            opened = self._state.record.open
+            assert opened is not None
+            return opened
+
+    def prepare(
+        self,
+        attempt: Attempt,
+        handle: str,
+        ranges: Sequence[int],
+        counts: Mapping[int, Mapping[str, int]],
+    ) -> Prepared:
+        """Make durable, and show to nobody, what a task's packets make of its shards.
+
+        Args:
+            attempt: the task, which has opened.
+            handle: under which the ranges of its shards have its packets.
+            ranges: those that have some.
+            counts: per shard the rows counted by the packing tasks.
+
+        Raises:
+            DoesNotFitError: the task was overtaken, its rows do not fit, or a sum overflows.
+            GoneError: the batch is not open: open it again.
+        """
+        opened = self._opened(attempt)
+        shards = self._state.shards
+        going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id)
+        mine = {at: shards[at].counted(RowCounts(**counts.get(at, {}))) for at in attempt.shards}
+        stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
+        piece = Piece(
+            attempt.attempt,
+            {at: each.shard for at, each in stepped.items()},
+            tuple(staged for each in stepped.values() for staged in each.expired),
+        )
+        with self._state.lock:
+            try:
+                if self._opened(attempt) != opened:
+                    raise GoneError("the batch was taken back meanwhile")
+            except SidecarError:
+                self._state.work.discard(stepped.values())
+                raise
+            self._keep(attempt, piece, stepped)
+        return Prepared(
+            chunks,
+            {
+                at: asdict(ShardFigures.of(each.shard, opened.policy))
+                for at, each in stepped.items()
+            },
+        )
+
+    def settle(self) -> None:
+        """Commit the open batch if the query's commit log has it.
+
+        If no set of it is complete, the operator stops: part of what Spark wrote down was lost.
+        What was not taken in at the last border, since a worker or the disk was away or the process
+        died there, is now.
+        """
+        record = self._state.record
+        if record.open is None and self._state.waiting:
+            with self._state.lock:
+                if self._state.record.open is None:
+                    self._at_border()
+        if record.open is None or record.owner is None or record.stopped:
+            return
+        # A checkpoint may be far away: nobody waits for it with the lock in hand.
+        reached_ms = self._reached_ms(record.owner.checkpoint, record.open.batch_id)
+        if reached_ms is None:
+            return
+        with self._state.lock:
+            now = self._state.record
+            if (now.owner, now.open, now.stopped) == (record.owner, record.open, None):
+                self._commit_or_stop(record.open.batch_id, reached_ms)
+
+    def release(self) -> None:
+        """Forget the owner and what it prepared; another query may own the operator then."""
+        with self._state.lock:
+            gone, removed = self._dropped(list(self._state.sets.sets))
+            record = replace(
+                self._state.record,
+                owner=None,
+                superseded=(),
+                committed=NO_BATCH,
+                open=None,
+                reached_ms=0,
+                stopped=None,
+            )
+            self._state.save(record, removed=removed)
+            self._forget(gone)
+            self._at_border()
+
+    def _opened(self, attempt: Attempt) -> OpenBatch:
+        with self._state.lock:
+            check_run(self._state.record, attempt.query_id, attempt.run_id)
+            opened = self._state.record.open
+            if opened is None or opened.batch_id != attempt.batch_id:
+                raise GoneError(f"batch {attempt.batch_id} is not open (any more)")
+            return opened
+
+    def _set_of(self, attempt: Attempt) -> PreparedSet:
+        """The task's set; a new execution begins the next."""
+        sets = self._state.sets.sets
+        found = sets.get(attempt.set_id)
+        if found is None:
+            record = self._state.record
+            found = PreparedSet(record.next_set, attempt.partitions, {})
+            self._state.save(replace(record, next_set=record.next_set + 1))
+            sets[attempt.set_id] = found
+        if found.partitions != attempt.partitions or attempt.partition not in range(
+            found.partitions
+        ):
+            raise DoesNotFitError(
+                f"operator {self._state.uid!r}: a task is partition {attempt.partition} of "
+                f"{attempt.partitions}, others of its execution are of {found.partitions}"
+            )
+        return found
+
+    def _keep(self, attempt: Attempt, piece: Piece, stepped: Mapping[int, Stepped]) -> None:
+        prepared = self._set_of(attempt)
+        before = prepared.pieces.get(attempt.partition)
+        if before is not None and before.attempt > attempt.attempt:
+            # A later attempt was faster; both made the same of it.
+            self._state.work.discard(stepped.values())
+            return
+        changes: dict[str, bytes | None] = {}
+        gone: dict[str, int] = {}
+        if before is not None:
+            gone = self._values_of(before, changes)
+        for each in stepped.values():
+            changes.update(each.values)
+        key = self._state.sets.key(prepared.number, attempt.partition)
+        changes[key] = piece.encode(attempt.set_id, attempt.partitions)
+        self._state.write(changes)
+        prepared.pieces[attempt.partition] = piece
+        self._state.work.forget(gone)
+        if prepared.is_complete:
+            older = list(self._state.sets.older_than(prepared.number))
+            lost, removed = self._dropped(older)
+            self._state.write(dict.fromkeys(removed))
+            self._state.work.forget(lost)
+            for set_id in older:
+                # It keeps its place: late tasks of it make it no newer.
+                self._state.sets.sets[set_id].pieces.clear()
+
+    def _commit_or_stop(self, batch_id: int, reached_ms: int = 0) -> None:
+        record, sets = self._state.record, self._state.sets
+        chosen = sets.newest_complete()
+        if chosen is None:
+            reason = (
+                f"operator {self._state.uid!r}: Spark has committed batch {batch_id}, of which the "
+                "sidecar has not every part: its directory is older than the checkpoint. Bring "
+                f"back the one that goes with it, or {way_out(record)}"
+            )
+            self._state.save(replace(record, stopped=reason))
+            return
+        opened = record.open
+        assert opened is not None
+        others = [set_id for set_id, each in sets.sets.items() if each is not chosen]
+        lost, removed = self._dropped(others)
+        removed += [sets.key(chosen.number, partition) for partition in chosen.pieces]
+        pieces = [chosen.pieces[at] for at in sorted(chosen.pieces)]
+        after = replace(
+            record,
+            policy=opened.policy,
+            committed=batch_id,
+            open=None,
+            version=opened.version + 1,
+            time_ms=max(record.time_ms, opened.t_ms),
+            reached_ms=max(record.reached_ms, reached_ms),
+        )
+        self._state.save(
+            after,
+            {at: shard for piece in pieces for at, shard in piece.shards.items()},
+            removed=removed,
+            expired=[staged for piece in pieces for staged in piece.expired],
+        )
+        self._forget(lost)
+        self._at_border()
+
+    def _dropped(self, set_ids: Sequence[SetId]) -> tuple[dict[str, int], list[str]]:
+        """The runs with their shards, and the keys, that go with sets."""
+        runs: dict[str, int] = {}
+        changes: dict[str, bytes | None] = {}
+        for set_id in set_ids:
+            each = self._state.sets.sets[set_id]
+            for partition, piece in each.pieces.items():
+                changes[self._state.sets.key(each.number, partition)] = None
+                runs |= self._values_of(piece, changes)
+        return runs, list(changes)
+
+    def _values_of(self, piece: Piece, changes: dict[str, bytes | None]) -> dict[str, int]:
+        """The runs that a piece alone has; they and its expired records go into the changes."""
+        runs = {}
+        for at, shard in piece.shards.items():
+            committed = {run.name for run in self._state.shards[at].runs}
+            for run in shard.runs:
+                if run.name not in committed:
+                    runs[run.name] = at
+                    changes.update(dict.fromkeys(segment_keys(self._state.uid, at, run)))
+        changes.update(dict.fromkeys(each.key for each in piece.expired))
+        return runs
+
+    def _forget(self, runs: Mapping[str, int]) -> None:
+        """Let go of all sets, and of the runs that go with them."""
+        self._state.work.forget(runs)
+        self._state.sets.sets.clear()

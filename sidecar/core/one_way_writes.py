@@ -1,0 +1,181 @@
+"""One-way writes of anybody: numbered by their writer, each counted once.
+
+A write is applied at once unless a batch of the owner query is open: then it waits, durable, in
+the inbox `i/<uid>/<number>` until the batch border, where all that wait are applied in order
+before the next batch opens. What is known of its writer (`writers`) is written with the write
+itself.
+
+A write that fitted when it was taken may fit no more at the border, since the batch has changed
+what it meets: a sum that leaves its type now. It was acknowledged, nobody waits for an answer, and
+the query must go on: so it is set aside with the reason (`set_aside`), counted, and shown.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.quarantined_writes import SetAside
+from idlestate.sidecar.core.shard_work import Edit, Given, Going
+from idlestate.sidecar.core.table_edits import KINDS
+from idlestate.sidecar.core.writer_sessions import Writer, Writers
+from idlestate.sidecar.protocol.declaration import check_name
+from idlestate.sidecar.protocol.errors import BusyError, DoesNotFitError
+from idlestate.sidecar.protocol.input_rows import of_today
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.stores.store import Changes
+
+MAX_WAITING_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What a writer asks for.
+
+    Attributes:
+        writer: its name.
+        session: as claimed.
+        seq: its number; higher than those before, or it is a duplicate.
+        write_id: the same when the same write is sent again.
+        kind: one of `KINDS`.
+        given: rows, or keys alone.
+    """
+
+    writer: str
+    session: str
+    seq: int
+    write_id: str
+    kind: str
+    given: Given
+
+
+class DirectWrites:
+    """The writes of one operator.
+
+    Attributes:
+        set_aside: those that were acknowledged and could not be applied.
+        duplicates: how many changed nothing since the process began: their numbers had been taken.
+    """
+
+    def __init__(self, state: OperatorState) -> None:
+        """Read what was written."""
+        self._state = state
+        self._writers = Writers(state.store, state.uid)
+        self.set_aside = SetAside(state.store, state.uid)
+        self.duplicates = 0
+
+    def claim(self, name: str, claim_id: str, now_ms: int) -> Writer:
+        """Let a client hold a writer's name; who held it before is fenced from then on.
+
+        Args:
+            name: the writer.
+            claim_id: the client's own; a claim that is sent again carries the same.
+            now_ms: the time.
+
+        Raises:
+            DoesNotFitError: the operator takes no direct writes, or has too many writers.
+        """
+        check_name("writer", name)
+        self._check_time()
+        with self._state.lock:
+            known = self._writers[name]
+            after = known.claimed(claim_id, now_ms)
+            if after != known:
+                self._writers.save(name, after, self._state.write)
+            return after
+
+    def take(self, write: Write, now_ms: int) -> bool:
+        """Take a write; False for a duplicate, which changes nothing.
+
+        A write that is sent again because its answer was lost has the same answer.
+
+        Raises:
+            DoesNotFitError: it cannot be applied to this operator, ever.
+            FencedError: a newer session holds the writer's name.
+            GoneError: its rows are not where they were handed over: hand them over again.
+            BusyError: too much waits for the batch that is open.
+        """
+        check_name("writer", write.writer)
+        if write.kind not in KINDS:
+            raise DoesNotFitError(f"there is no write {write.kind!r}; there are {', '.join(KINDS)}")
+        self._check_time()
+        if write.seq <= self._writers.held(write.writer, write.session).seq:
+            return self._known(write)
+        work = self._state.work
+        edit = work.edit(write.kind, write.given)
+        with self._state.lock:
+            if work is not self._state.work:  # the definition changed meanwhile
+                edit = self._state.work.edit(write.kind, write.given)
+            writer = self._writers.held(write.writer, write.session)
+            if write.seq <= writer.seq:
+                return self._known(write)
+            after = Writer(write.seq, now_ms, write.session, write.write_id)
+            if self._state.record.open is None:
+                self.drain()
+                keep = partial(self._apply, edit, now_ms)
+            else:
+                keep = partial(self._put_by, write, edit.rows(), now_ms)
+            self._writers.save(write.writer, after, keep)
+        return True
+
+    def _check_time(self) -> None:
+        if self._state.is_event_time:
+            raise DoesNotFitError(
+                f"operator {self._state.uid!r} goes by event time, and only its query knows how "
+                "far that is; write to one with time: processing"
+            )
+
+    def _known(self, write: Write) -> bool:
+        """Whether a write whose number was taken is the very one that took it."""
+        writer = self._writers[write.writer]
+        if (write.seq, write.write_id) == (writer.seq, writer.write_id):
+            return True
+        with self._state.lock:
+            self.duplicates += 1
+        return False
+
+    def drain(self) -> None:
+        """Apply what waits, in order; under the lock, at a batch border."""
+        for key in sorted(self._state.waiting):
+            value = self._state.store.get(key)
+            assert value is not None
+            message = Message.decode(value)
+            header = message.header
+            try:
+                kind, declaration = header["kind"], self._state.record.declaration
+                rows = of_today(declaration, self._state.spec, kind, message.parts[0])
+                edit = self._state.work.edit(kind, Given(rows))
+                self._apply(edit, header["t_ms"], {key: None})
+            except DoesNotFitError as error:
+                self.set_aside.add(self._state, key, message, str(error))
+            del self._state.waiting[key]
+
+    def _put_by(self, write: Write, rows: bytes, now_ms: int, changes: Changes) -> None:
+        record = self._state.record
+        assert record.open is not None
+        if sum(self._state.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
+            raise BusyError(
+                f"operator {self._state.uid!r}: {MAX_WAITING_BYTES >> 20} MB of writes wait for "
+                f"batch {record.open.batch_id} of its query to be committed; is the query running?"
+            )
+        header = {"writer": write.writer, "seq": write.seq, "kind": write.kind, "t_ms": now_ms}
+        value = Message(header, (rows,)).encode()
+        key = f"i/{self._state.uid}/{record.next_entry:020}"
+        after = replace(record, next_entry=record.next_entry + 1)
+        self._state.save(after, values={key: value, **changes})
+        self._state.waiting[key] = len(value)
+
+    def _apply(self, edit: Edit, now_ms: int, changes: Changes) -> None:
+        state, record = self._state, self._state.record
+        t_ms = max(now_ms, record.time_ms)
+        version = record.version + 1
+        going = Going(record.policy, t_ms, version, record.committed)
+        stepped = edit.apply(dict(enumerate(state.shards)), going)
+        values = dict(changes)
+        for each in stepped.values():
+            values.update(each.values)
+        state.save(
+            replace(record, version=version, time_ms=t_ms),
+            {at: each.shard for at, each in stepped.items()},
+            values,
+            expired=[staged for each in stepped.values() for staged in each.expired],
+        )

@@ -1,0 +1,228 @@
+"""An operator of the sidecar: its batches, direct writes, background work and readings."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.shards.change_rows import TIMESTAMP
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.rules import NEVER_MS
+from idlestate.sidecar.core.micro_batches import Batches, ReachedMs
+from idlestate.sidecar.core.one_way_writes import DirectWrites
+from idlestate.sidecar.core.operator_record import OperatorRecord
+from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.core.sweeper import Sweeper
+from idlestate.sidecar.protocol.declaration import check_name
+from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.stores.store import Store
+from idlestate.timers.clock import Clock
+
+MAX_CONSUMERS = 1000
+_log = logging.getLogger("idlestate")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """An operator in numbers."""
+
+    batch_id: int
+    live_keys: int
+    state_bytes: int
+    expired_kept: int
+    """Expired records that somebody may still ask for."""
+    next_seq: int
+    waiting: int
+    """Writes that wait for a batch border."""
+    set_aside: int
+    """Rows of acknowledged writes that could not be applied at a border."""
+
+
+class Operator:
+    """One operator.
+
+    Attributes:
+        forgotten_consumers: how many were since the process began.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        record: OperatorRecord,
+        clock: Clock,
+        reached_ms: ReachedMs,
+        work: Work,
+    ) -> None:
+        """Read what the store has of it."""
+        self.state = OperatorState(store, record, clock, work)
+        self.writes = DirectWrites(self.state)
+        self.batches = Batches(self.state, reached_ms, self.writes.drain)
+        self.sweeper = Sweeper(self.state)
+        self.forgotten_consumers = 0
+
+    @property
+    def record(self) -> OperatorRecord:
+        """The operator's record as it is now."""
+        return self.state.record
+
+    def under(self, policy: Policy) -> tuple[OperatorRecord, dict[int, ShardRecord]]:
+        """The next record, and the shards that change with it, when another policy holds."""
+        record, shards = self.state.now
+        # When lives end by it nobody knows before the next sweep.
+        unknown = {
+            at: replace(shard, next_end_ms=NEVER_MS)
+            for at, shard in enumerate(shards)
+            if shard.current.live
+        }
+        return replace(record, policy=policy), unknown
+
+    def look_up(self, rows: bytes, now_ms: int) -> tuple[pa.Table, int]:
+        """The open lives of keys, and the newest committed batch; a look is no access.
+
+        Args:
+            rows: the keys as an Arrow stream.
+            now_ms: lives that ended by then are not shown; in event time those that ended by what
+                the query has reached.
+
+        Raises:
+            DoesNotFitError: the keys are of other types.
+        """
+        state = self.state
+
+        # What a look saw is judged, and told of, as it then was.
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int]:
+            lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
+            return _open_at(lives, now_ms, record), record.committed
+
+        return state.read(look)
+
+    def lives(self, shard: int, now_ms: int) -> Iterator[pa.Table]:
+        """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
+        state = self.state
+
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> Iterator[pa.Table]:
+            parts = state.work.lives(shards[shard], shard, record.policy)
+            return (_open_at(part, now_ms, record) for part in parts)
+
+        return state.read(look)
+
+    def expired(self, since: int, before: int | None, most_rows: int) -> pa.Table | None:
+        """Expired records by number, from one on and before another."""
+        record = self.state.record
+        stop = record.next_seq if before is None else min(before, record.next_seq)
+        try:
+            return self.state.log.read(since, stop, most_rows, self.state.spec)
+        except DamagedError:
+            with self.state.lock:  # perhaps it was being trimmed
+                return self.state.log.read(since, stop, most_rows, self.state.spec)
+
+    @property
+    def first_seq(self) -> int:
+        """The number of the oldest expired record that is kept, or of the next one."""
+        oldest = next(iter(self.state.log.entries), None)
+        return self.record.next_seq if oldest is None else oldest.first
+
+    def acknowledge(self, consumer: str, upto: int) -> None:
+        """A consumer has all records below a number; it is registered with its first word.
+
+        Where there are too many, one that is so late that its next records are gone makes room.
+
+        Raises:
+            DoesNotFitError: there is no such number yet, or there are too many consumers.
+        """
+        check_name("consumer", consumer)
+        with self.state.lock:
+            record = self.state.record
+            if not 0 <= upto <= record.next_seq:
+                raise DoesNotFitError(
+                    f"operator {self.state.uid!r}: consumer {consumer} has {upto} records, and "
+                    f"there are {record.next_seq}; is this another sidecar's number?"
+                )
+            consumers = dict(record.consumers)
+            if consumer not in consumers:
+                upto = max(upto, self.first_seq)  # what went before was for others
+            if consumer not in consumers and len(consumers) >= MAX_CONSUMERS:
+                latest = min(consumers, key=lambda each: consumers[each])
+                if consumers[latest] >= self.first_seq:
+                    raise DoesNotFitError(
+                        f"operator {self.state.uid!r} has {MAX_CONSUMERS} consumers, none of which "
+                        "is too late for what is kept; let them keep their names from one start "
+                        "to the next"
+                    )
+                del consumers[latest]
+            if upto > consumers.get(consumer, -1):
+                consumers[consumer] = upto
+                heard_ms = {**record.heard_ms, consumer: self.state.clock.now_ms()}
+                self._save_consumers(consumers, heard_ms)
+
+    def trim(self, older_than_ms: int) -> int:
+        """Remove expired records that nobody needs; how many.
+
+        A consumer that has acknowledged nothing since then, and whose next records are gone, is
+        forgotten: no records are kept for it any more.
+        """
+        with self.state.lock:
+            log, record = self.state.log, self.state.record
+            gone, removed = log.removable(record.consumers, older_than_ms)
+            if gone:
+                self.state.save(record, removed=removed)
+                del log.entries[: len(gone)]
+            kept = {
+                name: upto
+                for name, upto in record.consumers.items()
+                if upto >= self.first_seq or record.heard_ms.get(name, 0) > older_than_ms
+            }
+            forgotten = sorted(record.consumers.keys() - kept)
+            if forgotten:
+                self._save_consumers(kept, record.heard_ms)
+                self.forgotten_consumers += len(forgotten)
+                _log.warning(
+                    "operator %s: consumers that acknowledged nothing for the whole retention of "
+                    "expired records are forgotten: %s",
+                    self.state.uid,
+                    ", ".join(forgotten),
+                )
+            return sum(entry.rows for entry in gone)
+
+    def _save_consumers(self, consumers: dict[str, int], heard_ms: Mapping[str, int]) -> None:
+        heard_ms = {name: at_ms for name, at_ms in heard_ms.items() if name in consumers}
+        self.state.save(replace(self.state.record, consumers=consumers, heard_ms=heard_ms))
+
+    def due_ms(self, now_ms: int) -> int:
+        """How far lives may be closed between batches: to the time that it is, or in event time to
+        what the query has reached.
+        """
+        return self.record.reached_ms if self.state.is_event_time else now_ms
+
+    def figures(self) -> tuple[int, dict[int, dict[str, int]]]:
+        """The newest committed batch, and the figures of each shard behind it."""
+        record, shards = self.state.now
+        figures = (asdict(ShardFigures.of(each, record.policy)) for each in shards)
+        return record.committed, dict(enumerate(figures))
+
+    def sizes(self) -> Sizes:
+        """The operator in numbers, as committed."""
+        record, shards = self.state.now
+        entries = list(self.state.log.entries)
+        return Sizes(
+            batch_id=record.committed,
+            live_keys=sum(shard.current.live for shard in shards),
+            state_bytes=sum(shard.current.bytes for shard in shards),
+            expired_kept=sum(entry.rows for entry in entries),
+            next_seq=record.next_seq,
+            waiting=len(self.state.waiting),
+            set_aside=self.writes.set_aside.rows,
+        )
+
+
+def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
+    is_event_time = record.declaration.time == TimeDomain.EVENT.value
+    t_ms = record.reached_ms if is_event_time else max(now_ms, record.time_ms)
+    deadline = lives.column("deadline")
+    is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
+    return lives.filter(pc.fill_null(is_open, True))

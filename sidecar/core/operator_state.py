@@ -1,0 +1,177 @@
+"""An operator as it stands: its record, shards, expired log and prepared sets, changed together.
+
+Memory follows the store: `save` writes first, and only what was written is then believed. Who
+reads takes `now` once and needs no lock: neither the record nor the shards in it ever change.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.core.expired_log import ExpiredLog, Staged
+from idlestate.sidecar.core.operator_record import OperatorRecord
+from idlestate.sidecar.core.prepared_sets import PreparedSets
+from idlestate.sidecar.core.segment_keys import segment_keys
+from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.worker_ranges import is_of_shard
+from idlestate.sidecar.stores.store import Changes, Store
+from idlestate.timers.clock import Clock
+
+_T = TypeVar("_T")
+
+
+class OperatorState:
+    """One operator.
+
+    Args:
+        store: where all of this is.
+        record: as the store has it.
+        clock: whose time expired records are numbered at.
+        work: keeps the runs of its shards.
+
+    Attributes:
+        lock: held by whoever changes it.
+        waiting: the writes of others that wait for a batch border, by key with their bytes.
+        now: its record and shards as they were last written, of one and the same moment.
+    """
+
+    def __init__(self, store: Store, record: OperatorRecord, clock: Clock, work: Work) -> None:
+        """Read what the store has of the operator."""
+        self.clock = clock
+        self.store = store
+        self.work = work
+        self.lock = threading.RLock()
+        self._is_dropped = False
+        self.uid = record.declaration.uid
+        self.spec = record.declaration.spec()
+        self.log = ExpiredLog(store, self.uid, self._value)
+        self.sets = PreparedSets(store, self.uid)
+        self.waiting = {key: len(value) for key, value in store.scan(f"i/{self.uid}/")}
+        shards = [ShardRecord(self.uid, at) for at in range(record.declaration.shards)]
+        for key, value in store.scan(f"m/{self.uid}/"):
+            shards[int(key.rpartition("/")[2])] = ShardRecord.decode(value)
+        self.now = (record, shards)
+
+    def _value(self, key: str) -> bytes | None:
+        return self.work.value(key)
+
+    @property
+    def record(self) -> OperatorRecord:
+        """The operator's record as it was last written."""
+        return self.now[0]
+
+    @property
+    def shards(self) -> list[ShardRecord]:
+        """The shards as they were last written."""
+        return self.now[1]
+
+    @property
+    def is_event_time(self) -> bool:
+        """Whether the rules go by the events' own time."""
+        return self.record.declaration.time == TimeDomain.EVENT.value
+
+    def read(self, look: Callable[[OperatorRecord, list[ShardRecord]], _T]) -> _T:
+        """Look at the record and the shards as they are now; needs no lock.
+
+        Raises:
+            DamagedError: a run of theirs is lost or damaged.
+        """
+        while True:
+            record, shards = self.now
+            try:
+                return look(record, shards)
+            except DamagedError:
+                if not self.have_changed(shards):
+                    raise
+                # Some were merged meanwhile, and their runs are gone for a good reason.
+
+    def have_changed(self, shards: list[ShardRecord]) -> bool:
+        """Whether others are in the place of these shards, or are on the way."""
+        with self.lock:
+            return self.shards is not shards
+
+    def named_values(self) -> Iterator[str]:
+        """The keys of all values of shards that something here names."""
+        pieces = [piece for each in self.sets.sets.values() for piece in each.pieces.values()]
+        for shards in (dict(enumerate(self.shards)), *(piece.shards for piece in pieces)):
+            for at, shard in shards.items():
+                for run in shard.runs:
+                    yield from segment_keys(self.uid, at, run)
+        yield from (staged.key for piece in pieces for staged in piece.expired)
+        yield from (entry.key for entry in self.log.entries)
+
+    def save(
+        self,
+        record: OperatorRecord,
+        shards: Mapping[int, ShardRecord] | None = None,
+        values: Changes | None = None,
+        removed: Iterable[str] = (),
+        expired: Iterable[Staged] = (),
+    ) -> None:
+        """Write a change, all or none, and then believe it; under the lock.
+
+        Args:
+            record: the operator's next record; the numbers of expired records are added here.
+            shards: the shards that change.
+            values: values that come with them.
+            removed: keys that go.
+            expired: staged rows that get their numbers now.
+        """
+        changes: dict[str, bytes | None] = dict.fromkeys(removed)
+        changes.update(values or {})
+        entries = self.log.numbered(expired, record.next_seq, self.clock.now_ms())
+        if entries:
+            record = replace(record, next_seq=entries[-1].stop)
+            changes.update(self.log.values(entries))
+        dropped: dict[str, int] = {}
+        for at, shard in (shards or {}).items():
+            kept = {run.name for run in shard.runs}
+            for run in self.shards[at].runs:
+                if run.name not in kept:
+                    dropped[run.name] = at
+                    changes.update(dict.fromkeys(segment_keys(self.uid, at, run)))
+        changes.update(self.values(record, shards or {}))
+        self.write(changes)
+        self.log.entries += entries
+        self.believe(record, shards or {})
+        self.work.forget(dropped)
+
+    def values(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> Changes:
+        """A next record, and the shards that change with it, as the store has them."""
+        changed = {f"m/{self.uid}/{at:05}": shard.encode() for at, shard in shards.items()}
+        return {**changed, record.key: record.encode()}
+
+    def believe(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> None:
+        """Go by what was written; under the lock."""
+        after = self.shards
+        if shards:
+            after = [shards.get(at, old) for at, old in enumerate(after)]
+        self.now = (record, after)
+
+    def use(self, work: Work) -> None:
+        """Go on with the work of the declaration that was written; under the lock."""
+        self.spec = self.record.declaration.spec()
+        self.work = work
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Remove the operator with these keys and all values that it names; under the lock."""
+        self.write(dict.fromkeys([self.record.key, *keys, *self.named_values()]))
+        self._is_dropped = True
+
+    def write(self, changes: Changes) -> None:
+        """Write values, all or none; what the tables are made of goes where they are kept.
+
+        Raises:
+            DoesNotFitError: the operator was dropped: who was waiting for it brings nothing back.
+        """
+        if self._is_dropped:
+            raise DoesNotFitError(f"operator {self.uid!r} was dropped")
+        gone = self.work.elsewhere(
+            key for key, value in changes.items() if value is None and is_of_shard(key)
+        )
+        self.store.write({key: value for key, value in changes.items() if key not in gone})
+        self.work.remove(gone)

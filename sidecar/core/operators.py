@@ -1,0 +1,195 @@
+"""The operators of one sidecar, by uid."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from uuid import uuid4
+
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.local_placement import Works
+from idlestate.sidecar.core.micro_batches import ReachedMs
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operator_record import OperatorRecord, Owner
+from idlestate.sidecar.core.ownership import redefined
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import DoesNotFitError, UnknownOperatorError
+from idlestate.sidecar.stores.store import Store
+from idlestate.timers.clock import Clock
+
+MAX_OPERATORS = 1000
+KINDS = "msxepwia"
+"""What stands under an operator's uid: shards, segments, expired records and their entries,
+prepared pieces, writers, the inbox, and writes set aside.
+"""
+
+
+class Host:
+    """Opens what a store holds; use it until the store is closed.
+
+    Args:
+        store: where everything is.
+        clock: whose time counts.
+        reached_ms: looks into the commit log of a query's checkpoint.
+        works: keep the runs of the operators.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        reached_ms: ReachedMs,
+        works: Works,
+    ) -> None:
+        self.works = works
+        self.store = store
+        self.clock = clock
+        self._reached_ms = reached_ms
+        self._lock = threading.Lock()
+        self._operators: dict[str, Operator] = {}
+        for key, value in store.scan("o/"):
+            self._operators[key.partition("/")[2]] = self._opened(OperatorRecord.decode(value))
+
+    def __iter__(self) -> Iterator[Operator]:
+        return iter(list(self._operators.values()))
+
+    def __getitem__(self, uid: str) -> Operator:
+        """An operator.
+
+        Raises:
+            UnknownOperatorError: there is none of that uid.
+        """
+        if uid not in self._operators:
+            known = ", ".join(sorted(self._operators)) or "none"
+            raise UnknownOperatorError(f"the sidecar has no operator {uid[:80]!r}; it has {known}")
+        return self._operators[uid]
+
+    def named_values(self) -> Iterator[tuple[str, int]]:
+        """The keys of all values of shards that something names, each with its operator's number
+        of shards.
+        """
+        for operator in self:
+            for key in operator.state.named_values():
+                yield key, len(operator.state.shards)
+
+    def declare(
+        self, declaration: Declaration, policy: Policy, query: Owner | None = None
+    ) -> Operator:
+        """Make an operator, or find the one that is there, which keeps its policy. A changed
+        definition is taken over.
+
+        Args:
+            declaration: the operator.
+            policy: that of a new one.
+            query: the run of a query that declares it; what a query owns changes with it alone.
+
+        Raises:
+            DoesNotFitError: there is another of that uid whose state cannot be taken over, or the
+                declaration makes no sense.
+        """
+        with self._lock:
+            self._apply([(self._judged(declaration, policy), policy)], query, keeps_policy=True)
+            return self._operators[declaration.uid]
+
+    def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:
+        """Make operators, or find those that are there, and give them their policies and
+        definitions, between two batches: all or none. Errors as of `declare`.
+        """
+        with self._lock:
+            judged = [(self._judged(each, policy), policy) for each, policy in wanted]
+            self._apply(judged, None, keeps_policy=False)
+
+    def _apply(
+        self,
+        wanted: Sequence[tuple[Declaration, Policy]],
+        query: Owner | None,
+        *,
+        keeps_policy: bool,
+    ) -> None:
+        """Write what is new or changes, all or none, and then believe it."""
+        new = [
+            _new(declaration, policy)
+            for declaration, policy in wanted
+            if declaration.uid not in self._operators
+        ]
+        self._check_room(len(new))
+        changes: dict[str, bytes | None] = {record.key: record.encode() for record in new}
+        changed = []
+        with ExitStack() as held:
+            for declaration, policy in wanted:
+                known = self._operators.get(declaration.uid)
+                if known is None:
+                    continue
+                held.enter_context(known.state.lock)
+                shards: dict[int, ShardRecord] = {}
+                record = known.state.record
+                if not keeps_policy and record.policy != policy:
+                    record, shards = known.under(policy)
+                if declaration != record.declaration:
+                    record = redefined(record, declaration, query)
+                if record is not known.state.record:
+                    changes.update(known.state.values(record, shards))
+                    changed.append((known.state, record, shards))
+            if changes:
+                self.store.write(changes)
+            for state, record, shards in changed:
+                is_redefined = record.declaration != state.record.declaration
+                state.believe(record, shards)
+                if is_redefined:
+                    state.use(self.works.of(record.declaration))
+        for record in new:
+            self._operators[record.declaration.uid] = self._opened(record)
+
+    def _judged(self, declaration: Declaration, policy: Policy) -> Declaration:
+        """The declaration as it is to be kept: with the ids of what is there already.
+
+        Raises:
+            DoesNotFitError: it makes no sense, or the state cannot be taken over.
+        """
+        uid = declaration.uid
+        declaration.spec()
+        if policy.time.value != declaration.time:
+            raise DoesNotFitError(
+                f"operator {uid!r} goes by {declaration.time} time, its policy by "
+                f"{policy.time.value} time"
+            )
+        known = self._operators.get(uid)
+        if known is None:
+            declaration.check_columns()
+            return replace(declaration, definition=declaration.definition.kept)
+        after = declaration.taking_over(known.record.declaration)
+        if after != known.record.declaration:
+            declaration.check_columns()
+        return after
+
+    def _check_room(self, more: int) -> None:
+        if more and len(self._operators) + more > MAX_OPERATORS:
+            raise DoesNotFitError(
+                f"the sidecar has {len(self._operators)} operators, and {more} more are asked for; "
+                f"{MAX_OPERATORS} operators are its most"
+            )
+
+    def holds(self, uid: str, made: str) -> bool:
+        """Whether the operator of that uid is the very one that was made under this mark."""
+        known = self._operators.get(uid)
+        return known is not None and known.record.made == made
+
+    def drop(self, uid: str) -> None:
+        """Remove an operator with all it holds; nothing when there is none."""
+        with self._lock:
+            operator = self._operators.get(uid)
+            if operator is None:
+                return
+            with operator.state.lock:
+                gone = [key for kind in KINDS for key, _ in self.store.scan(f"{kind}/{uid}/")]
+                operator.state.drop(gone)
+                del self._operators[uid]
+
+    def _opened(self, record: OperatorRecord) -> Operator:
+        work = self.works.of(record.declaration)
+        return Operator(self.store, record, self.clock, self._reached_ms, work)
+
+
+def _new(declaration: Declaration, policy: Policy) -> OperatorRecord:
+    return OperatorRecord(declaration, policy, made=uuid4().hex)

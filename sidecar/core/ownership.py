@@ -1,0 +1,87 @@
+"""Who may exchange with an operator: one query, its present run, and nobody else."""
+
+from dataclasses import replace
+
+from idlestate.sidecar.core.operator_record import OperatorRecord, Owner
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import DoesNotFitError
+
+MOST_SUPERSEDED = 1000
+"""Earlier runs that are known by name. Their tasks are refused however many there were; only the
+start of one is told by its name, and no start is that late."""
+
+
+def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -> OperatorRecord:
+    """The record once a run of a query has begun; earlier runs are superseded.
+
+    Raises:
+        DoesNotFitError: another query owns the operator, or the run was superseded.
+    """
+    superseded = record.superseded
+    if record.owner is not None:
+        _check_query(record, query_id)
+        if run_id in superseded:
+            raise _overtaken(record, run_id)
+        if run_id != record.owner.run_id:
+            superseded = (*superseded, record.owner.run_id)[-MOST_SUPERSEDED:]
+    return replace(record, owner=Owner(query_id, run_id, checkpoint), superseded=superseded)
+
+
+def redefined(
+    record: OperatorRecord, declaration: Declaration, query: Owner | None
+) -> OperatorRecord:
+    """The record once another definition is taken over.
+
+    Tasks that pack rows by the definition before must not meet the new one: what a query owns
+    changes when a run of the query starts, and earlier runs are superseded with it.
+
+    Raises:
+        DoesNotFitError: the operator belongs to a query, and it is not that one which declares it.
+    """
+    if record.owner is not None:
+        if query is None:
+            raise DoesNotFitError(
+                f"operator {declaration.uid!r} belongs to query {record.owner.query_id} with the "
+                f"checkpoint {record.owner.checkpoint}, which alone changes its definition: change "
+                f"and restart the query, or {way_out(record)}"
+            )
+        record = owned(record, query.query_id, query.run_id, query.checkpoint)
+    return replace(record, declaration=declaration)
+
+
+def check_run(record: OperatorRecord, query_id: str, run_id: str) -> None:
+    """Refuse all but the owner's present run.
+
+    Raises:
+        DoesNotFitError: it is another query's or run's.
+    """
+    _check_query(record, query_id)
+    if record.owner is None or run_id != record.owner.run_id:
+        raise _overtaken(record, run_id)
+
+
+def way_out(record: OperatorRecord) -> str:
+    """How a person lets an operator go on without its query."""
+    uid = record.declaration.uid
+    return f"let it go on with what it holds: idlestate operator release {uid}"
+
+
+def _check_query(record: OperatorRecord, query_id: str) -> None:
+    uid = record.declaration.uid
+    if record.owner is None:
+        raise DoesNotFitError(
+            f"operator {uid!r} knows no query {query_id}: it was released; start the query again"
+        )
+    if record.owner.query_id != query_id:
+        raise DoesNotFitError(
+            f"operator {uid!r} belongs to query {record.owner.query_id} with the checkpoint "
+            f"{record.owner.checkpoint}; start that one, give this query's operator another uid, "
+            f"or {way_out(record)}"
+        )
+
+
+def _overtaken(record: OperatorRecord, run_id: str) -> DoesNotFitError:
+    return DoesNotFitError(
+        f"operator {record.declaration.uid!r}: run {run_id} of the query was superseded by a later "
+        "one, and its tasks count no more; nothing is to be done"
+    )

@@ -1,0 +1,164 @@
+"""Tables of shards in memory, and how they come from the store and go there.
+
+A table never changes: who has one may use it without a lock, while newer ones are made. Tables
+are kept by the runs they are made of, the ones used last up to a number of bytes.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+
+from idlestate.backends.runs.reading import Whole
+from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
+from idlestate.backends.runs.segment import Segment
+from idlestate.backends.runs.table_runs import Next
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.shards.shard_record import RunRef, ShardRecord
+from idlestate.backends.shards.shard_step import next_record, open_table
+from idlestate.backends.shards.table import Outcome, Table
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.segment_keys import segment_key, segment_keys
+from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.stores.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a step makes of a shard: its record, and the values to write."""
+
+    record: ShardRecord
+    values: dict[str, bytes]
+
+
+class ShardTables:
+    """The tables of one operator."""
+
+    def __init__(self, store: Store, uid: str, spec: TableSpec, cache_bytes: int) -> None:
+        """Nothing is read yet."""
+        self._store = store
+        self._uid = uid
+        self._spec = spec
+        self._cache_bytes = cache_bytes
+        self._runs: OrderedDict[str, tuple[Run, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def table(self, record: ShardRecord, shard: int) -> Table:
+        """The table of a shard's record.
+
+        Raises:
+            DamagedError: a run that it names is lost or damaged.
+        """
+        return open_table(self._spec, record, _Values(self, shard))
+
+    def write(
+        self, record: ShardRecord, shard: int, outcome: Outcome, policy: Policy, to_ms: int
+    ) -> Written:
+        """What an outcome makes of a record.
+
+        Args:
+            record: the one that the outcome's table was made of.
+            shard: whose it is.
+            outcome: what happened to it.
+            policy: under which.
+            to_ms: the time that it reached.
+        """
+        place = _Values(self, shard)
+        return Written(next_record(record, outcome, place, policy, to_ms), place.values)
+
+    def forget(self, runs: Iterable[str]) -> None:
+        """Let go of runs that nobody will ask for again."""
+        with self._lock:
+            for name in runs:
+                _, size = self._runs.pop(name, (None, 0))
+                self._bytes -= size
+
+    def made(
+        self, shard: int, segments: Iterable[Segment], following: Next
+    ) -> tuple[RunRef, Run, dict[str, bytes]]:
+        """A new run, and the values that it is made of."""
+        schema = following.before.schema
+        name, values = uuid4().hex, {}
+        parts: list[Run] = []
+        for segment in segments:
+            sink = pa.BufferOutputStream()
+            encode_run([segment], schema, following.policy, sink)
+            value = bytes(sink.getvalue())
+            values[segment_key(self._uid, shard, name, len(parts))] = value
+            parts.append(_decode(value, schema, following.batch_id))
+        run = _joined(parts)
+        size = sum(map(len, values.values()))
+        self._keep(name, run, size)
+        return RunRef(name, following.batch_id, len(run), size, len(parts)), run, values
+
+    def run(self, ref: RunRef, shard: int, schema: TableSchema) -> Run:
+        """A run of the store.
+
+        Raises:
+            DamagedError: it is lost or damaged.
+        """
+        with self._lock:
+            if ref.name in self._runs:
+                self._runs.move_to_end(ref.name)
+                return self._runs[ref.name][0]
+        parts = []
+        for key in segment_keys(self._uid, shard, ref):
+            value = self._store.get(key)
+            if value is None:
+                raise DamagedError(f"{key} is missing: bring the sidecar's folder back from a copy")
+            try:
+                parts.append(_decode(value, schema, ref.version))
+            except RunError as error:
+                raise DamagedError(f"{key}: {error}") from error
+        run = _joined(parts)
+        self._keep(ref.name, run, ref.bytes)
+        return run
+
+    def _keep(self, name: str, run: Run, size: int) -> None:
+        with self._lock:
+            _, before = self._runs.pop(name, (None, 0))  # two may have read it at once
+            self._runs[name] = (run, size)
+            self._bytes += size - before
+            while self._bytes > self._cache_bytes and len(self._runs) > 1:
+                _, (_, freed) = self._runs.popitem(last=False)
+                self._bytes -= freed
+
+
+class _Values:
+    """As of `RunPlace`: values of the store, written with the record that names them."""
+
+    def __init__(self, tables: ShardTables, shard: int) -> None:
+        self._tables = tables
+        self._shard = shard
+        self.values: dict[str, bytes] = {}
+
+    def write(
+        self,
+        table: str,  # noqa: ARG002
+        segments: Iterator[Segment],
+        following: Next,
+    ) -> tuple[RunRef, Run]:
+        ref, run, values = self._tables.made(self._shard, segments, following)
+        self.values |= values
+        return ref, run
+
+    def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:  # noqa: ARG002
+        return self._tables.run(ref, self._shard, schema)
+
+    def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
+        """`ShardTables` keeps the runs used last."""
+
+
+def _decode(value: bytes, schema: TableSchema, version: int) -> Run:
+    return decode_run(Whole(pa.py_buffer(value)), schema, version)
+
+
+def _joined(parts: list[Run]) -> Run:
+    segments = tuple(segment for part in parts for segment in part.segments)
+    return Run(segments, parts[0].policy, parts[0].batch_id)

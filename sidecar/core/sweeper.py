@@ -1,0 +1,168 @@
+"""Sweeps and compaction: work in the background, a bounded step at a time.
+
+A step looks at one shard. It computes without the lock and counts only if nobody changed the shard
+meanwhile. Where writes come so thick that steps are in vain, every other one holds the lock: so a
+batch or a write may wait for a whole step. Steps are therefore kept as short as `_STEP_S`: each
+closes lives up to a time that lets through about so many, and how many follows from how long
+the steps before took.
+"""
+
+import contextlib
+import threading
+from dataclasses import dataclass, field, replace
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.sidecar.core.operator_record import OperatorRecord
+from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.shard_work import Going, Stepped
+from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.timers.clock import Clock
+
+_STEP_S = 0.01
+_FIRST_ROWS, _LEAST_ROWS, _MOST_ROWS = 2_000, 250, 100_000
+_COMPACT = MergePolicy()
+
+
+@dataclass
+class Pace:
+    """How many lives a step closes, about; more only if they end in the same millisecond."""
+
+    rows: int = _FIRST_ROWS
+    _plans: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    """Per shard the times that its sweep goes by, and about how many lives lie between them."""
+
+    def took(self, seconds: float) -> None:
+        """A step took so long: the next is to take `_STEP_S`."""
+        factor = min(2.0, max(0.5, _STEP_S / max(seconds, 1e-6)))
+        self.rows = min(_MOST_ROWS, max(_LEAST_ROWS, round(self.rows * factor)))
+
+    def plan(self, at: int, cuts: list[int]) -> None:
+        """Let a shard's sweep go by times that are `rows` lives apart."""
+        self._plans[at] = (self.rows, cuts)
+
+    def again(self, at: int, reach_ms: int) -> None:
+        """A step was in vain."""
+        self._plans[at][1].insert(0, reach_ms)
+
+    def reach_ms(self, at: int) -> int | None:
+        """How far the next step of a shard goes; None when that is to be planned."""
+        rows, cuts = self._plans.get(at, (0, []))
+        if not cuts or 2 * self.rows < rows:
+            return None
+        steps = min(len(cuts), max(1, self.rows // rows))
+        reach_ms = cuts[steps - 1]
+        del cuts[:steps]
+        return reach_ms
+
+
+class Sweeper:
+    """The background work of one operator."""
+
+    def __init__(self, state: OperatorState) -> None:
+        """Nothing is done yet."""
+        self._state = state
+        self._in_vain = False
+        self._turn = threading.Lock()
+        self.pace = Pace()
+
+    def sweep(self, to_ms: int, clock: Clock, budget_ms: int) -> bool:
+        """Close what is due until the budget is used up; whether something is left.
+
+        Args:
+            to_ms: close lives with deadlines at or before this.
+            clock: measures the budget.
+            budget_ms: at least one step is done.
+        """
+        with self._turn:  # the end of bounded input sweeps too, beside the background
+            begun_s = clock.monotonic_s()
+            while self._sweep_step(to_ms, clock):
+                if clock.monotonic_s() >= begun_s + budget_ms / 1000:
+                    return True
+            return False
+
+    def compact(self) -> bool:
+        """Give back what the shard with the most dead rows holds in vain; whether it did."""
+        record, shards = self._state.now
+        sparse = [
+            (shard.current.rows - shard.current.live, at)
+            for at, shard in enumerate(shards)
+            if _COMPACT.is_sparse(shard.current.rows, shard.current.live)
+        ]
+        if self._stands_still(record) or not sparse:
+            return False
+        _, at = max(sparse)
+        shard = shards[at]
+        merged = self._step(record, at, shard, None)
+        return merged is not None and self._count(at, shard, merged, record.version + 1, 0)
+
+    def _sweep_step(self, to_ms: int, clock: Clock) -> bool:
+        """One step; whether there may be another."""
+        reach_ms, at = self._next(to_ms)
+        if at is None:
+            return False
+        with self._state.lock if self._in_vain else contextlib.nullcontext():
+            begun_s = clock.monotonic_s()
+            record, shards = self._state.now
+            shard = shards[at]
+            if self._stands_still(record):
+                return False
+            closed = self._step(record, at, shard, reach_ms)
+            self._in_vain = closed is None or not self._count(
+                at, shard, closed, record.version + 1, reach_ms
+            )
+            self.pace.took(clock.monotonic_s() - begun_s)
+        if self._in_vain:
+            self.pace.again(at, reach_ms)
+        return True
+
+    def _next(self, to_ms: int) -> tuple[int, int | None]:
+        """How far the next step goes, and in which shard (None: there is none)."""
+        record, shards = self._state.now
+        due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
+        if self._stands_still(record) or not due:
+            return to_ms, None
+        at = min(due, key=lambda i: shards[i].next_end_ms)
+        reach_ms = self.pace.reach_ms(at)
+        if reach_ms is None:
+            going = Going(record.policy, to_ms, record.version, record.committed)
+            work, rows = self._state.work, self.pace.rows
+            cuts = self._state.read(lambda _, now: work.cuts(now[at], at, going, rows))
+            self.pace.plan(at, cuts)
+            reach_ms = self.pace.reach_ms(at)
+        assert reach_ms is not None
+        return min(reach_ms, to_ms), at
+
+    def _step(
+        self, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None
+    ) -> Stepped | None:
+        """What a step makes of a shard, closing what is due at `to_ms` or else merging; None when
+        the shard was changed meanwhile.
+        """
+        work, shards = self._state.work, self._state.shards
+        going = Going(record.policy, to_ms or 0, record.version + 1, record.committed)
+        try:
+            return work.merge(shard, at, going) if to_ms is None else work.close(shard, at, going)
+        except DamagedError:
+            if shards[at] is shard and not self._state.have_changed(shards):
+                raise
+            return None  # merged meanwhile, and its runs are gone for a good reason
+
+    def _count(
+        self, at: int, shard: ShardRecord, stepped: Stepped, version: int, to_ms: int
+    ) -> bool:
+        """Let a step count if nobody changed its shard meanwhile; whether it does."""
+        state = self._state
+        with state.lock:
+            now = state.record
+            if state.shards[at] is not shard or self._stands_still(now):
+                state.work.discard([stepped])
+                return False
+            after = replace(now, version=max(now.version, version), time_ms=max(now.time_ms, to_ms))
+            state.save(after, {at: stepped.shard}, stepped.values, expired=stepped.expired)
+        return True
+
+    def _stands_still(self, record: OperatorRecord) -> bool:
+        """Whether a batch looks at the tables, or writes wait that came before what is due now."""
+        is_held = record.open is not None or record.stopped is not None
+        return is_held or bool(self._state.waiting)

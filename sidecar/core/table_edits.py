@@ -1,0 +1,122 @@
+"""What one-way writers do to a shard's table: add, put, touch, read, remove; pure functions.
+
+`add` is what a batch does: records to the aggregates. `put` lets a key's aggregates be those of
+this one record, while its life goes on. `touch` is a write that changes no value and creates
+nothing. `read` is an access under `on_read_and_write` alone. `remove` takes the key away at once,
+without an expired record.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.keys import find_distinct, take_keys
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.shards import remembered_keys as ended
+from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.table import Outcome, Table
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.backends.shards.tally import Tally
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import NEVER_MS, is_due
+
+Ints = npt.NDArray[np.int64]
+KINDS = ("add", "put", "touch", "read", "remove")
+_OF_KEYS = ("touch", "read", "remove")
+
+
+def edit_steps(
+    spec: TableSpec, kind: str, keys: Sequence[pa.Array], values: Mapping[str, pa.Array], t_ms: int
+) -> Steps:
+    """The rows of a write as steps, all at one time; of a put the last row of each key."""
+    n = len(keys[0])
+    hashes = hash_keys(keys)
+    if kind == "put" and n:
+        key = find_distinct(hashes, keys).key
+        last = np.full(int(key.max()) + 1, -1)
+        np.maximum.at(last, key, np.arange(n))
+        rows = np.sort(last)
+        keys, hashes, n = take_keys(keys, rows), hashes[rows], len(rows)
+        values = {name: column.take(pa.array(rows)) for name, column in values.items()}
+    is_blank = kind in _OF_KEYS
+    if is_blank:
+        kinds = dict(spec.kind.inputs) | dict(spec.order)
+        values = {name: pa.nulls(n, each) for name, each in kinds.items()}
+    steps = Steps.from_records(
+        spec,
+        keys,
+        np.full(n, t_ms),
+        values,
+        reads=np.ones(n, dtype=bool) if is_blank else None,
+        order=[values[name] for name, _ in spec.order],
+        hashes=hashes,
+    )
+    return replace(steps.collapsed(spec.kind), is_read=None)
+
+
+def edited(
+    table: Table,
+    kind: str,
+    steps: Steps,
+    policy: Policy,
+    t_ms: int,
+    version: int,
+    merge: MergePolicy,
+) -> Outcome:
+    """What a write of this kind makes of a table.
+
+    Raises:
+        SumOverflowError: a sum leaves its type; the table is as before.
+    """
+    if kind in _OF_KEYS:
+        at, old = table.current.look_up(steps.hashes, steps.keys)
+        is_open = at >= 0
+        is_open[is_open] = ~is_due(old.lives.ends(policy).deadline_ms, t_ms)
+        steps = _of_keys(steps, np.flatnonzero(is_open))
+        if kind == "remove":
+            return _removed(table, steps, at[is_open], policy, version, merge)
+    if kind == "read":
+        steps = replace(steps, is_read=np.ones(len(steps.t_ms), dtype=bool))
+    outcome = table.apply(steps, policy, None, version, merge, shows_updates=False)
+    if kind == "put":
+        fresh = replace(outcome.current.fresh, payload=steps.carried)
+        outcome = replace(outcome, current=replace(outcome.current, fresh=fresh))
+    table.spec.kind.result(outcome.current.fresh.payload)  # nobody is shown it; but it has to fit
+    return outcome
+
+
+def _of_keys(steps: Steps, rows: Ints) -> Steps:
+    """Some keys of collapsed steps of one row each."""
+    whole = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.carried).take(rows)
+    return replace(
+        steps,
+        hashes=whole.hashes,
+        keys=whole.keys,
+        counts=steps.counts[rows],
+        t_ms=steps.t_ms[rows],
+        order=take_keys(steps.order, rows),
+        carried=whole.payload,
+    )
+
+
+def _removed(
+    table: Table, steps: Steps, at: Ints, policy: Policy, version: int, merge: MergePolicy
+) -> Outcome:
+    gone = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.carried)
+    none = np.zeros(0, dtype=np.int64)
+    live = len(table) - len(at)
+    current = table.current.after(gone, at, live, policy, None, version, merge)
+    remembered = ended.remembered(table.remembered, none, none, none, policy, None, version, merge)
+    nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
+    return Outcome(table.spec, current, remembered, table.seen, nothing.changes, Tally())
+
+
+def _never(n: int) -> Lives:
+    never = np.full(n, NEVER_MS)
+    return Lives(never, never, never, never)

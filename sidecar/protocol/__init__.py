@@ -1,0 +1,1 @@
+"""What clients, sidecar and workers say to each other, and how."""

@@ -1,0 +1,197 @@
+"""A connection to a sidecar's data plane: calls over Arrow Flight, made again while it is away."""
+
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from idlestate.sidecar.protocol.certificates import take_authority, take_pair
+from idlestate.sidecar.protocol.errors import BY_CODE, AwayError, BusyError, SidecarError
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.token import read_token
+from idlestate.timers.clock import Clock, SystemClock
+
+ERROR = "error"
+"""The field of an answer's header that says what went wrong."""
+PATIENCE_S = 120.0
+CONNECT_TIMEOUT_S = 10.0
+_CALL_TIMEOUT_S = 300.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
+_AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
+"""A server that is stopping cancels the calls that come just then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a sidecar is, and how it knows its clients.
+
+    Attributes:
+        place: `unix:PATH`, or `HOST:PORT`.
+        token_file: a file whose content is the bearer token.
+        ca_file, cert_file, key_file: PEM files for TLS; with a certificate of the client's own for
+            a sidecar that asks for it.
+    """
+
+    place: str
+    token_file: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+    def beside(self, place: str) -> "Address":
+        """Another address of the same sidecar: a socket by what its name has more, or a port."""
+        if self.place.startswith("unix:"):
+            return replace(self, place=self.place + place)
+        return replace(self, place=f"{self.place.rpartition(':')[0]}:{place}")
+
+    @property
+    def location(self) -> str:
+        """The place as Flight writes it."""
+        if self.place.startswith("unix:"):
+            return f"grpc+unix://{Path(self.place.removeprefix('unix:')).absolute()}"
+        return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
+
+
+def patiently(
+    call: Callable[[], Message], patience_s: Callable[[], float], clock: Clock
+) -> Message:
+    """Make a call again, with growing pauses, while who answers it is away or busy.
+
+    Args:
+        call: makes it.
+        patience_s: how long that may take, as is known after the latest try.
+        clock: measures that.
+
+    Raises:
+        AwayError, BusyError: it was for so long.
+    """
+    begun_s = clock.monotonic_s()
+    wait_s = _FIRST_WAIT_S
+    while True:
+        try:
+            return call()
+        except (AwayError, BusyError):
+            if clock.monotonic_s() + wait_s > begun_s + patience_s():
+                raise
+        threading.Event().wait(wait_s)
+        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+class Connection:
+    """Makes calls; threads may share it.
+
+    Args:
+        address: where the sidecar is.
+        patience_s: how long to wait for one that is away or busy.
+        clock: measures that.
+        timeout_s: how long one call may take.
+        connect_timeout_s: how long to wait for one that has never answered this connection, if
+            that is less than `patience_s`.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        patience_s: float = PATIENCE_S,
+        clock: Clock | None = None,
+        timeout_s: float = _CALL_TIMEOUT_S,
+        connect_timeout_s: float = PATIENCE_S,
+    ) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+        self._connect_timeout_s = min(connect_timeout_s, patience_s)
+        self._has_answered = False
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._client: Any = None
+
+    def call(self, name: str, header: Mapping[str, Any] | None = None, *parts: bytes) -> Message:
+        """Make a call and have its answer.
+
+        Raises:
+            SidecarError: what the sidecar says is wrong.
+            AwayError: it did not answer for `patience_s`, or never for `connect_timeout_s`.
+        """
+        body = Message(dict(header or {}), parts).encode()
+        return patiently(lambda: self._once(name, body), self._patience_now_s, self._clock)
+
+    def _patience_now_s(self) -> float:
+        return self._patience_s if self._has_answered else self._connect_timeout_s
+
+    def close(self) -> None:
+        """Give the connection back."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _once(self, name: str, body: bytes) -> Message:
+        address = self.address
+        client: Any = None
+        try:
+            client = self._connected()
+            headers = []
+            if address.token_file:
+                token = read_token(Path(address.token_file))
+                headers.append((b"authorization", f"Bearer {token}".encode()))
+            options = flight.FlightCallOptions(timeout=self._timeout_s, headers=headers)
+            (result,) = client.do_action(flight.Action(name, pa.py_buffer(body)), options)
+        except _AWAY as error:
+            self._forget(client)
+            hint = ""
+            if not (address.ca_file or address.place.startswith("unix:")):
+                hint = "; name its authority if it is encrypted (--ca-file)"
+            told = f"no sidecar answers at {address.place}"
+            if self._has_answered:
+                told = f"the sidecar at {address.place} does not answer any more"
+            raise AwayError(
+                f"{told}: start it (idlestate serve FILE), or correct its address (--sidecar "
+                f"ADDRESS), which serve prints behind 'data at'{hint}"
+            ) from error
+        except flight.FlightUnauthenticatedError as error:
+            raise SidecarError(
+                f"the sidecar at {address.place} does not know this client: give the token file "
+                "or certificate that it was started with"
+            ) from error
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise SidecarError(f"the sidecar at {address.place}: {error}") from error
+        self._has_answered = True
+        answer = Message.decode(result.body.to_pybytes())
+        if ERROR in answer.header:
+            kind = BY_CODE.get(answer.header[ERROR], SidecarError)
+            raise kind(answer.header["text"])
+        return answer
+
+    def _forget(self, client: Any) -> None:
+        """Begin the next call with a client of its own. This one goes when the last thread that
+        is at a call with it lets go: closed under it, that call would fail for good.
+        """
+        with self._lock:
+            if self._client is client:
+                self._client = None
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                address = self.address
+                secrets: dict[str, Any] = {}
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                if address.cert_file or address.key_file:
+                    if not (address.ca_file and address.cert_file and address.key_file):
+                        # Without an authority nothing would be encrypted, nor the others used.
+                        raise ValueError("cert_file and key_file go with each other and a ca_file")
+                    pair = take_pair(context, address.cert_file, address.key_file)
+                    secrets["cert_chain"], secrets["private_key"] = pair
+                if address.ca_file:
+                    secrets["tls_root_certs"] = take_authority(context, address.ca_file)
+                # gRPC itself gives a connection 20 s to come about.
+                limit_ms = int(1000 * min(self._connect_timeout_s or CONNECT_TIMEOUT_S, 20.0))
+                secrets["generic_options"] = [("grpc.min_reconnect_backoff_ms", limit_ms)]
+                self._client = flight.FlightClient(address.location, **secrets)
+            return self._client

@@ -1,0 +1,156 @@
+"""What an operator of the sidecar keeps: its definition and its shards."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.runs.keys import is_key_type
+from idlestate.backends.shards.aggregates import AggregateError
+from idlestate.backends.shards.aggregation import aggregates_of
+from idlestate.backends.shards.change_rows import ADDED_COLUMNS
+from idlestate.backends.shards.definition import Definition, check_renamed
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.protocol.errors import DoesNotFitError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MAX_SHARDS = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """An operator's uid, definition and number of shards."""
+
+    uid: str
+    definition: Definition
+    shards: int
+
+    @classmethod
+    def of(
+        cls,
+        uid: str,
+        spec: TableSpec,
+        time: TimeDomain,
+        shards: int,
+        renamed: Mapping[str, str] | None = None,
+    ) -> "Declaration":
+        """The declaration of a table; `renamed` as of `retain`."""
+        return cls(uid, Definition.of(spec, time, renamed), shards)
+
+    @property
+    def time(self) -> str:
+        """`event` or `processing`."""
+        return self.definition.time
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the key columns."""
+        return self.definition.keys
+
+    def inputs(self) -> pa.Schema:
+        """The columns that keys, aggregates and order read."""
+        return self.definition.inputs()
+
+    def spec(self) -> TableSpec:
+        """What the table keeps.
+
+        Raises:
+            DoesNotFitError: the parts do not fit together.
+        """
+        try:
+            return self.definition.spec()
+        except (AggregateError, KeyError, ValueError, pa.ArrowInvalid, OSError) as error:
+            raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
+
+    def check_columns(self) -> None:
+        """Refuse keys that could not be told apart, values that would be added up wrongly, and
+        names that would stand twice: in what is new, for what is stored is opened as it is.
+
+        Raises:
+            DoesNotFitError: a column is of another type than it can be, or a name is taken.
+        """
+        spec = self.spec()
+        aggregates = {name: text for name, text, _ in self.definition.aggregates}
+        wrong = check_renamed(aggregates, dict(self.definition.renamed))
+        if wrong:
+            raise DoesNotFitError(f"operator {self.uid!r}: {wrong}")
+        for aggregate in aggregates_of(spec):
+            for _, kind in aggregate.inputs:
+                is_odd = pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind)
+                if is_odd or pa.types.is_unsigned_integer(kind):
+                    raise DoesNotFitError(
+                        f"operator {self.uid!r}: aggregate {aggregate.name}: {aggregate.text} "
+                        f"reads a column of type {kind}; cast it to a signed integer or to a "
+                        "decimal of 128 bits first"
+                    )
+        for name, kind in spec.keys:
+            if not is_key_type(kind):
+                raise DoesNotFitError(
+                    f"operator {self.uid!r}: key column {name} is of type {kind}; keys are "
+                    "strings, binaries, integers, booleans, dates or timestamps: cast it first"
+                )
+        taken = set(ADDED_COLUMNS)
+        for name in (*spec.key_names, *(name for name, _ in spec.kind.results)):
+            if name.lower() in taken:  # to Spark SQL names that differ in case alone are the same
+                raise DoesNotFitError(
+                    f"operator {self.uid!r}: the name {name} is used twice among keys, aggregates "
+                    f"and the columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use "
+                    "another name"
+                )
+            taken.add(name.lower())
+
+    def taking_over(self, before: "Declaration") -> "Declaration":
+        """This declaration with the ids under which it finds the state of an earlier one.
+
+        Raises:
+            DoesNotFitError: the state cannot be taken over.
+        """
+        found = self.definition.judged(before.definition)
+        differences = found.refusals
+        if self.shards != before.shards:
+            differences.append(f"shards was {before.shards}, is now {self.shards}")
+        if differences:
+            raise DoesNotFitError(
+                f"operator {self.uid!r} of the sidecar is another: {'; '.join(differences)}; or "
+                "put it back, or give it another uid"
+            )
+        return replace(self, definition=found.definition)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dict that `json` writes."""
+        return {"uid": self.uid, "shards": self.shards, **self.definition.to_json()}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "Declaration":
+        """Read it back.
+
+        Raises:
+            DoesNotFitError: something is missing, or is none of its kind.
+        """
+        try:
+            uid = check_name("uid", facts["uid"])
+            found = cls(uid, Definition.from_json(facts), int(facts["shards"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DoesNotFitError(f"a declaration cannot be read: {error!r}") from error
+        if not found.keys or not 1 <= found.shards <= MAX_SHARDS:
+            raise DoesNotFitError(
+                f"operator {found.uid!r}: it needs a key, and 1 to {MAX_SHARDS} shards"
+            )
+        return found
+
+
+def check_name(what: str, name: object) -> str:
+    """The name, if it may stand in paths and in logs.
+
+    Raises:
+        DoesNotFitError: it may not.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise DoesNotFitError(
+            f"{what} {str(name)[:80]!r}: use letters, digits, '.', '_' and '-', beginning with a "
+            "letter or digit, 63 at most"
+        )
+    return name

@@ -1,0 +1,73 @@
+"""A message: a small JSON header and binary parts; on the wire, in logs and as values.
+
+Layout, version 1: 4 bytes `IDM1`; big-endian uint32 n; n bytes of JSON `[header, [length, ...]]`;
+the parts one after the other.
+"""
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from idlestate.sidecar.protocol.errors import SidecarError
+
+_MAGIC = b"IDM1"
+_HEAD = struct.Struct(">4sI")
+MAX_HEADER_BYTES = 1 << 26
+
+
+class MessageError(SidecarError):
+    """Bytes that are no whole message: the peer is no sidecar, or one of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A header that `json` writes, and parts."""
+
+    header: dict[str, Any]
+    parts: tuple[bytes, ...] = ()
+
+    def pieces(self) -> list[bytes]:
+        """The message in pieces that are to be joined."""
+        text = json.dumps([self.header, [len(part) for part in self.parts]]).encode()
+        return [_HEAD.pack(_MAGIC, len(text)) + text, *self.parts]
+
+    def encode(self) -> bytes:
+        """The message as bytes."""
+        return b"".join(self.pieces())
+
+    @classmethod
+    def decode(cls, data: bytes, most_header_bytes: int | None = None) -> "Message":
+        """Read it back.
+
+        Args:
+            data: the message.
+            most_header_bytes: no header is longer (None: `MAX_HEADER_BYTES`).
+
+        Raises:
+            MessageError: it is none.
+        """
+        if len(data) < _HEAD.size:
+            raise MessageError("a message ends before it begins")
+        magic, length = _HEAD.unpack_from(data)
+        most = MAX_HEADER_BYTES if most_header_bytes is None else most_header_bytes
+        if magic == _MAGIC and most < length <= len(data):
+            raise MessageError(
+                f"a message with a header of {length >> 10} KB; the most is {most >> 10}"
+            )
+        if magic != _MAGIC or length > most or _HEAD.size + length > len(data):
+            raise MessageError("these bytes are no message of this version of idlestate")
+        try:
+            header, lengths = json.loads(data[_HEAD.size : _HEAD.size + length])
+            sizes = [int(each) for each in lengths]
+        except (ValueError, TypeError, RecursionError) as error:
+            raise MessageError("a message has no header that can be read") from error
+        at = _HEAD.size + length
+        is_whole = all(size >= 0 for size in sizes) and at + sum(sizes) == len(data)
+        if not isinstance(header, dict) or not is_whole:
+            raise MessageError("a message is cut off, or longer than it says")
+        parts = []
+        for size in sizes:
+            parts.append(data[at : at + size])
+            at += size
+        return cls(header, tuple(parts))

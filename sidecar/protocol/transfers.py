@@ -1,0 +1,139 @@
+"""What clients hand over in pieces, and what waits for them: bytes under handles with a deadline.
+
+A client makes a handle up, sends its bytes in short calls, has them used, and fetches the reply.
+Nothing of it is durable: a handle that is lost costs the client one more try.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from idlestate.sidecar.protocol.errors import LOST, BusyError, GoneError
+from idlestate.timers.clock import Clock
+
+DEADLINE_S = 120.0
+MAX_HANDLES = 1000
+MAX_BYTES = 1 << 30
+CHUNK_BYTES = 8 << 20
+"""How much one call carries, about."""
+
+Place = tuple[int, int, int]
+"""Shard, packet and place in the packet."""
+
+
+@dataclass(slots=True)
+class _Pile:
+    deadline_s: float
+    parts: dict[Place, bytes] = field(default_factory=dict)
+    """A chunk that comes twice counts once."""
+    size: int = 0
+    reply: tuple[bytes, ...] | None = None
+
+
+class Stage:
+    """The handles of one process.
+
+    Args:
+        clock: measures deadlines.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._piles: dict[str, _Pile] = {}
+
+    def add(self, handle: str, at: Place, data: bytes, *, is_first: bool) -> None:
+        """Take a chunk; the first of a handle begins it.
+
+        Raises:
+            GoneError: the handle is not known (any more).
+            BusyError: what waits is too much for the moment.
+        """
+        with self._lock:
+            self._drop_late()
+            if is_first and handle not in self._piles:
+                if len(self._piles) >= MAX_HANDLES:
+                    raise BusyError(f"{MAX_HANDLES} exchanges are under way")
+                self._piles[handle] = _Pile(self._deadline_s())
+            found = self._get(handle)
+            added = len(data) - len(found.parts.get(at, b""))
+            if sum(each.size for each in self._piles.values()) + added > MAX_BYTES:
+                raise BusyError(
+                    f"{MAX_BYTES >> 30} GB of rows wait to be taken in or fetched; if that lasts, "
+                    "let the query take smaller batches"
+                )
+            found.parts[at] = data
+            found.size += added
+
+    def packets(self, handle: str) -> dict[int, list[bytes]]:
+        """Whole packets per shard.
+
+        Raises:
+            GoneError: the handle is not known (any more).
+        """
+        with self._lock:
+            pile = self._get(handle)
+            if pile.reply is not None:
+                raise GoneError("what was handed over was taken, and its answer was lost")
+            parts = sorted(pile.parts.items())
+        found: dict[int, dict[int, list[bytes]]] = {}
+        for (shard, packet, _), data in parts:
+            found.setdefault(shard, {}).setdefault(packet, []).append(data)
+        return {
+            shard: [b"".join(pieces) for pieces in packets.values()]
+            for shard, packets in found.items()
+        }
+
+    def reply(self, handle: str, reply: tuple[bytes, ...]) -> None:
+        """Let a reply wait in the place of what was handed over."""
+        with self._lock:
+            found = self._piles.setdefault(handle, _Pile(self._deadline_s()))
+            found.parts, found.size, found.reply = {}, sum(map(len, reply)), reply
+
+    def fetch(self, handle: str, at: int) -> bytes:
+        """A part of the reply.
+
+        Raises:
+            GoneError: the handle is not known (any more).
+        """
+        with self._lock:
+            return (self._get(handle).reply or ())[at]
+
+    def close(self, handle: str) -> None:
+        """Forget a handle."""
+        with self._lock:
+            self._piles.pop(handle, None)
+
+    def _get(self, handle: str) -> _Pile:
+        if handle not in self._piles:
+            raise GoneError(LOST)
+        found = self._piles[handle]
+        found.deadline_s = self._deadline_s()
+        return found
+
+    def _deadline_s(self) -> float:
+        return self._clock.monotonic_s() + DEADLINE_S
+
+    def _drop_late(self) -> None:
+        now_s = self._clock.monotonic_s()
+        for handle in [h for h, each in self._piles.items() if each.deadline_s < now_s]:
+            del self._piles[handle]
+
+
+def in_chunks(rows: pa.Table) -> Iterator[bytes]:
+    """A table as Arrow streams of about `CHUNK_BYTES`; at least one."""
+    per_row = max(1, rows.nbytes // max(1, len(rows)))
+    step = max(1, CHUNK_BYTES // per_row)
+    for begin in range(0, max(1, len(rows)), step):
+        yield stream_of(rows.slice(begin, min(step, len(rows) - begin)))
+
+
+def stream_of(rows: pa.Table) -> bytes:
+    """A table as one Arrow stream."""
+    # The C library's memory: Arrow's own gives pages back that the next call needs again.
+    sink = pa.BufferOutputStream(pa.system_memory_pool())
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())

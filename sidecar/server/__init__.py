@@ -1,0 +1,1 @@
+"""The sidecar's process: data plane, control plane, background jobs, signals."""

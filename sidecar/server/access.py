@@ -1,0 +1,88 @@
+"""Who may ask: a bearer token from a file, certificates, and on loopback no stranger's browser."""
+
+import hmac
+import ssl
+from email.message import Message
+from http import HTTPStatus
+from pathlib import Path
+
+from idlestate.config.sidecar_models import Tls
+from idlestate.config.sidecar_rules import is_loopback
+from idlestate.sidecar.protocol.certificates import take_authority, take_pair
+from idlestate.sidecar.protocol.token import read_token
+from idlestate.web.http_reply import Reply, error_reply
+
+MIN_TOKEN_CHARACTERS = 16
+
+
+class AccessError(RuntimeError):
+    """A token or certificate file cannot be used; the text says which and why."""
+
+
+class TokenFile:
+    """The token in a file, read again for every call, so that a new one holds at once.
+
+    Raises:
+        AccessError: there is no usable token in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            length = len(read_token(path))
+        except OSError as error:
+            raise AccessError(f"token file {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise AccessError(str(error)) from error
+        if length < MIN_TOKEN_CHARACTERS:
+            raise AccessError(
+                f"token file {path} holds {length} characters; write at least "
+                f"{MIN_TOKEN_CHARACTERS}, for example with: openssl rand -hex 32"
+            )
+
+    def admits(self, authorization: str | None) -> bool:
+        """Whether an Authorization header carries the token; takes as long for every wrong one."""
+        try:
+            token = read_token(self._path)
+        except (OSError, ValueError):
+            return False
+        is_usable = len(token) >= MIN_TOKEN_CHARACTERS
+        sent = (authorization or "").encode(errors="replace")
+        return hmac.compare_digest(sent, f"Bearer {token}".encode()) and is_usable
+
+
+def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Reply | None:
+    """Why a request to the control plane is not heard; None when it is."""
+    if token is not None and not token.admits(headers.get("Authorization")):
+        text = "authentication required: send the token as Authorization: Bearer TOKEN"
+        return error_reply(HTTPStatus.UNAUTHORIZED, text, WWW_Authenticate="Bearer")
+    host = headers.get("Host", "localhost")
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    if is_local and not is_loopback(name):
+        # A page whose own name was made to point here.
+        return error_reply(HTTPStatus.FORBIDDEN, "wrong Host: use localhost or 127.0.0.1")
+    if headers.get("Origin") is not None:
+        return error_reply(HTTPStatus.FORBIDDEN, "requests from web pages are refused")
+    return None
+
+
+def http_tls(tls: Tls | None) -> ssl.SSLContext | None:
+    """How the control plane is encrypted.
+
+    Raises:
+        AccessError: a file cannot be used.
+    """
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        take_pair(context, tls.cert_file, tls.key_file)
+        if tls.client_ca_file:
+            take_authority(context, tls.client_ca_file)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:
+        raise AccessError(f"tls: {error.filename}: {error.strerror}") from error
+    except ValueError as error:
+        raise AccessError(f"tls: {error}") from error
+    return context

@@ -1,0 +1,124 @@
+"""What the sidecar does on its own: settle, sweep, compact, trim, tidy. Each job is short or
+budgeted.
+"""
+
+import threading
+from collections.abc import Callable
+
+from idlestate.config.sidecar_models import Sidecar
+from idlestate.retention.rules import NEVER_MS
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.protocol.errors import BusyError, SidecarError
+from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.timers.steady_clock import SteadyClock
+
+_SETTLE_MS = 500
+_COMPACT_MS = 5_000
+_TRIM_MS = 30_000
+_TIDY_MS = 1_000
+_SLICES = 5
+"""Of a budget: so soon whoever waits for the processor or for a lock gets it."""
+_REST = 3
+"""After a slice a sweep rests for so many times its length, as long as it keeps up."""
+_LATE_MS = 30_000
+"""Ended so long ago, lives may come faster than they go: then it rests no longer than it works."""
+
+
+class Background:
+    """The jobs of one sidecar."""
+
+    def __init__(
+        self, host: Host, clock: SteadyClock, settings: Sidecar, stopping: threading.Event
+    ) -> None:
+        """Nothing is done yet."""
+        self._host = host
+        self._clock = clock
+        self._settings = settings
+        self._stopping = stopping
+
+    def plan(self, ticks: Ticks) -> None:
+        """Hand the jobs over."""
+        ticks.add("settle", _SETTLE_MS, self.settle)
+        ticks.add("sweep", self._settings.sweep_every_ms, self.sweep, pool="sweep")
+        ticks.add("compact", _COMPACT_MS, self.compact, pool="sweep")
+        ticks.add("trim", _TRIM_MS, self.trim)
+        ticks.add("tidy", _TIDY_MS, self._host.works.tidy)
+
+    def settle(self) -> None:
+        """Look which prepared batches their queries have committed."""
+        self._each(lambda operator: operator.batches.settle())
+
+    def sweep(self) -> None:
+        """Close what is due until nothing is or somebody stops it: operators take turns, of a
+        slice of the budget each. However long that takes, what it closes is given back meanwhile.
+        """
+        failed: list[SidecarError] = []
+        left = list(self._host)
+        compacted_s = self._clock.monotonic_s()
+        while left:
+            left = [each for each in left if self._tried(self._sweep, each, failed)]
+            if self._clock.monotonic_s() > compacted_s + _COMPACT_MS / 1000:
+                for each in left:
+                    self._tried(lambda operator: operator.sweeper.compact(), each, failed)
+                compacted_s = self._clock.monotonic_s()
+        if failed:
+            raise failed[0]
+
+    def compact(self) -> None:
+        """Give back what sweeps closed, a shard at a time."""
+        self._each(self._compact)
+
+    def trim(self) -> None:
+        """Remove expired records that nobody needs any more."""
+        older_than_ms = self._clock.now_ms() - self._settings.expired_retention_ms
+        self._each(lambda operator: operator.trim(older_than_ms))
+
+    def _each(self, job: Callable[[Operator], object]) -> None:
+        """Do it for every operator: one whose state is damaged stops none of the others.
+
+        Raises:
+            SidecarError: of the first that failed, when all had their turn.
+        """
+        failed: list[SidecarError] = []
+        for operator in self._host:
+            self._tried(job, operator, failed)
+        if failed:
+            raise failed[0]
+
+    def _tried(
+        self, job: Callable[[Operator], object], operator: Operator, failed: list[SidecarError]
+    ) -> object:
+        """What a job gives; None where it failed."""
+        try:
+            return job(operator)
+        except BusyError:
+            pass  # a worker is being started again
+        except SidecarError as error:
+            failed.append(error)
+        return None
+
+    def _sweep(self, operator: Operator) -> bool:
+        """A slice, and a rest behind it; whether there is more to close."""
+        slice_ms = max(1, self._settings.budget_ms // _SLICES)
+        if self._stopping.is_set() or self._clock.is_stepped:
+            return False
+        due_ms = operator.due_ms(self._clock.now_ms())
+        if not operator.sweeper.sweep(due_ms, self._clock, slice_ms):
+            return False
+        rest = 1 if self._is_late(operator) else _REST
+        self._stopping.wait(rest * slice_ms / 1000)
+        return True
+
+    def _is_late(self, operator: Operator) -> bool:
+        """Whether lives that ended long ago are still there; the query sets the pace of its own
+        time.
+        """
+        ends_ms = min(shard.next_end_ms for shard in operator.state.shards)
+        if operator.state.is_event_time or ends_ms == NEVER_MS:  # after a reload a sweep finds out
+            return False
+        return self._clock.now_ms() - ends_ms > _LATE_MS
+
+    def _compact(self, operator: Operator) -> None:
+        while not self._stopping.is_set() and operator.sweeper.compact():
+            self._stopping.wait(self._settings.budget_ms / 1000)

@@ -1,0 +1,154 @@
+"""The control plane: health, figures, policies, look-ups and the few things a person may ask for.
+
+Described by `sidecar/server/openapi.json`. Answers are JSON but for `/metrics` and health.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from prometheus_client import CollectorRegistry
+
+from idlestate.metrics.exposition import render
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.protocol.errors import (
+    DoesNotFitError,
+    SidecarError,
+    UnknownOperatorError,
+)
+from idlestate.sidecar.protocol.transfers import stream_of
+from idlestate.sidecar.server.keys_in_urls import key_of, shown
+from idlestate.timers.clock import Clock
+from idlestate.web.http_reply import JSON, Reply, error_reply, not_allowed
+from idlestate.web.http_server import GET_ONLY, Request
+
+_OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
+OPENAPI = Path(__file__).with_name("openapi.json")
+
+
+class Controls(Protocol):
+    """What the control plane may ask of the process."""
+
+    def is_ready(self) -> bool:
+        """Whether it takes calls."""
+
+    def reload(self) -> str:
+        """Read the configuration again; what came of it.
+
+        Raises:
+            SidecarError: it was refused, and the old one holds.
+        """
+
+    def accept_clock(self) -> None:
+        """Believe the wall clock."""
+
+
+class ControlPlane:
+    """Answers requests of the control plane."""
+
+    def __init__(
+        self, host: Host, clock: Clock, controls: Controls, registry: CollectorRegistry
+    ) -> None:
+        self._host = host
+        self._clock = clock
+        self._controls = controls
+        self._registry = registry
+        self._gets: dict[str, Callable[[Request], Reply]] = {
+            "/": lambda _: _json({"paths": [*self._gets, "/operators/{uid}"]}),
+            "/healthz": lambda _: Reply(b"ok\n"),
+            "/readyz": lambda _: self._ready(),
+            "/metrics": lambda request: render(self._registry, request.headers.get("Accept", "")),
+            "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), JSON),
+            "/operators": lambda _: _json([self._brief(each) for each in self._host]),
+            "/policies": lambda _: _json(
+                {each.state.uid: each.record.policy.to_json() for each in self._host}
+            ),
+        }
+        self._posts: dict[str, Callable[[], Reply]] = {
+            "/-/reload": lambda: _json({"result": self._controls.reload()}),
+            "/-/clock/accept": self._accept_clock,
+        }
+
+    def answer(self, request: Request) -> Reply:
+        """Answer a request that was admitted."""
+        try:
+            return self._answer(request)
+        except UnknownOperatorError as error:
+            return error_reply(HTTPStatus.NOT_FOUND, str(error))
+        except DoesNotFitError as error:
+            return error_reply(HTTPStatus.BAD_REQUEST, str(error))
+        except SidecarError as error:
+            return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def allow(self, path: str) -> str:
+        """The methods that a path knows."""
+        return "POST" if path in self._posts or path.endswith("/release") else GET_ONLY
+
+    def _answer(self, request: Request) -> Reply:
+        is_post = request.method == "POST"
+        if is_post and request.path in self._posts:
+            return self._posts[request.path]()
+        if not is_post and request.path in self._gets:
+            return self._gets[request.path](request)
+        found = _OPERATOR.fullmatch(request.path)
+        if found and is_post == (found[2] == "/release"):
+            operator = self._host[unquote(found[1])]
+            if found[2] == "/release":
+                operator.batches.release()
+                return _json({"result": "released"})
+            return self._keys(operator, request) if found[2] else _json(self._full(operator))
+        known = (*self._gets, *self._posts)
+        if request.path in known or found:
+            return not_allowed(self.allow(request.path))
+        return error_reply(HTTPStatus.NOT_FOUND, f"not found: try {', '.join(known)}")
+
+    def _ready(self) -> Reply:
+        if self._controls.is_ready():
+            return Reply(b"ready\n")
+        text = "not ready: it is starting, stopping, restarting a worker, or cannot write"
+        return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
+
+    def _accept_clock(self) -> Reply:
+        self._controls.accept_clock()
+        return _json({"result": "the wall clock is believed"})
+
+    def _brief(self, operator: Operator) -> dict[str, Any]:
+        record = operator.record
+        return {
+            "uid": operator.state.uid,
+            "time": record.declaration.time,
+            **asdict(operator.sizes()),
+            "stopped": record.stopped,
+        }
+
+    def _full(self, operator: Operator) -> dict[str, Any]:
+        record = operator.record
+        declaration = record.declaration.to_json()
+        columns = {field.name: str(field.type) for field in record.declaration.inputs()}
+        return {
+            **self._brief(operator),
+            "declaration": declaration | {"schema": columns},
+            "policy": record.policy.to_json(),
+            "owner": asdict(record.owner) if record.owner else None,
+            "open_batch": record.open.batch_id if record.open else None,
+            "consumers": dict(record.consumers),
+        }
+
+    def _keys(self, operator: Operator, request: Request) -> Reply:
+        """Look one key up; its columns are the query's fields. A look is no access."""
+        try:
+            key = key_of(request.query, operator.state.spec.keys)
+        except ValueError as error:
+            return error_reply(HTTPStatus.BAD_REQUEST, f"operator {operator.state.uid!r}: {error}")
+        lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
+        return _json({"batch_id": batch_id, "lives": shown(lives)})
+
+
+def _json(value: Any) -> Reply:
+    return Reply(json.dumps(value, allow_nan=False).encode() + b"\n", JSON)

@@ -1,0 +1,328 @@
+"""The sidecar as a process: what it is made of, how it starts, reloads and stops."""
+
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from ssl import SSLContext
+from types import FrameType
+
+from prometheus_client import CollectorRegistry
+
+from idlestate.config.loading import Config
+from idlestate.config.problems import ConfigError
+from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.sidecar_rules import is_local
+from idlestate.metrics.sidecar_metrics import SidecarMetrics
+from idlestate.service.version import VERSION
+from idlestate.service.watched_config import SavedFile, load_config
+from idlestate.sidecar.core.data_calls import Calls
+from idlestate.sidecar.core.local_placement import OneRange, Works
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
+from idlestate.sidecar.server.access import TokenFile, http_tls, refusal_of
+from idlestate.sidecar.server.background_jobs import Background
+from idlestate.sidecar.server.commit_logs import reached_ms
+from idlestate.sidecar.server.control_plane import ControlPlane
+from idlestate.sidecar.server.data_plane import DataPlane
+from idlestate.sidecar.server.declared_operators import declare_all
+from idlestate.sidecar.server.directory_lock import DirectoryLock
+from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
+from idlestate.sidecar.server.metrics_snapshot import Facts
+from idlestate.sidecar.server.open_files_limit import take_descriptors
+from idlestate.sidecar.server.state_folder import StateFolder
+from idlestate.sidecar.server.systemd_notify import notify
+from idlestate.sidecar.server.thread_switching import take_short_turns
+from idlestate.sidecar.stores.store import Store
+from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.sidecar.workers.worker_supervisor import Workers
+from idlestate.timers.clock import SystemClock
+from idlestate.timers.steady_clock import SteadyClock
+from idlestate.web.http_server import HttpServer, Service
+
+_DRAIN_S, _END_S = 20.0, 5.0
+_POLL_S = 1.0
+_STEP_NOTICED_MS = 1000
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MENDED = 0
+"""No signal has this number: the disk takes writes again."""
+
+
+class Process:
+    """A sidecar from a configuration file.
+
+    Args:
+        config: the file, which has a part `sidecar`.
+        saved: tells when that is saved, since before it was read.
+        tell: takes lines for the person or log that follows the process.
+    """
+
+    def __init__(self, config: Config, saved: SavedFile, tell: Callable[[str], None]) -> None:
+        assert config.sidecar is not None
+        self._config = config
+        self._saved = saved
+        self._settings: Sidecar = config.sidecar
+        self._follower = tell
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
+        self._workers: Workers | None = None
+        self._reloading = threading.Lock()
+        self._reload = threading.Thread()  # the last one that a signal or a saved file began
+        self._store: Store | None = None
+        self._look = threading.Thread()  # the last one at a disk that took no writes
+        self._is_ready = False
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; SIGHUP and a saved file reload.
+
+        Raises:
+            DirectoryTakenError: another sidecar has the directory.
+            AccessError, ListenError: an address, token or certificate cannot be used.
+            DamagedError: the state cannot be read; or a write had failed, and the disk takes them
+                again: only another process finds out what it has of that one.
+            DoesNotFitError: an operator of the file is not the one that is stored.
+        """
+        settings = self._settings
+        directory = Path(settings.directory).absolute()
+        for each in _SIGNALS:
+            signal.signal(each, self._note)
+        _settle_in()
+        tls = http_tls(settings.tls)  # before workers, whom Flight does not tell what is wrong
+        with ExitStack() as stack:
+            stack.enter_context(DirectoryLock(directory))
+            folder = StateFolder(directory, settings.backend, sync=settings.sync)
+            stack.callback(folder.store.close)
+            self._store = folder.store
+            place = settings.data or f"unix:{directory / 'data.sock'}"
+            works = self._works(directory, folder, place, stack)
+            host = Host(folder.store, self._clock, reached_ms, works)
+            if isinstance(works, FarRanges):
+                works.keep(host.named_values())
+            declare_all(host, self._config)
+            self._host = host
+            calls = Calls(host, self._clock)
+            ticks = Ticks()
+            background = Background(host, self._clock, settings, ticks.stopping)
+            self._facts = Facts(host, self._clock, calls, ticks, self._workers)
+            self._facts.count_reload(good=True)
+            registry = CollectorRegistry()
+            SidecarMetrics(registry, self._facts.now, version=VERSION)
+            token = TokenFile(Path(settings.token_file)) if settings.token_file else None
+            control = self._open_control(directory, host, registry, token, tls)
+            stack.callback(control.stop)
+            data = DataPlane(place, calls.table, token, settings.tls)
+            stack.callback(data.stop)
+            background.plan(ticks)
+            keep_objects()
+            ticks.start()
+            stack.callback(ticks.stop)
+            self._is_ready = True
+            self._tell(f"data at {data.place}, control at {self._url(directory, control)}")
+            notify("READY=1")
+            is_mended = self._follow(ticks)
+            self._is_ready = False
+            notify("STOPPING=1")
+            last = threading.Timer(_DRAIN_S + _END_S, self._cut_off)
+            last.daemon = True
+            last.start()
+            calls.table.drain(_DRAIN_S)
+            if self._reload.is_alive():
+                self._reload.join()
+        self._tell("stopped; all that was acknowledged is kept")
+        last.cancel()
+        if is_mended:
+            raise DamagedError(
+                f"the disk of {directory} takes writes again; to take some too, the sidecar has to "
+                "be started again"
+            )
+
+    def stop_when_closed(self, pipe: int) -> None:
+        """Stop as at SIGTERM when a pipe is closed, such as that of a parent process."""
+
+        def wait() -> None:
+            while os.read(pipe, 1):
+                pass
+            self._signals.put(signal.SIGTERM)
+
+        threading.Thread(target=wait, name="idlestate-parent", daemon=True).start()
+
+    # ---- what the control plane may ask for
+
+    def is_ready(self) -> bool:
+        """Whether it takes calls."""
+        if not self._is_ready or (self._store is not None and self._store.is_broken):
+            return False
+        return self._workers is None or self._workers.up == self._settings.workers
+
+    def reload(self) -> str:
+        """Read the file again and take it whole, or refuse it whole.
+
+        Raises:
+            DoesNotFitError: it is refused; what held goes on holding.
+            SidecarError: it fits and could not be written down; what held goes on holding.
+        """
+        with self._reloading:  # who read the file last has the last word
+            try:
+                config = load_config(self._config.file)
+                self._refuse_other_changes(config)
+                declare_all(self._host, config)
+            except (ConfigError, DoesNotFitError) as error:
+                self._facts.count_reload(good=False)
+                raise DoesNotFitError(
+                    f"{error}\nnot applied; the previous configuration stays in effect"
+                ) from error
+            except SidecarError as error:
+                self._facts.count_reload(good=False)
+                raise SidecarError(f"{error}\nthen reload {config.file} again") from error
+            self._config = config
+            self._facts.count_reload(good=True)
+            return f"{config.file} was read again{config.warning_lines}"
+
+    def accept_clock(self) -> None:
+        """Believe the wall clock."""
+        self._clock.accept()
+
+    # ---- inside
+
+    def _tell(self, line: str) -> None:
+        """Say it, if somebody is there to hear it: a log's disk is full, a terminal has gone."""
+        with suppress(OSError):
+            self._follower(line)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.put(number)
+
+    def _follow(self, ticks: Ticks) -> bool:
+        """Wait for signals, saved files and clocks that were set; whether it has to be started
+        again, since its store takes no writes and its disk does.
+        """
+        offset_ms = self._clock.wall_offset_ms
+        is_asked = False
+        while True:
+            number = self._next_signal()
+            if number in (signal.SIGTERM, signal.SIGINT):
+                return False
+            if number == _MENDED:
+                return True
+            if self._store is not None and self._store.is_broken and not self._look.is_alive():
+                # It may hang as the disk does; a signal to stop is heard meanwhile.
+                self._look = threading.Thread(target=self._look_at, args=[self._store], daemon=True)
+                self._look.start()
+            is_asked |= number == signal.SIGHUP or self._saved.was_saved()
+            if is_asked and not self._reload.is_alive():
+                # It may wait long for a disk or a worker; a signal to stop is heard meanwhile.
+                self._reload = threading.Thread(target=self._try_reload, daemon=True)
+                self._reload.start()
+                is_asked = False
+            # Of small steps the steady clock says nothing any more once somebody has asked it.
+            before, offset_ms = offset_ms, self._clock.wall_offset_ms
+            if abs(offset_ms - before) > _STEP_NOTICED_MS:
+                ticks.realign()
+
+    def _look_at(self, store: Store) -> None:
+        if store.is_mended():
+            self._signals.put(_MENDED)
+
+    def _next_signal(self) -> int | None:
+        try:
+            return self._signals.get(timeout=_POLL_S)
+        except queue.Empty:
+            return None
+
+    def _cut_off(self) -> None:
+        """End without what does not come to an end: a disk, a worker or a checkpoint hangs."""
+        text = (
+            f"calls or jobs went on for {_DRAIN_S + _END_S:.0f} s and were cut off; all that was "
+            "acknowledged is kept"
+        )
+        # What hangs may be who should hear it: a terminal that was halted, a pipe that is full.
+        telling = threading.Thread(target=self._tell, args=[text], daemon=True)
+        telling.start()
+        telling.join(_POLL_S)
+        if self._workers is not None:
+            self._workers.kill()
+        os._exit(1)
+
+    def _try_reload(self) -> None:
+        notify("RELOADING=1")
+        try:
+            self._tell(self.reload())
+        except SidecarError as error:
+            self._tell(str(error))
+        notify("READY=1")
+
+    def _refuse_other_changes(self, config: Config) -> None:
+        if config.sidecar is None:
+            raise DoesNotFitError(f"{config.file}: the `sidecar:` section is missing; restore it")
+        changed = [
+            f"sidecar.{field.alias or name}"
+            for name, field in Sidecar.model_fields.items()
+            if name != "operators"
+            and getattr(config.sidecar, name) != getattr(self._settings, name)
+        ]
+        if changed:
+            raise DoesNotFitError(
+                f"{config.file}: {', '.join(changed)}: changed, which needs a restart; restore "
+                "the previous value, or restart the sidecar"
+            )
+
+    def _works(self, directory: Path, folder: StateFolder, place: str, stack: ExitStack) -> Works:
+        """Where the tables are kept: here, or by workers that run then."""
+        settings = self._settings
+        if folder.spread(settings.workers):
+            self._tell(f"the tables were moved: workers is {settings.workers} now")
+        if settings.workers == 1:
+            return OneRange(folder.store, self._clock, settings.cache_mb << 20)
+        self._workers = workers = Workers(settings, directory, folder, place, self._tell)
+        stack.callback(workers.stop)
+        workers.start()
+        works = FarRanges(workers.every, workers.places, workers.tidy, workers.bytes_on_disk)
+        stack.callback(works.close)
+        return works
+
+    def _control(self, directory: Path) -> str:
+        return self._settings.control or f"unix:{directory / 'control.sock'}"
+
+    def _url(self, directory: Path, control: HttpServer) -> str:
+        """Where the control plane is asked."""
+        if self._control(directory).startswith("unix:"):
+            return f"unix:{control.host}"
+        host = f"[{control.host}]" if ":" in control.host else control.host
+        return f"http{'s' if self._settings.tls else ''}://{host}:{control.port}"
+
+    def _open_control(
+        self,
+        directory: Path,
+        host: Host,
+        registry: CollectorRegistry,
+        token: TokenFile | None,
+        tls: SSLContext | None,
+    ) -> HttpServer:
+        place = self._control(directory)
+        plane = ControlPlane(host, self._clock, self, registry)
+        local = is_local(place)
+        service = Service(
+            "control",
+            plane.answer,
+            admit=lambda headers: refusal_of(headers, token, local),
+            allow=plane.allow,
+            takes_posts=True,
+        )
+        port = _port_of(place)
+        where = place.removeprefix("unix:") if port is None else place.rpartition(":")[0]
+        return HttpServer(service, port, where.strip("[]"), tls=tls)
+
+
+def _port_of(place: str) -> int | None:
+    return None if place.startswith("unix:") else int(place.rpartition(":")[2])
+
+
+def _settle_in() -> None:
+    """What holds for the whole process, before its threads are started."""
+    keep_memory()
+    take_descriptors()
+    take_short_turns()

@@ -1,0 +1,125 @@
+"""How far sweeps are behind, at the moment somebody asks, also while a sweep hangs.
+
+The records of shards name a time before which no life ends. Where that time has passed, the tables
+are asked, in a thread of their own: a disk or a worker that hangs must not hold up a scrape. What a
+table has answered is true until its shard gets another record.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.retention.rules import NEVER_MS
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operator_record import OperatorRecord
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.core.shard_work import Going
+from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.timers.clock import Clock
+
+PATIENCE_S: Final = 0.5
+"""How long a scrape waits for the tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The first deadline of an open life in a shard; None: there is none up to `upto_ms`."""
+
+    shard: ShardRecord
+    upto_ms: int
+    end_ms: int | None
+
+    def holds(self, shard: ShardRecord, upto_ms: int) -> bool:
+        """Whether the table would answer the same now; another policy comes with other records."""
+        return self.shard is shard and (self.end_ms is not None or upto_ms <= self.upto_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """An operator, and those of its shards in which lives may have ended by now."""
+
+    operator: Operator
+    record: OperatorRecord
+    upto_ms: int
+    shards: dict[int, ShardRecord]
+
+
+class Overdue:
+    """Finds the oldest life that has ended and is not closed yet.
+
+    Args:
+        host: the operators.
+        clock: whose time counts where they go by processing time.
+    """
+
+    def __init__(self, host: Host, clock: Clock) -> None:
+        self._host = host
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._thread = threading.Thread()
+        self._answers: dict[tuple[str, int], _Answer] = {}
+
+    def behind_ms(self) -> int:
+        """How long ago that life ended, by its operator's time; 0 when there is none.
+
+        Where the tables do not answer, the records do, and that may be a little too much.
+        """
+        now_ms = self._clock.now_ms()
+        due = [each for each in (_due(operator, now_ms) for operator in self._host) if each.shards]
+        self._ask(due)
+        found = ((each.upto_ms, end_ms) for each in due for end_ms in self._ends(each))
+        return max((upto_ms - end_ms for upto_ms, end_ms in found), default=0)
+
+    def _ask(self, due: list[_Due]) -> None:
+        """Ask the tables for what they have not answered yet, and wait for a moment."""
+        with self._lock:
+            kept = {(each.record.key, at) for each in due for at in each.shards}
+            self._answers = {at: each for at, each in self._answers.items() if at in kept}
+            unknown = [each for each in map(self._unknown, due) if each.shards]
+            if unknown and not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._take_answers, args=[unknown], name="idlestate-overdue", daemon=True
+                )
+                self._thread.start()
+            thread = self._thread
+        if unknown:
+            thread.join(PATIENCE_S)
+
+    def _take_answers(self, due: list[_Due]) -> None:
+        for each in due:
+            record = each.record
+            going = Going(record.policy, each.upto_ms, record.version, record.committed)
+            # Otherwise a worker is being started again, or runs were merged meanwhile.
+            with suppress(SidecarError):
+                ends = each.operator.state.work.first_ends(each.shards, going)
+                with self._lock:
+                    for at, shard in each.shards.items():
+                        answer = _Answer(shard, each.upto_ms, ends.get(at))
+                        self._answers[record.key, at] = answer
+
+    def _answer(self, due: _Due, at: int) -> _Answer | None:
+        """What the table of a shard has answered, if that is still true."""
+        answer = self._answers.get((due.record.key, at))
+        return answer if answer and answer.holds(due.shards[at], due.upto_ms) else None
+
+    def _unknown(self, due: _Due) -> _Due:
+        """The shards whose tables are to be asked."""
+        unknown = {at: shard for at, shard in due.shards.items() if not self._answer(due, at)}
+        return replace(due, shards=unknown)
+
+    def _ends(self, due: _Due) -> Iterator[int]:
+        for at, shard in due.shards.items():
+            answer = self._answer(due, at)
+            end_ms = answer.end_ms if answer else shard.next_end_ms
+            if end_ms is not None and end_ms != NEVER_MS:  # NEVER_MS: only the table knows
+                yield end_ms
+
+
+def _due(operator: Operator, now_ms: int) -> _Due:
+    record, shards = operator.state.now
+    upto_ms = operator.due_ms(now_ms)
+    may_be = {at: shard for at, shard in enumerate(shards) if shard.next_end_ms <= upto_ms}
+    return _Due(operator, record, upto_ms, may_be)

@@ -1,0 +1,1 @@
+"""Stores of the sidecar: ordered maps whose writes are all or none."""

@@ -1,0 +1,54 @@
+"""What a full disk is told by, and whether it takes writes again."""
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from idlestate.sidecar.protocol.errors import DamagedError, DiskFullError, SidecarError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_PIECE_BYTES = 1 << 20
+
+
+def failed_write(where: str, error: Exception, *, is_broken: bool) -> SidecarError:
+    """What a write that failed is told by.
+
+    Args:
+        where: what was written to.
+        error: an `OSError`, or one of RocksDB whose text carries the system's.
+        is_broken: whether the store takes no more writes until it is opened again.
+    """
+    told = f"{where}: {getattr(error, 'strerror', None) or error}"
+    told += "" if is_broken else "; nothing has changed"
+    if any(os.strerror(number) in told for number in _FULL):
+        restart = ", start the sidecar again unless its supervisor does" if is_broken else ""
+        return DiskFullError(
+            f"{told}; the sidecar's disk is full: make room on it{restart}, and send the write "
+            "again"
+        )
+    restart = ", then start the sidecar again" if is_broken else ""
+    return DamagedError(f"{told}; check the disk{restart}")
+
+
+def has_room(folder: Path, n_bytes: int) -> bool:
+    """Whether a file of so many bytes can be written in a folder, down to the disk.
+
+    It has no name, so that nothing is left of it however this ends, and it is not begun where it
+    would take the last room from those that can still write.
+    """
+    try:
+        if shutil.disk_usage(folder).free < n_bytes:
+            return False
+        with tempfile.TemporaryFile(dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:  # on macOS
+                for begin in range(0, n_bytes, _PIECE_BYTES):
+                    file.write(bytes(min(_PIECE_BYTES, n_bytes - begin)))
+                file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,173 @@
+"""The file of the store on heap: a log of writes behind a snapshot.
+
+Layout, version 2: 8 bytes `IDSLOG02`, then records. A record: big-endian uint64 length, 8 bytes
+XXH3-64 of that, 8 bytes XXH3-64 of the payload, the payload: changes as a `Message` whose header
+names the keys. The first records are the snapshot.
+
+A process that dies while it writes leaves a record that ends before its length is reached, and a
+loss of power one that is zeros up to the end of the file, from its head on or for the last page and
+more: it was never acknowledged and is cut off. Any other length or whole payload whose checksum is
+wrong is damage, and refused: by a wrong length alone everything behind it would be taken for such
+an end.
+"""
+
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import xxhash
+
+from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.stores.store import Changes
+
+_MAGIC = b"IDSLOG02"
+_LENGTH = struct.Struct(">Q")
+_HEAD = struct.Struct(">8s8s8s")
+_PAGE_BYTES = 1 << 12
+_PIECE_BYTES = 1 << 20
+_SNAPSHOT_CHUNK = 1 << 26
+_SNAPSHOT_VALUES = 1 << 16
+"""So many at most stand in one record, however small they are."""
+
+
+class HeapLog:
+    """A log that is open for writing.
+
+    Args:
+        path: of the file; made where there is none.
+        sync: whether `append` outlives a loss of power too.
+
+    Raises:
+        OSError: it cannot be opened or made.
+    """
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self.path = path
+        self._sync = sync
+        self._file = path.open("ab", buffering=0)
+        self.size = os.fstat(self._file.fileno()).st_size
+        if not self.size:
+            self.append([_MAGIC])
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records, as `record` makes them, to the end.
+
+        Raises:
+            OSError: some of it may be written; `size` says where the whole ones end.
+        """
+        _write_all(self._file.fileno(), records)
+        if self._sync:
+            self.sync()
+        self.size += sum(map(len, records))
+
+    def append_snapshot(self, values: Mapping[str, bytes]) -> None:
+        """Write everything that is there; durable with the next `sync`.
+
+        Raises:
+            OSError: it does not fit, or the disk is broken.
+        """
+        for changes in _in_chunks(values):
+            parts = record(changes)
+            _write_all(self._file.fileno(), parts)
+            self.size += sum(map(len, parts))
+
+    def sync(self) -> None:
+        """Let what was written outlive a loss of power."""
+        os.fsync(self._file.fileno())
+
+    def cut(self) -> None:
+        """Cut off what a failed `append` left."""
+        os.ftruncate(self._file.fileno(), self.size)
+        if self._sync:
+            self.sync()
+
+    def move(self, path: Path) -> None:
+        """Give the file another name."""
+        self.path.rename(path)
+        self.path = path
+
+    def close(self) -> None:
+        """Give the file back; a second call does nothing."""
+        self._file.close()
+
+
+def record(changes: Changes) -> list[bytes]:
+    """Changes as a record, in parts."""
+    puts = {key: value for key, value in changes.items() if value is not None}
+    removes = [key for key, value in changes.items() if value is None]
+    payload = Message({"puts": list(puts), "removes": removes}, tuple(puts.values())).pieces()
+    digest = xxhash.xxh3_64()
+    for piece in payload:
+        digest.update(piece)
+    length = _LENGTH.pack(sum(map(len, payload)))
+    return [_HEAD.pack(length, xxhash.xxh3_64_digest(length), digest.digest()), *payload]
+
+
+def replayed(path: Path) -> Iterator[Changes]:
+    """The changes of a log, in order; what was not written whole is cut off.
+
+    Raises:
+        DamagedError: it is damaged; the text names the file and the place.
+    """
+    with path.open("r+b") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise DamagedError(f"{path} is no log of the sidecar: bring it back from a copy")
+        good = file.tell()
+        end = path.stat().st_size
+        while good + _HEAD.size <= end:
+            packed, checksum, of_payload = _HEAD.unpack(file.read(_HEAD.size))
+            (length,) = _LENGTH.unpack(packed)
+            is_whole = xxhash.xxh3_64_digest(packed) == checksum
+            if is_whole and good + _HEAD.size + length > end:
+                break
+            payload = file.read(length) if is_whole else b""
+            if not is_whole or xxhash.xxh3_64_digest(payload) != of_payload:
+                if _is_unfinished(file, good, file.tell()):
+                    break
+                raise DamagedError(f"{path} is damaged at byte {good}: bring it back from a copy")
+            # Our own: it names all keys of a write, and there is no end to those.
+            message = Message.decode(payload, most_header_bytes=length)
+            yield dict(zip(message.header["puts"], message.parts, strict=True))
+            yield dict.fromkeys(message.header["removes"])
+            good = file.tell()
+        file.truncate(good)
+
+
+def _is_unfinished(file: BinaryIO, begin: int, stop: int) -> bool:
+    """Whether a loss of power left a wrong record so: only zeros follow, from its head on or for
+    the last page of the file and more.
+    """
+    ends = at = file.seek(begin)
+    while piece := file.read(_PIECE_BYTES):
+        written = len(piece.rstrip(b"\0"))
+        ends = at + written if written else ends
+        at += len(piece)
+    last_page = (at - 1) // _PAGE_BYTES * _PAGE_BYTES
+    return ends <= begin + _HEAD.size or (ends < stop and ends <= last_page)
+
+
+def _in_chunks(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
+    chunk: dict[str, bytes] = {}
+    size = 0
+    for key, value in values.items():
+        chunk[key] = value
+        size += len(value)
+        if size > _SNAPSHOT_CHUNK or len(chunk) == _SNAPSHOT_VALUES:
+            yield chunk
+            chunk, size = {}, 0
+    if chunk:
+        yield chunk
+
+
+def _write_all(number: int, parts: Sequence[bytes]) -> None:
+    """Write everything, however little the system takes at a time."""
+    left = [memoryview(part) for part in parts if part]
+    while left:
+        written = os.writev(number, left[:512])
+        while left and written >= len(left[0]):
+            written -= len(left.pop(0))
+        if written:
+            left[0] = left[0][written:]

@@ -1,0 +1,1 @@
+"""Worker processes that keep the tables of a range of shards."""

@@ -1,0 +1,265 @@
+"""Work on shards whose runs worker processes keep, each those of a range.
+
+What a worker has answered is durable there before the record that names it is written here, and
+goes when no record names it any more: one written record commits what all workers made, and what
+was made and never named is given back, at the latest by `Workers.keep` at the next start.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.table import Table
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import BusyError, GoneError, SidecarError
+from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.rows_by_range import split_rows
+from idlestate.sidecar.protocol.transfers import stream_of
+from idlestate.sidecar.protocol.worker_ranges import range_of, shard_of
+from idlestate.sidecar.workers.worker_messages import going_header, shard_parts, stepped_of
+
+
+class Link(Protocol):
+    """The way to one worker."""
+
+    def call(self, name: str, header: Mapping[str, Any], *parts: bytes) -> Message:
+        """Make a call and have its answer.
+
+        Raises:
+            BusyError: the worker is away; it will be back.
+            SidecarError: what it says is wrong.
+        """
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Have values removed, sooner or later."""
+
+
+class FarWork:
+    """As of `Work`, over links.
+
+    Args:
+        declaration: the operator.
+        links: the workers, by range.
+        pool: makes calls to several at once.
+    """
+
+    def __init__(
+        self, declaration: Declaration, links: Sequence[Link], pool: ThreadPoolExecutor
+    ) -> None:
+        self._declaration = declaration
+        self._spec = declaration.spec()
+        self._links = links
+        self._pool = pool
+        self._facts = {"declaration": declaration.to_json()}
+
+    def prepare(
+        self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
+    ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
+        """As of `Work`."""
+        calls = {}
+        for at, mine in self._by_range(shards).items():
+            header = {"handle": handle, "has_packets": at in ranges, "going": going_header(going)}
+            calls[at] = self._stepping(at, "prepare", header, mine)
+        answers = self._at_once(calls)
+        stepped = {
+            at: each for answer in answers.values() for at, each in stepped_of(answer).items()
+        }
+        chunks = tuple(
+            answers[at].header["chunks"] if at in answers else 0 for at in range(len(self._links))
+        )
+        return {at: stepped[at] for at in shards}, chunks
+
+    def edit(self, kind: str, given: Given) -> Edit:
+        """As of `Work`."""
+        if given.handle is not None:
+            if given.of != len(self._links) or not all(0 <= at < given.of for at in given.ranges):
+                raise GoneError("the sidecar has other ranges now")
+            return _HandedEdit(self, kind, given.ranges, given.handle)
+        rows = read_rows(self._declaration.uid, given.data)
+        rows = fit_write(self._declaration, self._spec, kind, rows)
+        parts = {at: stream_of(part) for at, part in self._split(rows).items()}
+        return _GivenEdit(self, kind, rows, parts)
+
+    def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
+        """As of `Work`."""
+        cuts: list[int] = self._of_shard("cuts", shard, at, going, rows=rows).header["cuts"]
+        return cuts
+
+    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
+        """As of `Work`."""
+        header = {"going": going_header(going)}
+        calls = {
+            at: self._stepping(at, "first_ends", header, mine)
+            for at, mine in self._by_range(shards).items()
+        }
+        answers = self._at_once(calls).values()
+        return {at: end_ms for answer in answers for at, end_ms in answer.header["ends"]}
+
+    def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+        """As of `Work`."""
+        return stepped_of(self._of_shard("close", shard, at, going))[at]
+
+    def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+        """As of `Work`."""
+        return stepped_of(self._of_shard("merge", shard, at, going))[at]
+
+    def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
+        """As of `Work`."""
+        uid = self._declaration.uid
+        wanted = fit_rows(uid, read_rows(uid, keys), dict(self._spec.keys))
+        by_range = self._by_range(shards)
+        calls = {}
+        for at, part in self._split(wanted).items():
+            mine = {i: shard for i, shard in by_range[at].items() if shard.current.live}
+            calls[at] = self._stepping(
+                at, "look_up", {"policy": policy.to_json()}, mine, stream_of(part)
+            )
+        found = [Table.empty(self._spec).lives(policy)]
+        for answer in self._at_once(calls).values():
+            found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
+        return pa.concat_tables(found)
+
+    def lives(self, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+        """As of `Work`."""
+        going = Going(policy, 0, 0, 0)
+        answer = self._of_shard("lives", shard, at, going)
+        return (pa.ipc.open_stream(part).read_all() for part in answer.parts)
+
+    def value(self, key: str) -> bytes | None:
+        """As of `Work`."""
+        parts = self._link_of(shard_of(key)).call("value", {"key": key}).parts
+        return parts[0] if parts else None
+
+    def forget(self, runs: Mapping[str, int]) -> None:
+        """As of `Work`; a worker forgets what is removed."""
+
+    def elsewhere(self, keys: Iterable[str]) -> Set[str]:
+        """As of `Work`: all of them."""
+        return set(keys)
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """As of `Work`; it happens later."""
+        by_range: dict[int, list[str]] = {}
+        for key in keys:
+            by_range.setdefault(self._range_of(shard_of(key)), []).append(key)
+        for at, mine in by_range.items():
+            self._links[at].remove(mine)
+
+    def discard(self, stepped: Iterable[Stepped]) -> None:
+        """As of `Work`."""
+        self.remove(key for each in stepped for key in each.made)
+
+    def gathered(self, kind: str, handle: str, ranges: Iterable[int]) -> bytes:
+        """All rows that ranges have of a write, as they fit the operator."""
+        header = self._facts | {"kind": kind, "handle": handle}
+        calls = {at: lambda at=at: self._links[at].call("rows", header) for at in ranges}
+        tables = [
+            pa.ipc.open_stream(answer.parts[0]).read_all()
+            for answer in self._at_once(calls).values()
+        ]
+        return stream_of(pa.concat_tables(tables))
+
+    def edited(
+        self,
+        kind: str,
+        parts: Mapping[int, bytes],
+        handle: str | None,
+        shards: Shards,
+        going: Going,
+    ) -> dict[int, Stepped]:
+        """What a write makes of shards, range by range."""
+        by_range = self._by_range(shards)
+        header = {"kind": kind, "handle": handle, "going": going_header(going)}
+        calls = {
+            at: self._stepping(at, "edit", header, by_range.get(at, {}), part)
+            for at, part in parts.items()
+        }
+        answers = self._at_once(calls)
+        return {at: each for answer in answers.values() for at, each in stepped_of(answer).items()}
+
+    def _at_once(self, calls: Mapping[int, Callable[[], Message]]) -> dict[int, Message]:
+        """Make a call to each range; of those that step either all or none count."""
+        if len(calls) == 1:
+            return {at: call() for at, call in calls.items()}
+        waiting = {at: self._pool.submit(call) for at, call in calls.items()}
+        answers: dict[int, Message] = {}
+        errors: list[SidecarError] = []
+        for at, each in waiting.items():
+            try:
+                answers[at] = each.result()
+            except SidecarError as error:
+                errors.append(error)
+        if errors:
+            made = [key for each in answers.values() for key in _made(each)]
+            self.remove(made)
+            raise min(errors, key=lambda error: isinstance(error, (BusyError, GoneError)))
+        return answers
+
+    def _stepping(
+        self, at: int, name: str, header: Mapping[str, Any], shards: Shards, *more: bytes
+    ) -> Callable[[], Message]:
+        numbers, parts = shard_parts(shards)
+        header = {**self._facts, **header, "shards": numbers}
+        return lambda: self._links[at].call(name, header, *parts, *more)
+
+    def _of_shard(
+        self, name: str, shard: ShardRecord, at: int, going: Going, **more: Any
+    ) -> Message:
+        header = {"going": going_header(going), **more}
+        return self._stepping(self._range_of(at), name, header, {at: shard})()
+
+    def _split(self, rows: pa.Table) -> dict[int, pa.Table]:
+        shards, ranges = self._declaration.shards, len(self._links)
+        return split_rows(rows, self._spec.key_names, shards, ranges)
+
+    def _by_range(self, shards: Shards) -> dict[int, dict[int, ShardRecord]]:
+        found: dict[int, dict[int, ShardRecord]] = {}
+        for at, shard in shards.items():
+            found.setdefault(self._range_of(at), {})[at] = shard
+        return found
+
+    def _range_of(self, shard: int) -> int:
+        return range_of(shard, self._declaration.shards, len(self._links))
+
+    def _link_of(self, shard: int) -> Link:
+        return self._links[self._range_of(shard)]
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenEdit:
+    _work: FarWork
+    _kind: str
+    _rows: pa.Table
+    _parts: Mapping[int, bytes]
+
+    def rows(self) -> bytes:
+        return stream_of(self._rows)
+
+    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+        return self._work.edited(self._kind, self._parts, None, shards, going)
+
+
+@dataclass(frozen=True, slots=True)
+class _HandedEdit:
+    _work: FarWork
+    _kind: str
+    _ranges: Sequence[int]
+    _handle: str
+
+    def rows(self) -> bytes:
+        return self._work.gathered(self._kind, self._handle, self._ranges)
+
+    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+        parts = dict.fromkeys(self._ranges, b"")
+        return self._work.edited(self._kind, parts, self._handle, shards, going)
+
+
+def _made(answer: Message) -> list[str]:
+    return [key for keys in answer.header.get("made", ()) for key in keys]

@@ -1,0 +1,150 @@
+"""What a worker does for the sidecar's own process: work on the shards of its range.
+
+It knows no rules, no records but those that it is handed, and no time. A worker that is killed
+leaves what it had answered, and what it was at is asked for again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.local_shard_work import ShardWork
+from idlestate.sidecar.core.segment_keys import is_segment, run_of
+from idlestate.sidecar.core.shard_work import Given, Stepped
+from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.transfers import Stage, stream_of
+from idlestate.sidecar.protocol.worker_ranges import OF_SHARDS
+from idlestate.sidecar.stores.store import Store
+from idlestate.sidecar.workers.worker_messages import going_of, shards_of_parts, stepped_message
+
+WRITING = ("prepare", "edit", "close", "merge")
+"""The calls that write, and with that remove the values whose keys come as `gone`."""
+
+
+class WorkerCalls:
+    """The calls of one worker.
+
+    Args:
+        store: where the runs of its range are.
+        stage: where clients hand their rows over.
+        cache_bytes: how much of each operator's tables may stay in memory.
+    """
+
+    def __init__(self, store: Store, stage: Stage, cache_bytes: int) -> None:
+        self._store = store
+        self._stage = stage
+        self._cache_bytes = cache_bytes
+        self._works: dict[str, tuple[Any, ShardWork]] = {}
+        self.table = CallTable(
+            {
+                "prepare": self._prepare,
+                "edit": self._edit,
+                "rows": self._rows,
+                "cuts": self._cuts,
+                "first_ends": self._first_ends,
+                "close": self._close,
+                "merge": self._merge,
+                "look_up": self._look_up,
+                "lives": self._lives,
+                "value": self._value,
+                "remove": self._remove,
+                "keep": self._keep,
+                "size": self._size,
+            },
+            most_bytes=None,
+        )
+
+    def _work(self, header: Header) -> ShardWork:
+        facts = header["declaration"]
+        known = self._works.get(facts["uid"])
+        if known is None or known[0] != facts:
+            declaration = Declaration.from_json(facts)
+            work = ShardWork(self._store, declaration, self._cache_bytes, self._stage)
+            known = self._works[facts["uid"]] = (facts, work)
+        return known[1]
+
+    def _prepare(self, header: Header, parts: Parts) -> Message:
+        ranges = (0,) if header["has_packets"] else ()
+        shards = shards_of_parts(header, parts)
+        stepped, (chunks,) = self._work(header).prepare(
+            header["handle"], ranges, shards, going_of(header["going"])
+        )
+        return self._kept(header, stepped, chunks=chunks)
+
+    def _edit(self, header: Header, parts: Parts) -> Message:
+        shards, handle = shards_of_parts(header, parts), header["handle"]
+        data = parts[-1] if handle is None else self._handed(handle)
+        edit = self._work(header).edit(header["kind"], Given(data))
+        return self._kept(header, edit.apply(shards, going_of(header["going"])))
+
+    def _rows(self, header: Header, _parts: Parts) -> Message:
+        given = Given(self._handed(header["handle"]))
+        return Message({}, (self._work(header).edit(header["kind"], given).rows(),))
+
+    def _cuts(self, header: Header, parts: Parts) -> Message:
+        ((at, shard),) = shards_of_parts(header, parts).items()
+        going = going_of(header["going"])
+        return Message({"cuts": self._work(header).cuts(shard, at, going, header["rows"])})
+
+    def _first_ends(self, header: Header, parts: Parts) -> Message:
+        shards = shards_of_parts(header, parts)
+        ends = self._work(header).first_ends(shards, going_of(header["going"]))
+        return Message({"ends": list(ends.items())})
+
+    def _close(self, header: Header, parts: Parts) -> Message:
+        ((at, shard),) = shards_of_parts(header, parts).items()
+        going = going_of(header["going"])
+        return self._kept(header, {at: self._work(header).close(shard, at, going)})
+
+    def _merge(self, header: Header, parts: Parts) -> Message:
+        ((at, shard),) = shards_of_parts(header, parts).items()
+        going = going_of(header["going"])
+        return self._kept(header, {at: self._work(header).merge(shard, at, going)})
+
+    def _look_up(self, header: Header, parts: Parts) -> Message:
+        policy = Policy.from_json(header["policy"])
+        shards = shards_of_parts(header, parts)
+        return Message({}, (stream_of(self._work(header).look_up(parts[-1], shards, policy)),))
+
+    def _lives(self, header: Header, parts: Parts) -> Message:
+        ((at, shard),) = shards_of_parts(header, parts).items()
+        lives = self._work(header).lives(shard, at, going_of(header["going"]).policy)
+        return Message({}, tuple(stream_of(part) for part in lives))
+
+    def _value(self, header: Header, _parts: Parts) -> Message:
+        value = self._store.get(header["key"])
+        return Message({}, () if value is None else (value,))
+
+    def _remove(self, header: Header, _parts: Parts) -> Message:
+        self._write({}, header["keys"])
+        return Message({})
+
+    def _keep(self, _header: Header, parts: Parts) -> Message:
+        """Remove all that is not named."""
+        named = set(parts[0].decode().split("\n"))
+        gone = [key for kind in OF_SHARDS for key, _ in self._store.scan(kind) if key not in named]
+        if gone:  # a start on a full disk writes nothing
+            self._store.write(dict.fromkeys(gone))
+        return Message({"removed": len(gone)})
+
+    def _size(self, _header: Header, _parts: Parts) -> Message:
+        return Message({"bytes": self._store.bytes_on_disk(), "is_broken": self._store.is_broken})
+
+    def _handed(self, handle: str) -> bytes:
+        """The rows of a write, which wait whole."""
+        ((data,),) = self._stage.packets(handle).values()
+        return data
+
+    def _kept(self, header: Header, stepped: dict[int, Stepped], **facts: Any) -> Message:
+        """Write what a step made before it is told."""
+        values = {key: value for each in stepped.values() for key, value in each.values.items()}
+        self._write(values, header.get("gone", ()))
+        return stepped_message(stepped, **facts)
+
+    def _write(self, values: Mapping[str, bytes], gone: Iterable[str]) -> None:
+        self._store.write({**values, **dict.fromkeys(gone)})
+        runs = {run_of(key) for key in gone if is_segment(key)}
+        for _, work in self._works.values():
+            work.forget(dict.fromkeys(runs, 0))

@@ -1,0 +1,64 @@
+"""Work as messages between the sidecar's own process and a worker that keeps a range."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.expired_log import Staged
+from idlestate.sidecar.core.shard_work import Going, Shards, Stepped
+from idlestate.sidecar.protocol.message import Message
+
+Header = dict[str, Any]
+
+
+def going_header(going: Going) -> Header:
+    """What a step goes by."""
+    return {
+        "policy": going.policy.to_json(),
+        "t_ms": going.t_ms,
+        "version": going.version,
+        "batch_id": going.batch_id,
+    }
+
+
+def going_of(header: Header) -> Going:
+    """Read it back."""
+    return Going(**header | {"policy": Policy.from_json(header["policy"])})
+
+
+def shard_parts(shards: Shards) -> tuple[list[int], list[bytes]]:
+    """Records of shards."""
+    return list(shards), [shard.encode() for shard in shards.values()]
+
+
+def shards_of_parts(header: Header, parts: Sequence[bytes]) -> dict[int, ShardRecord]:
+    """Read them back; they are the first parts of a message."""
+    numbers = header["shards"]
+    return {
+        int(at): ShardRecord.decode(part)
+        for at, part in zip(numbers, parts[: len(numbers)], strict=True)
+    }
+
+
+def stepped_message(stepped: Mapping[int, Stepped], **facts: Any) -> Message:
+    """What became of shards."""
+    header = {
+        "shards": list(stepped),
+        "expired": [[asdict(staged) for staged in each.expired] for each in stepped.values()],
+        "made": [list(each.values) for each in stepped.values()],
+        **facts,
+    }
+    return Message(header, tuple(each.shard.encode() for each in stepped.values()))
+
+
+def stepped_of(message: Message) -> dict[int, Stepped]:
+    """Read it back; its values are where they belong."""
+    header = message.header
+    shards = shards_of_parts(header, message.parts)
+    facts = zip(shards.items(), header["expired"], header["made"], strict=True)
+    return {
+        at: Stepped(shard, tuple(Staged(**each) for each in expired), made=tuple(made))
+        for (at, shard), expired, made in facts
+    }

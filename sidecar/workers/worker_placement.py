@@ -1,0 +1,63 @@
+"""The tables of all operators, spread over workers by range of shards."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.protocol.connection import PATIENCE_S, patiently
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.transfers import Stage
+from idlestate.sidecar.protocol.worker_ranges import range_of, shard_of
+from idlestate.sidecar.workers.remote_shard_work import FarWork, Link
+from idlestate.timers.clock import SystemClock
+
+_CALLS_AT_ONCE = 8
+
+
+class FarRanges:
+    """As of `Works`, over links.
+
+    Args:
+        links: the ways to the workers, by range.
+        places: per range what is put behind the sidecar's own address to reach its worker.
+        tidy: has the links remove what was put off.
+        bytes_on_disk: asks the workers.
+    """
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        places: Sequence[str],
+        tidy: Callable[[], None],
+        bytes_on_disk: Callable[[], int],
+    ) -> None:
+        self.stage: Stage | None = None
+        self.places: Sequence[str] = places
+        self.tidy = tidy
+        self.bytes_on_disk = bytes_on_disk
+        self._links = links
+        self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE * len(links), "idlestate-worker")
+
+    def of(self, declaration: Declaration) -> Work:
+        """As of `Works`."""
+        return FarWork(declaration, self._links, self._pool)
+
+    def keep(self, named: Iterable[tuple[str, int]]) -> None:
+        """Have workers remove all values but these; before anything else is done.
+
+        Args:
+            named: keys of values, each with the number of shards of its operator.
+        """
+        by_range: list[list[str]] = [[] for _ in self._links]
+        for key, shards in named:
+            by_range[range_of(shard_of(key), shards, len(self._links))].append(key)
+        for link, keys in zip(self._links, by_range, strict=True):
+            # Not as a header: those have an end, and there is no end to keys.
+            text = "\n".join(keys).encode()
+            keep = partial(link.call, "keep", {}, text)
+            patiently(keep, lambda: PATIENCE_S, SystemClock())  # one that dies now is started again
+
+    def close(self) -> None:
+        """Make no more calls."""
+        self._pool.shutdown()

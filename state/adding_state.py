@@ -1,0 +1,140 @@
+"""What reducing and aggregating state share: values are added into one stored value per key."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from idlestate.state.cells import Cells, Stored
+from idlestate.state.errors import NullValueError
+from idlestate.state.key_batch import KeyBatch
+from idlestate.state.state import Many, State, check_pairs, to_list
+from idlestate.state.table import SingleTable
+from idlestate.state.ttl import Ttl
+
+
+class AddingState(State[SingleTable], ABC):
+    """`add`, `merge_namespaces`, `add_many`."""
+
+    @abstractmethod
+    def _added(self, there: Any, value: Any) -> Any:
+        """The stored value with one more added; None is there when nothing was."""
+
+    @abstractmethod
+    def _merged(self, left: Any, right: Any) -> Any:
+        """Two stored values in one."""
+
+    def _add(self, there: Stored, value: Any) -> Stored:
+        return self._added(there, value)
+
+    def _merge(self, left: Stored, right: Stored) -> Stored:
+        return self._merged(left, right)
+
+    def add(self, value: Any) -> None:
+        """Add a value. None clears on heap, is refused on RocksDB (Flink)."""
+        key, namespace, table = self._key, self.namespace, self.table
+        if value is None:
+            if table.refuses_null:
+                raise NullValueError(
+                    f"state {self.name}: add was given None; call clear() to remove"
+                )
+            table.clear(key, namespace)
+            return
+        table.put(key, namespace, self._add(table.get(key, namespace), value))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Merge what other namespaces have into the target's, pair by pair."""
+        key, table = self._key, self.table
+        merged: Stored = None
+        for source in sources:
+            found = table.get(key, source)
+            table.clear(key, source)
+            if merged is None or found is None:
+                merged = found if merged is None else merged
+            else:
+                merged = self._merge(merged, found)
+        if merged is None:
+            return
+        there = table.get(key, target)
+        both = merged if there is None else self._merge(there, merged)
+        if both is None:
+            table.clear(key, target)
+        else:
+            table.put(key, target, both)
+
+    def add_many(self, keys: Many, values: Many) -> None:
+        """`add` for each key in this order, all or none.
+
+        Raises:
+            NullValueError: one of the values is None.
+        """
+        self._add_many(keys, values, 0, Cells.objects)
+
+    def _add_many(
+        self,
+        keys: Many,
+        values: Many,
+        stamp_ms: int,
+        begin: Callable[[Cells], list[Any]],
+    ) -> None:
+        """Read all keys at once, add, write all at once.
+
+        Args:
+            keys: whose.
+            values: what is added.
+            stamp_ms: the timestamp of all, in a state with timestamps.
+            begin: what is added to, from what is stored.
+        """
+        table, added = self.table, self._added
+        batch, given = table.batch_of(keys), to_list(values)
+        check_pairs(batch, given)
+        if None in given:
+            raise NullValueError(f"state {self.name}: add_many was given None")
+        codes = batch.encoded.dictionary_encode()
+        distinct = KeyBatch(batch.codec, codes.dictionary)
+        sums = begin(table.get_many(distinct, self.namespace))
+        for at, value in zip(codes.indices.to_pylist(), given, strict=True):
+            sums[at] = added(sums[at], value)
+        cells = Cells.of(sums, table.layout.value.kind, stamped=False)
+        table.put_many(distinct, self.namespace, cells.values, cells.has, stamp_ms)
+
+
+class TtlAddingState(AddingState, ABC):
+    """The same with a time to live, renewed by every `add`.
+
+    An expired value is dropped and adding starts again; with `RETURN_EXPIRED_IF_NOT_CLEANED_UP`
+    it is continued and lives again.
+    """
+
+    _ttl: Ttl
+
+    def add(self, value: Any) -> None:
+        """Add a value to what is there and lives."""
+        self._ttl.on_access()
+        super().add(value)
+
+    def add_many(self, keys: Many, values: Many) -> None:
+        """`add` for each key in this order, stamped with one time, all or none."""
+        ttl, now = self._ttl, self._ttl.now_ms()
+        horizon = ttl.horizon_ms(now)
+
+        def begin(found: Cells) -> list[Any]:
+            assert found.stamps is not None
+            lives = found.has & (found.stamps > horizon)
+            return found.objects(found.has if ttl.returns_expired else lives)
+
+        ttl.on_access()
+        self._add_many(keys, values, now, begin)
+
+    def _add(self, there: Stored, value: Any) -> Stored:
+        now = self._ttl.now_ms()
+        kept = there[0] if self._ttl.counts(there, now) else None
+        return (self._added(kept, value), now)
+
+    def _merge(self, left: Stored, right: Stored) -> Stored:
+        now = self._ttl.now_ms()
+        counts_left, counts_right = self._ttl.counts(left, now), self._ttl.counts(right, now)
+        if counts_left and counts_right:
+            return (self._merged(left[0], right[0]), now)
+        if counts_left or counts_right:
+            return (left[0] if counts_left else right[0], now)
+        return None

@@ -1,0 +1,348 @@
+"""Keyed state of one operator, or of one instance of it: what heap and RocksDB have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
+from idlestate.state.cleanup import SnapshotFilter
+from idlestate.state.closed import Closed
+from idlestate.state.context import KeyContext
+from idlestate.state.descriptors import StateDescriptor
+from idlestate.state.errors import (
+    KeyGroupError,
+    StateError,
+    StateMigrationError,
+    StateTypeError,
+)
+from idlestate.state.kinds import Kinds, state_over
+from idlestate.state.meta import StateMeta
+from idlestate.state.row_keys import KeyLayout
+from idlestate.state.settings import BackendSettings
+from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
+from idlestate.state.snapshots.snapshot_files import SnapshotInfo
+from idlestate.state.snapshots.snapshot_rows import Part
+from idlestate.state.sweep import Sweep, SweepReport
+from idlestate.state.table import Table
+from idlestate.state.timer_rows import TimerLayout
+from idlestate.state.ttl import Ttl
+from idlestate.state.usage import Usage
+from idlestate.timers.service import OnTimer, TimerService
+from idlestate.timers.timer import TimerQueue
+from idlestate.timers.watermark import WatermarkClock
+
+TIMERS_AT_ONCE = 10_000
+"""Timers that a restore adds in one write."""
+
+
+class KeyedStateBackend(ABC):
+    """States, timers and snapshots of the keys of some key groups.
+
+    Attributes:
+        kind: "heap" or "rocksdb".
+        max_parallelism: how many key groups there are.
+        groups: the key groups this backend holds.
+        watermark: the clock of states whose time to live goes by event time.
+    """
+
+    kind: str
+
+    def __init__(self, settings: BackendSettings) -> None:
+        """A backend without states."""
+        self.max_parallelism = settings.max_parallelism
+        self.groups = settings.groups
+        self.key_type = settings.key_type
+        self.namespace_type = settings.namespace_type
+        self.watermark = WatermarkClock()
+        self._clock = settings.clock
+        self._keys = KeyLayout.of(self.key_type, self.namespace_type, self.max_parallelism)
+        self._keys_are_nested = pa.types.is_nested(self.key_type)
+        self._timer_layout = TimerLayout(self._keys)
+        self._context = KeyContext()
+        self._metas: dict[str, StateMeta] = {}
+        self._tables: dict[str, Table] = {}
+        self._states: dict[str, Kinds] = {}
+        self._ttls: dict[str, Ttl] = {}
+        self._queues: dict[str, TimerQueue] = {}
+        self._each_record: list[Callable[[], object]] = []
+        self._sweeps: dict[str, Sweep] = {}
+        self._services: list[TimerService] = []
+        self._closed = False
+
+    # -------------------------------------------------------------- keys and states
+
+    @property
+    def current_key(self) -> Any:
+        """The key that states belong to right now."""
+        return self._context.key
+
+    def set_current_key(self, key: Any) -> None:
+        """Choose the key that states belong to from now on.
+
+        Raises:
+            NullValueError: the key is None.
+            StateTypeError: it is not of the backend's `key_type`.
+        """
+        for step in self._each_record:
+            step()
+        try:
+            if self._keys_are_nested:
+                self._keys.key.encode(key)  # refuses what is no key
+            self._context.key = self._keys.key.normal(key)
+        except StateTypeError as error:
+            raise StateTypeError(
+                f"{key!r} is not a valid key: keys are {self.key_type}; pass a key of that type, "
+                "or open the backend with another key_type"
+            ) from error
+
+    def key_group(self, key: Any) -> int:
+        """The key group of a key."""
+        return self._keys.group_of(key)
+
+    def get_state(self, descriptor: StateDescriptor) -> Any:
+        """The state with this name, made or restored.
+
+        A state is resolved by its name: once it is there, a second descriptor gets the same
+        object, and its time to live is not looked at.
+
+        Raises:
+            StateKindError: the name stands for a state of another kind.
+            StateMigrationError: stored values do not fit the declared types.
+        """
+        known = self._states.get(descriptor.name)
+        if known is not None:
+            self._metas[descriptor.name].migration(descriptor, self._clock.now_ms())
+            return known
+        self._prepare(descriptor)
+        ttl = self._ttl_of(descriptor.ttl) if descriptor.ttl.enabled else None
+        table = self._tables[descriptor.name]
+        state = state_over(descriptor, table, self._context, ttl)
+        if ttl is not None:
+            self._ttls[descriptor.name] = ttl
+            self._start_cleanup(descriptor.name, table, ttl)
+        self._states[descriptor.name] = state
+        return state
+
+    def _prepare(self, descriptor: StateDescriptor) -> None:
+        """Have a table that fits, with rows rewritten when they do not."""
+        meta = self._metas.get(descriptor.name)
+        if meta is None:
+            meta = StateMeta.of(descriptor)
+            self._tables[meta.name] = self._make_table(meta)
+        elif migration := meta.migration(descriptor, self._now_of(descriptor.ttl)()):
+            old, meta = self._tables[meta.name], migration.target
+            table = self._make_table(meta)
+            table.load(migration.rows(old.rows(self.groups)))
+            self._tables[meta.name] = table
+        else:
+            return
+        before = self._metas.get(meta.name)
+        self._metas[meta.name] = meta
+        self._record_metas()
+        if before is not None:
+            self._drop_table(before)
+
+    def _ttl_of(self, config: StateTtlConfig) -> Ttl:
+        return Ttl(config, self._now_of(config))
+
+    def _now_of(self, config: StateTtlConfig) -> Callable[[], int]:
+        return self.watermark.now_ms if config.time is TtlTime.EVENT else self._clock.now_ms
+
+    @abstractmethod
+    def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
+        """Begin the cleanup that goes with accesses, where the backend has it."""
+
+    def keys(self, name: str, namespace: Any = None) -> Iterator[Any]:
+        """Keys that have something stored in a state and namespace, expired or not."""
+        return self._table(name).keys(namespace)
+
+    def size(self, name: str) -> int:
+        """Physical entries of a state: keys on heap, rows on RocksDB (a list is one)."""
+        return self._table(name).size()
+
+    def _table(self, name: str) -> Table:
+        table = self._tables.get(name)
+        if table is None:
+            known = ", ".join(sorted(self._tables)) or "none"
+            raise StateError(f"there is no state {name}; there are: {known}")
+        return table
+
+    # -------------------------------------------------------------- timers
+
+    def timer_service(
+        self, name: str, on_processing_time: OnTimer, on_event_time: OnTimer
+    ) -> TimerService:
+        """The timers of this name, made or restored; the callbacks get each one that fires."""
+        service = TimerService(
+            self._queue(f"_timer_state/processing_{name}"),
+            self._queue(f"_timer_state/event_{name}"),
+            self._timer_layout,
+            self._context,
+            on_processing_time,
+            on_event_time,
+        )
+        self._services.append(service)
+        return service
+
+    def _queue(self, name: str) -> TimerQueue:
+        if name not in self._queues:
+            self._queues[name] = self._make_queue(name)
+        return self._queues[name]
+
+    # -------------------------------------------------------------- expiry
+
+    def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> SweepReport:
+        """Remove what has expired at this time, looking at no more than `budget` keys.
+
+        Each call goes on where the one before it stopped, through all states with a time to
+        live in turn. The report says whether the last state's end was reached, and has what was
+        removed when `records` are wanted.
+        """
+        report = SweepReport()
+        for name, ttl in self._ttls.items():
+            if name not in self._sweeps:
+                self._sweeps[name] = Sweep(name, self._tables[name], ttl)
+        while report.seen < budget:
+            waiting = [sweep for sweep in self._sweeps.values() if not sweep.done]
+            if not waiting:
+                break
+            waiting[0].go_on(now_ms, budget - report.seen, report, records=records)
+        report.done = all(sweep.done for sweep in self._sweeps.values())
+        if report.done:
+            self._sweeps.clear()
+        return report
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """How much room everything takes, and how much of it nothing lives in."""
+
+    @abstractmethod
+    def compact(self) -> None:
+        """Give the space of what was removed back; RocksDB drops expired rows on the way."""
+
+    # -------------------------------------------------------------- snapshots
+
+    @abstractmethod
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now, to be written to a folder by the snapshot's `finish`."""
+
+    def _filters(self) -> Callable[[], dict[str, SnapshotFilter]]:
+        """Makes what leaves expired values out of a snapshot of now, by the time of its call."""
+        marks = self.kind == "rocksdb"
+        rules = {
+            name: (self._metas[name].layout, ttl)
+            for name, ttl in self._ttls.items()
+            if ttl.config.full_snapshot
+        }
+        return lambda: {
+            name: SnapshotFilter(layout, ttl, ttl.now_ms(), marks_entries=marks)
+            for name, (layout, ttl) in rules.items()
+        }
+
+    def _info(self, folder: Path, mode: SnapshotMode) -> SnapshotInfo:
+        return SnapshotInfo(
+            folder,
+            self.kind,
+            mode.value,
+            self.max_parallelism,
+            self.groups,
+            self.key_type,
+            self.namespace_type,
+            states=[],
+            new_files=[],
+        )
+
+    def _check_restore(self, info: SnapshotInfo) -> None:
+        if info.max_parallelism != self.max_parallelism:
+            raise KeyGroupError(
+                f"{info.folder} has max parallelism {info.max_parallelism}, this backend "
+                f"{self.max_parallelism}: open it with max_parallelism={info.max_parallelism}"
+            )
+        for what, stored, declared in (
+            ("keys", info.key_type, self.key_type),
+            ("namespaces", info.namespace_type, self.namespace_type),
+        ):
+            if stored != declared:
+                raise StateMigrationError(
+                    f"{info.folder}: {what} are stored as {stored}, declared as {declared}: "
+                    "declare the stored type"
+                )
+
+    def _restore(self, part: Part) -> None:
+        """Take the rows of a snapshot's state or timers."""
+        rows = part.rows(self.groups)
+        if part.meta is not None:
+            self._restore_table(part.meta).load(rows)
+            return
+        while some := [row.key for row in islice(rows, TIMERS_AT_ONCE)]:
+            self._queue(part.name).add_rows(pa.array(some, pa.binary()))
+
+    def _restore_table(self, stored: StateMeta) -> Table:
+        """The table that rows of a snapshot's state go into."""
+        known = self._metas.get(stored.name)
+        if known is None:
+            self._metas[stored.name] = stored
+            self._tables[stored.name] = self._make_table(stored)
+        elif replace(known, family=stored.family) != stored:
+            raise StateMigrationError(
+                f"state {stored.name} differs between the snapshots that are restored: "
+                f"{known} and {stored}"
+            )
+        return self._tables[stored.name]
+
+    # -------------------------------------------------------------- of the kind of backend
+
+    @abstractmethod
+    def _make_table(self, meta: StateMeta) -> Table:
+        """A table without rows."""
+
+    @abstractmethod
+    def _make_queue(self, name: str, /) -> TimerQueue:
+        """A timer queue, with the timers that were stored."""
+
+    @abstractmethod
+    def _drop_table(self, meta: StateMeta) -> None:
+        """Forget the rows of a state as it was."""
+
+    @abstractmethod
+    def _record_metas(self) -> None:
+        """Make durable which states there are, where anything is."""
+
+    @abstractmethod
+    def _let_go(self) -> None:
+        """Let go of what the backend holds besides objects."""
+
+    def close(self) -> None:
+        """Let go of everything. Closing twice is fine; snapshots that are held can be finished.
+
+        The backend, its states and its timers raise `BackendClosedError` from then on.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        closed: Any = Closed()
+        for state in self._states.values():
+            state.table = closed
+        for service in self._services:
+            service.close(closed)
+        self._let_go()
+        self._context = self._each_record = closed
+        self._metas = self._tables = self._states = closed
+        self._ttls = self._sweeps = self._queues = closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

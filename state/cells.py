@@ -1,0 +1,188 @@
+"""What a batch of reads finds, column by column."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.state.codec import Codec
+from idlestate.state.key_batch import Flags, Positions
+
+Column = npt.NDArray[Any]
+
+Stored = Any
+"""What a table keeps: the value alone, or `(value, timestamp)` in a state with timestamps."""
+
+
+def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
+    """How numpy holds values of a type: as they are where their width is fixed, else as objects."""
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return found
+    return np.dtype(object)
+
+
+_PLAIN: dict[str, set[type]] = {
+    "i": {int, type(None)},
+    "f": {float, int, type(None)},
+    "b": {bool, type(None)},
+}
+"""Types of values that Arrow reads as we do; it cuts fractions off to make an integer."""
+
+
+def as_objects(values: Iterable[Any], count: int) -> Column:
+    """Values as a column of objects; lists among them stay lists."""
+    return np.fromiter(values, dtype=object, count=count)
+
+
+def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
+    """Values of a batch as a column, and which of them are not None.
+
+    Raises:
+        StateTypeError: one is of another type.
+    """
+    kind, dtype = codec.kind, dtype_of(codec.kind)
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    if not dtype.hasobject:
+        if not isinstance(given, pa.Array) or given.type != kind:
+            if not isinstance(given, pa.Array | np.ndarray):
+                given = list(given)
+                if not set(map(type, given)) <= _PLAIN[dtype.kind]:
+                    return _one_by_one(codec, given)
+            try:
+                given = given.cast(kind) if isinstance(given, pa.Array) else pa.array(given, kind)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                return _one_by_one(codec, given)
+        if not given.null_count:
+            return given.to_numpy(zero_copy_only=False), np.ones(len(given), dtype=np.bool_)
+        has = given.is_valid().to_numpy(zero_copy_only=False)
+        return given.fill_null(kind_zero(kind)).to_numpy(zero_copy_only=False), has
+    values = given.to_pylist() if isinstance(given, pa.Array) else list(given)
+    if pa.types.is_struct(kind):
+        values = [tuple(each.values()) if isinstance(each, dict) else each for each in values]
+    has = np.fromiter((each is not None for each in values), dtype=np.bool_, count=len(values))
+    if not pa.types.is_nested(kind):
+        values = [each if each is None else codec.normal(each) for each in values]
+    return as_objects(values, len(values)), has
+
+
+def kind_zero(kind: pa.DataType) -> pa.Scalar:
+    """What stands where there is no value."""
+    return pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
+
+
+def _one_by_one(codec: Codec, given: Iterable[Any]) -> tuple[Column, Flags]:
+    """As the codec reads each value; it says which one is wrong."""
+    given = given.to_pylist() if isinstance(given, pa.Array) else list(given)
+    has = np.fromiter((each is not None for each in given), dtype=np.bool_, count=len(given))
+    column = np.zeros(len(given), dtype=dtype_of(codec.kind))
+    for at in np.flatnonzero(has).tolist():
+        column[at] = codec.decode(codec.encode(given[at]))
+    return column, has
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What is stored for each key of a batch.
+
+    Attributes:
+        values: the values, anything where `has` says there is none.
+        has: where there is a value.
+        there: where something is stored, a value or an entry without one.
+        stamps: the timestamps in milliseconds, None in a state without.
+    """
+
+    values: Column
+    has: Flags
+    there: Flags
+    stamps: Positions | None
+
+    @classmethod
+    def of(cls, stored: Sequence[Stored], kind: pa.DataType, *, stamped: bool) -> "Cells":
+        """Cells of what single reads found."""
+        count, dtype = len(stored), dtype_of(kind)
+        there = np.fromiter((each is not None for each in stored), np.bool_, count)
+        stamps, values = None, list(stored)
+        if stamped:
+            stamps = np.fromiter((0 if each is None else each[1] for each in stored), "i8", count)
+            values = [None if each is None else each[0] for each in stored]
+        has = np.fromiter((each is not None for each in values), np.bool_, count)
+        if dtype.hasobject:
+            return cls(as_objects(values, count), has, there, stamps)
+        filled = np.fromiter((0 if each is None else each for each in values), dtype, count)
+        return cls(filled, has, there, stamps)
+
+    def __len__(self) -> int:
+        return len(self.there)
+
+    def where(self, flags: Flags) -> "Cells":
+        """The cells that are flagged."""
+        stamps = None if self.stamps is None else self.stamps[flags]
+        return Cells(self.values[flags], self.has[flags], self.there[flags], stamps)
+
+    def take(self, positions: Positions) -> "Cells":
+        """The cells at these positions."""
+        stamps = None if self.stamps is None else self.stamps[positions]
+        return Cells(self.values[positions], self.has[positions], self.there[positions], stamps)
+
+    def visible(self, kind: pa.DataType, hidden: Flags | None = None) -> pa.Array:
+        """The values as an Arrow array, null where there is none or it is hidden."""
+        has = self.has if hidden is None else self.has & ~hidden
+        if not self.values.dtype.hasobject:
+            return pa.array(self.values, kind, mask=None if has.all() else ~has)
+        return pa.array(self.objects(has), kind)
+
+    def objects(self, has: Flags | None = None) -> list[Any]:
+        """The values as Python has them, None where there is none."""
+        has = self.has if has is None else has
+        values: list[Any] = self.values.tolist()
+        if has.all():
+            return values
+        return [value if each else None for value, each in zip(values, has.tolist(), strict=True)]
+
+    def stored(self) -> list[Stored]:
+        """What single reads would have found; an entry without a value or timestamp is None."""
+        if self.stamps is None:
+            return self.objects()
+        return [
+            (value, stamp) if there else None
+            for value, stamp, there in zip(
+                self.objects(), self.stamps.tolist(), self.there.tolist(), strict=True
+            )
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """The list of each key of a batch.
+
+    Attributes:
+        there: which keys have one.
+        sizes: how many elements each has.
+        items: all elements, those of one key behind those of the key before.
+    """
+
+    there: Flags
+    sizes: Positions
+    items: Cells
+
+    @classmethod
+    def of(
+        cls, lists: Sequence[list[Stored] | None], kind: pa.DataType, *, stamped: bool
+    ) -> "Lists":
+        """Lists that single reads found."""
+        there = np.fromiter((each is not None for each in lists), np.bool_, len(lists))
+        sizes = np.fromiter((len(each or ()) for each in lists), np.int64, len(lists))
+        flat = [item for each in lists if each for item in each]
+        return cls(there, sizes, Cells.of(flat, kind, stamped=stamped))
+
+    def visible(self, kind: pa.DataType, there: Flags) -> pa.Array:
+        """The lists as an Arrow array, null where there is none."""
+        offsets = np.concatenate(([0], np.cumsum(self.sizes))).astype(np.int32)
+        mask = None if there.all() else pa.array(~there)
+        values = self.items.visible(kind)
+        return pa.ListArray.from_arrays(pa.array(offsets), values, pa.list_(kind), mask=mask)

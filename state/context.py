@@ -1,0 +1,41 @@
+"""Which key state belongs to right now."""
+
+from typing import Any
+
+from idlestate.state.errors import NoCurrentKeyError
+
+_NOT_SET = object()
+
+
+class KeyContext:
+    """The current key of a backend; all its states share it."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self) -> None:
+        """No key is chosen."""
+        self._key: Any = _NOT_SET
+
+    @property
+    def key(self) -> Any:
+        """The current key.
+
+        Raises:
+            NoCurrentKeyError: none was chosen.
+        """
+        if self._key is _NOT_SET:
+            raise NoCurrentKeyError("no key is chosen: call set_current_key(key) first")
+        return self._key
+
+    @key.setter
+    def key(self, key: Any) -> None:
+        self._key = key
+
+    @property
+    def mark(self) -> Any:
+        """The current key, or what stands for none: for `restore`."""
+        return self._key
+
+    def restore(self, mark: Any) -> None:
+        """Go back to the key of this mark."""
+        self._key = mark

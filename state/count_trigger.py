@@ -1,0 +1,63 @@
+"""Fires at every so many elements of a key, and purges idle keys: Flink's count trigger."""
+
+from enum import Enum
+
+from idlestate.state.idle import IdleRetention
+from idlestate.state.value_state import ValueState
+
+
+class TriggerResult(Enum):
+    """What a window does next."""
+
+    CONTINUE = "CONTINUE"
+    FIRE = "FIRE"
+    """Emit, and keep the elements."""
+    FIRE_AND_PURGE = "FIRE_AND_PURGE"
+    """Emit, and drop the elements."""
+
+
+class CountTrigger:
+    """`StateCleaningCountTrigger`: counts the elements of the current key under an idle rule.
+
+    With the idle rule off it only counts. State and timers are those of the current key; a timer
+    that waits when the trigger is cleared stays, as in Flink, and purges again.
+    """
+
+    def __init__(self, idle: IdleRetention, count: ValueState, max_count: int) -> None:
+        """The trigger with its parts.
+
+        Args:
+            idle: the idle rule; nothing else uses its timers.
+            count: value state of 64-bit integers.
+            max_count: how many elements make it fire, 1 or more.
+
+        Raises:
+            ValueError: `max_count` is below 1.
+        """
+        if max_count < 1:
+            raise ValueError(f"max_count is {max_count}: it has to be 1 or more")
+        self._idle = idle
+        self._count = count
+        self._max_count = max_count
+
+    def on_element(self, t_ms: int) -> TriggerResult:
+        """Note an element of the current key at t."""
+        self._idle.access(t_ms)
+        count = (self._count.value() or 0) + 1
+        if count < self._max_count:
+            self._count.update(count)
+            return TriggerResult.CONTINUE
+        self._count.clear()
+        return TriggerResult.FIRE
+
+    def on_timer(self) -> TriggerResult:
+        """A timer of the idle rule's time domain fired for the current key; of no other domain."""
+        if not self._idle.is_on:
+            return TriggerResult.CONTINUE
+        self.clear()
+        return TriggerResult.FIRE_AND_PURGE
+
+    def clear(self) -> None:
+        """Forget the current key's count and cleanup time."""
+        self._count.clear()
+        self._idle.forget()

@@ -1,0 +1,105 @@
+"""Entries of maps on heap, as columns: `HeapChains` whose items have names.
+
+An entry's name is the key's length (4 bytes), the key, the user key. It keeps its number while it
+is gone, and its place in the chain: so a chain here is as long as all entries a key ever had since
+the columns were made.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.state.cells import Column
+from idlestate.state.heap.byte_index import ABSENT, ByteIndex, distinct
+from idlestate.state.heap.chains import HeapChains
+from idlestate.state.key_batch import Flags, KeyBatch, Positions, fixed_width
+from idlestate.state.rows import ValueLayout
+from idlestate.state.usage import Usage
+
+
+class HeapEntries(HeapChains):
+    """Entries of many maps."""
+
+    def __init__(self, layout: ValueLayout) -> None:
+        """No keys."""
+        super().__init__(layout)
+        self._names = ByteIndex()
+
+    def usage(self) -> Usage:
+        """How much room the columns take."""
+        size = self._names.usage().total_bytes
+        dead = size * (self.count - self.live) // max(self.count, 1)
+        return super().usage() + Usage(size, dead)
+
+    def find_entry(self, key: bytes, namespace: Any, user_key: bytes) -> int:
+        """The number of an entry, `ABSENT` when it is not there."""
+        name = len(key).to_bytes(4, "big") + key + user_key
+        number = self._names.find_one(name, self.spaces.find(namespace))
+        return number if number >= 0 and self._alive[number] else ABSENT
+
+    def user_key(self, number: int) -> bytes:
+        """The bytes of an entry's user key."""
+        name = self._names.key(number)
+        return name[4 + int.from_bytes(name[:4], "big") :]
+
+    def find_entries(self, keys: KeyBatch, namespace: Any, user_keys: pa.BinaryArray) -> Positions:
+        """The number of each entry, `ABSENT` for one that never was."""
+        return self._names.find(_names_of(keys, user_keys), self.spaces.find(namespace))
+
+    def put(
+        self,
+        keys: KeyBatch,
+        namespace: Any,
+        user_keys: pa.BinaryArray,
+        values: Column,
+        has: Flags,
+        stamps: Any,
+    ) -> None:
+        """Set an entry for each key; of an entry that comes twice the last counts."""
+        first = self._names.count
+        numbers, _ = self._names.add(_names_of(keys, user_keys), self.spaces.number(namespace))
+        self._make_room(self._names.count)
+        self._stored.set(numbers, values, has, stamps)
+        rows = np.flatnonzero(~self._alive[numbers])
+        if len(rows):
+            self._revive(keys, namespace, numbers, rows, first)
+
+    def _revive(
+        self, keys: KeyBatch, namespace: Any, numbers: Positions, rows: Positions, first: int
+    ) -> None:
+        """Have the entries of these rows there; those from `first` on are new."""
+        row_of = np.empty(self.count, dtype=np.int64)
+        row_of[numbers[rows]] = rows
+        back = distinct(numbers[rows])
+        owners = self.own(keys.take(row_of[back]), namespace)
+        self._alive[back] = True
+        self._link(first, owners[back >= first])
+        self._count_in(owners)
+
+    def remove_entries(self, keys: KeyBatch, namespace: Any, user_keys: pa.BinaryArray) -> None:
+        """Remove entries, there or not; the last one takes the map with it, as does none."""
+        numbers = self.find_entries(keys, namespace, user_keys)
+        numbers = distinct(numbers[numbers != ABSENT])
+        self.remove(numbers[self._alive[numbers]])
+        owners = self.find(keys, namespace)
+        self._drop(owners[self._counts[owners] == 0])
+
+    def _drop(self, owners: Positions) -> None:
+        """Entries stay in their chains, where they are found when they come back."""
+        self.index.remove(owners)
+
+    def compact(self) -> None:
+        """Make the columns anew, as long as there are entries."""
+        self._names.remove(np.flatnonzero(~self._alive[: self.count]))
+        self._names.compact()
+        super().compact()
+
+    def _item_names(self) -> ByteIndex:
+        return self._names.copy()
+
+
+def _names_of(keys: KeyBatch, user_keys: pa.BinaryArray) -> pa.BinaryArray:
+    sizes = pc.binary_length(keys.encoded).to_numpy(zero_copy_only=False).astype(">u4")
+    return pc.binary_join_element_wise(fixed_width(sizes), keys.encoded, user_keys, b"")

@@ -1,0 +1,110 @@
+"""Keyed state in this process's memory. What a snapshot did not write is gone with the process."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from idlestate.state.backend import KeyedStateBackend
+from idlestate.state.cleanup import IncrementalStep
+from idlestate.state.descriptors import StateKind
+from idlestate.state.heap.heap_list import HeapListTable
+from idlestate.state.heap.heap_map import HeapMapTable
+from idlestate.state.heap.heap_table import HeapTable
+from idlestate.state.heap.held_columns import Held
+from idlestate.state.heap.single_values import HeapSingleTable
+from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
+from idlestate.state.key_groups import KeyGroupRange
+from idlestate.state.meta import StateMeta
+from idlestate.state.settings import BackendSettings
+from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.state.snapshots.snapshot_files import SnapshotInfo
+from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.state.table import Row, Table
+from idlestate.state.ttl import Ttl
+from idlestate.state.usage import Usage
+from idlestate.timers.timer import TimerQueue
+
+TABLES: dict[StateKind, type[HeapListTable | HeapMapTable]] = {
+    StateKind.LIST: HeapListTable,
+    StateKind.MAP: HeapMapTable,
+}
+
+
+class HeapKeyedStateBackend(KeyedStateBackend):
+    """States in columns and dicts."""
+
+    kind = "heap"
+
+    def __init__(self, settings: BackendSettings) -> None:
+        """A backend with what the snapshots hold."""
+        super().__init__(settings)
+        for folder in settings.restore:
+            info = SnapshotInfo.read(folder)
+            self._check_restore(info)
+            for part in stored_parts(info, self._keys):
+                self._restore(part)
+
+    def _start_cleanup(self, _name: str, table: Table, ttl: Ttl, /) -> None:
+        cleanup = ttl.config.incremental_in_force
+        if cleanup is None:
+            return
+        step = IncrementalStep(table, ttl, cleanup.size).step
+        ttl.on_access = step
+        if cleanup.run_for_every_record:
+            self._each_record.append(step)
+
+    def usage(self) -> Usage:
+        """How much room tables and timers take."""
+        found = Usage(0, 0)
+        for table in self._tables.values():
+            assert isinstance(table, HeapTable)
+            found += table.usage()
+        for queue in self._queues.values():
+            assert isinstance(queue, ColumnTimerQueue)
+            found += queue.usage()
+        return found
+
+    def compact(self) -> None:
+        """Give memory of removed keys back: columns and dicts keep their size until made anew."""
+        for table in self._tables.values():
+            assert isinstance(table, HeapTable)
+            table.shrink()
+
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now: what is written afterwards is copied first."""
+        parts, held = list[Part](), list[Held]()
+        for name, meta in self._metas.items():
+            table = self._tables[name]
+            assert isinstance(table, HeapTable)
+            frozen = table.freeze()
+            held.append(frozen)
+            parts.append(Part(name, meta, frozen.rows))
+        for name, queue in self._queues.items():
+            assert isinstance(queue, ColumnTimerQueue)
+            parts.append(Part(name, None, _rows_of(queue.freeze())))
+        info, filters = self._info(folder, mode), self._filters()
+
+        def release() -> None:
+            for each in held:
+                each.release()
+
+        return HeldSnapshot(folder, lambda: write_parts(info, parts, filters()), release)
+
+    def _make_table(self, meta: StateMeta) -> Table:
+        return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
+
+    def _make_queue(self, _name: str) -> TimerQueue:
+        return ColumnTimerQueue(self._timer_layout)
+
+    def _drop_table(self, meta: StateMeta) -> None:
+        """The table is no longer referred to."""
+
+    def _record_metas(self) -> None:
+        """Nothing on heap is durable but snapshots."""
+
+    def _let_go(self) -> None:
+        """Memory goes with the objects."""
+
+
+def _rows_of(timers: FrozenTimers) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """Timers as the rows of a part."""
+    return lambda groups: (Row(row, b"") for row in timers.rows(groups.first, groups.last))

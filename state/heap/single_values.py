@@ -1,0 +1,205 @@
+"""One stored value per key on heap: new ones in dicts, the others in columns.
+
+Calls for one key at a time find plain dicts faster than anything else, batches find columns
+faster, and a million keys fit into memory only as columns. So what single calls write stays in
+dicts, `FRONT` keys at most, and moves into the columns when there are more, or a batch comes.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from idlestate.state.cells import Cells, Column, Stored
+from idlestate.state.heap.columns import HeapColumns
+from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
+from idlestate.state.heap.heap_table import HeapTable
+from idlestate.state.heap.values_walk import SingleWalk
+from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.row_keys import KeyLayout
+from idlestate.state.rows import ValueLayout
+from idlestate.state.table import Row, SingleTable, Walk
+from idlestate.state.usage import Usage
+
+FRONT: Final = 1 << 14
+"""Keys in dicts before they move into columns."""
+
+SMALL: Final = 16
+"""Batches of fewer keys are not worth array steps."""
+
+_ABSENT: Final = object()
+_GONE: Final = object()  # in the front: the columns have the key, but it was removed
+
+
+class HeapSingleTable(HeapTable, SingleTable):
+    """One stored value per key."""
+
+    def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
+        """A table with nothing in it."""
+        self.key_layout, self.layout = keys, layout
+        self.front: Front = {None: {}}
+        self.columns = HeapColumns(layout)
+        self._in_front = 0
+
+    # -------------------------------------------------------------- one key
+
+    def get(self, key: Any, namespace: Any) -> Stored:
+        """What is stored, None when nothing is."""
+        space = self.front.get(namespace)
+        if space is not None and (found := space.get(key, _ABSENT)) is not _ABSENT:
+            return None if found is _GONE else found
+        if self.columns.index.live:
+            return self.columns.get(self.key_layout.key.encode(key), namespace)
+        return None
+
+    def put(self, key: Any, namespace: Any, stored: Stored) -> None:
+        """Store; None stays as an entry without a value, as in Flink."""
+        self._set(key, namespace, self._typed(stored))
+
+    def _typed(self, stored: Stored) -> Stored:
+        """What a column would give back."""
+        if not self.layout.stamped or stored is None:
+            return stored if stored is None else self.layout.value.normal(stored)
+        value, stamp = stored
+        return (value if value is None else self.layout.value.normal(value), stamp)
+
+    def _set(self, key: Any, namespace: Any, item: Any) -> None:
+        space = self.front.get(namespace)
+        if space is None:
+            space = self.front[namespace] = {}
+        before = len(space)
+        space[key] = item
+        if len(space) != before:
+            self._in_front += 1
+            if self._in_front > FRONT:
+                self.settle()
+
+    def clear(self, key: Any, namespace: Any) -> None:
+        """Remove what the key has in the namespace."""
+        columns = self.columns
+        if columns.index.live and columns.has(self.key_layout.key.encode(key), namespace):
+            self._set(key, namespace, _GONE)
+            return
+        space = self.front.get(namespace)
+        if space is not None and space.pop(key, _ABSENT) is not _ABSENT:
+            self._in_front -= 1
+            if namespace is not None and not space:
+                del self.front[namespace]
+
+    # -------------------------------------------------------------- many keys
+
+    def get_many(self, keys: KeyBatch, namespace: Any) -> Cells:
+        """`get` of many keys."""
+        if len(keys) < SMALL:
+            stored = [self.get(key, namespace) for key in keys.keys]
+            return Cells.of(stored, self.layout.value.kind, stamped=self.layout.stamped)
+        self.settle()
+        return self.columns.fetch(keys, namespace)
+
+    def put_many(
+        self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
+    ) -> None:
+        """Store a value, or `clear` where there is none."""
+        if len(keys) >= SMALL:
+            self.settle()
+            self.columns.put(keys, namespace, values, has, stamp_ms)
+            return
+        stamped = self.layout.stamped
+        for key, value, each in zip(keys.keys, values.tolist(), has.tolist(), strict=True):
+            if each:
+                self.put(key, namespace, (value, stamp_ms) if stamped else value)
+            else:
+                self.clear(key, namespace)
+
+    def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
+        """Give what was just found a new timestamp."""
+        if len(keys) >= SMALL:
+            self.settle()
+            self.columns.restamp(keys, namespace, stamp_ms)
+            return
+        for key, value in zip(keys.keys, found.objects(), strict=True):
+            self.put(key, namespace, (value, stamp_ms))
+
+    def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
+        """`clear` of many keys."""
+        if len(keys) >= SMALL:
+            self.settle()
+            self.columns.clear(keys, namespace)
+            return
+        for key in keys.keys:
+            self.clear(key, namespace)
+
+    # -------------------------------------------------------------- the whole table
+
+    def settle(self) -> None:
+        """Move everything into the columns."""
+        if not self._in_front:
+            return
+        for namespace, space in self.front.items():
+            kept = [each for each in space.items() if each[1] is not _GONE]
+            if len(kept) < len(space):
+                gone = [key for key, stored in space.items() if stored is _GONE]
+                self.columns.clear(self.batch_of(gone), namespace)
+            if kept:
+                keys = self.batch_of([key for key, _ in kept])
+                self._store(keys, namespace, [stored for _, stored in kept])
+        self.front, self._in_front = {None: {}}, 0
+
+    def in_front(self, numbers: Positions) -> int:
+        """How many of these rows of the columns say nothing, since dicts have something newer."""
+        if not self._in_front or not len(numbers):
+            return 0
+        columns, nothing = self.columns, dict[Any, Any]()
+        names = columns.spaces.names
+        keys = KeyBatch(self.key_layout.key, columns.keys(numbers)).keys
+        spaces = [names[each] for each in columns.index.spaces[numbers].tolist()]
+        return sum(
+            key in self.front.get(space, nothing) for key, space in zip(keys, spaces, strict=True)
+        )
+
+    def _store(self, keys: KeyBatch, namespace: Any, stored: list[Stored]) -> None:
+        kind, stamped = self.layout.value.kind, self.layout.stamped
+        cells = Cells.of(stored, kind, stamped=stamped)
+        self.columns.store(keys, namespace, cells.values, cells.has, cells.stamps, cells.there)
+
+    def size(self) -> int:
+        """Keys over all namespaces."""
+        self.settle()
+        return self.columns.index.live
+
+    def keys(self, namespace: Any) -> Iterator[Any]:
+        """Keys that have something in the namespace."""
+        self.settle()
+        # All of them now: who asks may remove them while he goes through them.
+        return iter(self.columns.named(namespace, self.key_layout.key))
+
+    def walk(self) -> Walk:
+        """A walk from the beginning."""
+        return SingleWalk(self)
+
+    def shrink(self) -> None:
+        """Make the columns anew, as long as there are keys."""
+        self.settle()
+        self.columns.compact()
+
+    def usage(self) -> Usage:
+        """How much room the columns take."""
+        self.settle()
+        return self.columns.usage()
+
+    def freeze(self) -> FrozenTable:
+        """The table as it is now: the few dicts are copied, columns before they are written."""
+        front = {namespace: dict(space) for namespace, space in self.front.items()}
+        return FrozenSingles(self.key_layout, self.layout, front, self.columns.freeze(), _GONE)
+
+    def load(self, rows: Iterable[Row]) -> None:
+        """Take rows over that another table gave, into their places."""
+        left, split, decode = iter(rows), self.key_layout.split, self.layout.decode
+        while some := list(islice(left, FRONT)):
+            spaces: dict[Any, tuple[list[Any], list[Stored]]] = {}
+            for row in some:
+                _, key, namespace, _ = split(row.key)
+                keys, stored = spaces.setdefault(namespace, ([], []))
+                keys.append(key)
+                stored.append(decode(row.value))
+            for namespace, (keys, stored) in spaces.items():
+                self._store(self.batch_of(keys), namespace, stored)

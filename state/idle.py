@@ -1,0 +1,85 @@
+"""Idle retention for user functions: Flink's `CleanupState` over a value state and a timer.
+
+At an access at t the key is armed, or armed anew, iff it was not armed or `t + min` is past its
+cleanup time; then the cleanup time is `t + max` and a timer waits for it. `retention.rules` has the
+rule with an example. The cleanup time is value state, the timer an ordinary timer, so both are in
+every snapshot.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import armed_cleanup_at, is_due, needs_rearm
+from idlestate.state.value_state import ValueState
+
+
+class IdleRetention:
+    """The rule for the current key of a backend."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        cleanup_time: ValueState,
+        register: Callable[[Any, int], None],
+        delete: Callable[[Any, int], None],
+        *,
+        namespace: Any = None,
+    ) -> None:
+        """The rule with its parts.
+
+        Args:
+            policy: the windows; the rule is off iff the policy's idle rule is.
+            cleanup_time: value state of 64-bit integers.
+            register: a timer service's way to register a timer, in event or processing time.
+            delete: its way to delete one.
+            namespace: of the timers.
+        """
+        self._policy = policy
+        self._cleanup_time = cleanup_time
+        self._register = register
+        self._delete = delete
+        self._namespace = namespace
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the policy's idle rule is on."""
+        return self._policy.idle_on
+
+    def access(self, t_ms: int) -> int | None:
+        """Note an access of the current key at t; its cleanup time, None when the rule is off."""
+        if not self.is_on:
+            return None
+        before: int | None = self._cleanup_time.value()
+        if before is not None and not needs_rearm(t_ms, before, self._policy.idle_min_ms):
+            return before
+        cleanup_at_ms = int(armed_cleanup_at(t_ms, self._policy.idle_max_ms))
+        self._register(self._namespace, cleanup_at_ms)
+        if before is not None:
+            self._delete(self._namespace, before)
+        self._cleanup_time.update(cleanup_at_ms)
+        return cleanup_at_ms
+
+    def is_cleanup_due(self, t_ms: int) -> bool:
+        """Whether a timer of this domain that fires at t is the current key's cleanup.
+
+        Timers of other uses may wait for other times; those clean nothing.
+        """
+        cleanup_at_ms: int | None = self._cleanup_time.value()
+        return (
+            self.is_on
+            and cleanup_at_ms is not None
+            and bool(is_due(cleanup_at_ms, t_ms))
+            and not is_due(cleanup_at_ms, t_ms - 1)
+        )
+
+    def forget(self) -> None:
+        """The current key was cleaned: it has no cleanup time. A timer that waits stays."""
+        self._cleanup_time.clear()
+
+    def drop(self) -> None:
+        """Take the current key's cleanup time back, with its timer."""
+        cleanup_at_ms: int | None = self._cleanup_time.value()
+        if cleanup_at_ms is not None:
+            self._delete(self._namespace, cleanup_at_ms)
+            self._cleanup_time.clear()

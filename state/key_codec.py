@@ -1,0 +1,72 @@
+"""Codecs of keys: two keys are the same iff their bytes are, in dicts too.
+
+Python's equality says otherwise of floats: no NaN equals another, and the two zeros are equal. For
+Java and for RocksDB a NaN is a NaN, and the zeros are two keys.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from idlestate.state.codec import Codec, codec_for, struct_codec
+
+
+class _MinusZero(float):
+    """The zero below zero, equal to itself alone."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is self
+
+    def __hash__(self) -> int:
+        return 1 << 40
+
+
+_MINUS_ZERO: Final = _MinusZero(-0.0)
+_NAN: Final = math.nan
+
+
+def key_codec_for(kind: pa.DataType) -> Codec:
+    """The codec of a type of keys.
+
+    Raises:
+        StateMigrationError: there is none; the text names the type.
+    """
+    if pa.types.is_struct(kind):
+        return _struct_of_keys(kind)
+    codec = codec_for(kind)
+    if not pa.types.is_floating(kind):
+        return codec
+    return replace(
+        codec,
+        encode=lambda value: codec.encode(_as_key(value)),
+        decode=lambda data: _as_key(codec.decode(data)),
+        normal=lambda value: _as_key(codec.normal(value)),
+    )
+
+
+def _struct_of_keys(kind: pa.StructType) -> Codec:
+    fields = [key_codec_for(field.type) for field in kind]
+    codec = struct_codec(kind, fields)
+
+    def normal(value: Any) -> Any:
+        if not isinstance(value, tuple | list) or len(value) != len(fields):
+            codec.encode(value)  # says what is wrong
+        pairs = zip(value, fields, strict=True)
+        return tuple(item if item is None else field.normal(item) for item, field in pairs)
+
+    return replace(codec, normal=normal)
+
+
+def holds_floats(kind: pa.DataType) -> bool:
+    """Whether keys of a type may be equal in Python and two keys here, or the other way round."""
+    if pa.types.is_struct(kind):
+        return any(holds_floats(field.type) for field in kind)
+    return bool(pa.types.is_floating(kind))
+
+
+def _as_key(value: float) -> float:
+    if value != value:  # noqa: PLR0124 - a NaN
+        return _NAN
+    return _MINUS_ZERO if value == 0 and math.copysign(1, value) < 0 else value

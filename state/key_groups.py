@@ -1,0 +1,122 @@
+"""Key groups: the smallest parts that keyed state is split into, and how they spread.
+
+A key's group is `murmur(hash) % max_parallelism`, the hash being the one its Java class would
+have; instance i of n owns one contiguous range of groups. All of it as Flink does it
+(`KeyGroupRangeAssignment`, `MathUtils.murmurHash`), checked against recordings.
+
+Shards of the pipeline go by Spark's xxhash64 instead, since the JVM has to assign them before
+Python sees a row (`idlestate.backends.runs.key_hashes`). The two never meet: a shard is named in Spark's
+checkpoint, a key group in snapshots of the library.
+"""
+
+import struct
+from dataclasses import dataclass
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.state.errors import KeyGroupError
+
+MAX_PARALLELISM_LIMIT = 1 << 15
+DEFAULT_MAX_PARALLELISM = 128
+
+_INT_BYTES = struct.Struct("<i")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KeyGroupRange:
+    """Key groups `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last < MAX_PARALLELISM_LIMIT:
+            raise KeyGroupError(
+                f"key groups {self.first} to {self.last}: they have to lie in "
+                f"0 to {MAX_PARALLELISM_LIMIT - 1}, the first not after the last"
+            )
+
+    def __contains__(self, group: int) -> bool:
+        return self.first <= group <= self.last
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def intersection(self, other: "KeyGroupRange") -> "KeyGroupRange | None":
+        """The groups in both, None when there are none."""
+        first, last = max(self.first, other.first), min(self.last, other.last)
+        return KeyGroupRange(first, last) if first <= last else None
+
+
+ALL_GROUPS = KeyGroupRange(0, MAX_PARALLELISM_LIMIT - 1)
+
+
+def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
+    """Raise `KeyGroupError` when this many instances cannot share this many key groups."""
+    if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
+        raise KeyGroupError(
+            f"max parallelism is {max_parallelism}: it has to be 1 to {MAX_PARALLELISM_LIMIT}"
+        )
+    if not 1 <= parallelism <= max_parallelism:
+        raise KeyGroupError(
+            f"parallelism is {parallelism} with max parallelism {max_parallelism}: it has to be "
+            f"1 to {max_parallelism}, since each instance owns at least one key group"
+        )
+
+
+def key_group_range(max_parallelism: int, parallelism: int, index: int) -> KeyGroupRange:
+    """The key groups of instance `index` of `parallelism`."""
+    check_parallelism(max_parallelism, parallelism)
+    if not 0 <= index < parallelism:
+        raise KeyGroupError(f"index is {index}: with parallelism {parallelism} it starts at 0")
+    first = (index * max_parallelism + parallelism - 1) // parallelism
+    last = ((index + 1) * max_parallelism - 1) // parallelism
+    return KeyGroupRange(first, last)
+
+
+def operator_index(group: int, max_parallelism: int, parallelism: int) -> int:
+    """Which instance owns a key group."""
+    return group * parallelism // max_parallelism
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """The max parallelism taken when none is named: room to grow by half, at least 128."""
+    if not 1 <= parallelism <= MAX_PARALLELISM_LIMIT:
+        raise KeyGroupError(
+            f"parallelism is {parallelism}: it has to be 1 to {MAX_PARALLELISM_LIMIT}"
+        )
+    wanted = parallelism + parallelism // 2
+    power = 1 << (wanted - 1).bit_length()
+    return min(max(power, DEFAULT_MAX_PARALLELISM), MAX_PARALLELISM_LIMIT)
+
+
+def murmur(hash_code: int) -> int:
+    """Flink's `murmurHash` of a 32-bit hash code: 0 to 2^31-1."""
+    mixed: int = mmh3.hash(_INT_BYTES.pack(hash_code), 0)
+    if mixed == -(1 << 31):
+        return 0
+    return abs(mixed)
+
+
+def key_group(hash_code: int, max_parallelism: int) -> int:
+    """The key group of a key with this Java hash code."""
+    return murmur(hash_code) % max_parallelism
+
+
+def key_groups(hash_codes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.int32]:
+    """`key_group` of many, by the same murmur in array steps."""
+    h = hash_codes.astype(np.uint32)
+    h *= np.uint32(0xCC9E2D51)
+    h = (h << np.uint32(15)) | (h >> np.uint32(17))
+    h *= np.uint32(0x1B873593)
+    h = (h << np.uint32(13)) | (h >> np.uint32(19))
+    h = h * np.uint32(5) + np.uint32(0xE6546B64)
+    h ^= np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        h ^= h >> np.uint32(shift)
+        h *= np.uint32(factor)
+    mixed = np.abs(h.view(np.int32).astype(np.int64))
+    mixed[mixed == 1 << 31] = 0
+    return (mixed % max_parallelism).astype(np.int32)

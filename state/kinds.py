@@ -1,0 +1,33 @@
+"""From a descriptor to the state it describes."""
+
+from typing import Any
+
+from idlestate.state.aggregating_state import AggregatingState, TtlAggregatingState
+from idlestate.state.context import KeyContext
+from idlestate.state.descriptors import StateDescriptor, StateKind
+from idlestate.state.list_state import ListState, TtlListState
+from idlestate.state.map_state import MapState
+from idlestate.state.reducing_state import ReducingState, TtlReducingState
+from idlestate.state.table import Table
+from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_map_state import TtlMapState
+from idlestate.state.value_state import TtlValueState, ValueState
+
+Kinds = ValueState | ListState | MapState | ReducingState | AggregatingState
+
+_CLASSES: dict[StateKind, tuple[Any, Any]] = {
+    StateKind.VALUE: (ValueState, TtlValueState),
+    StateKind.LIST: (ListState, TtlListState),
+    StateKind.MAP: (MapState, TtlMapState),
+    StateKind.REDUCING: (ReducingState, TtlReducingState),
+    StateKind.AGGREGATING: (AggregatingState, TtlAggregatingState),
+}
+
+
+def state_over(
+    descriptor: StateDescriptor, table: Table, context: KeyContext, ttl: Ttl | None
+) -> Kinds:
+    """The state that a descriptor describes, over its table; with a time to live if one is."""
+    plain, timed = _CLASSES[descriptor.kind]
+    state: Kinds = (plain if ttl is None else timed)(descriptor, table, context, ttl)
+    return state

@@ -1,0 +1,187 @@
+"""A list per key."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.state.cells import Stored, as_column
+from idlestate.state.context import KeyContext
+from idlestate.state.descriptors import ListStateDescriptor
+from idlestate.state.errors import NullValueError
+from idlestate.state.state import Many, State, check_pairs
+from idlestate.state.table import ListTable
+from idlestate.state.ttl import Ttl
+
+
+class ListState(State[ListTable]):
+    """`add`, `add_all`, `update`, `get`, `clear`."""
+
+    def __init__(
+        self,
+        descriptor: ListStateDescriptor,
+        table: ListTable,
+        context: KeyContext,
+        ttl: Ttl | None = None,
+    ) -> None:
+        """The state over its table."""
+        super().__init__(descriptor, table, context, ttl)
+        self._normal = table.layout.value.normal
+
+    def get(self) -> Iterable[Any] | None:
+        """The elements; None when there are none."""
+        return self.table.get(self._key, self.namespace)
+
+    def add(self, element: Any) -> None:
+        """Put an element behind the others."""
+        self._check(element)
+        self.table.append(self._key, self.namespace, self._stored([self._normal(element)]))
+
+    def add_all(self, elements: Iterable[Any]) -> None:
+        """Put elements behind the others, none of them if one is None on RocksDB or with a TTL.
+
+        On heap without a TTL the elements before the None stay, as in Flink.
+        """
+        self._check(elements)
+        given = list(elements)
+        whole = None not in given
+        if not whole and not self.table.refuses_null and not self._all_or_none:
+            given = given[: given.index(None)]
+        elif not whole:
+            self._check(None)
+        if given:
+            items = self._stored(list(map(self._normal, given)))
+            self.table.append(self._key, self.namespace, items)
+        if not whole:
+            self._check(None)
+
+    def update(self, elements: Iterable[Any]) -> None:
+        """Replace the list; without elements it is cleared."""
+        self._check(elements)
+        given = list(elements)
+        if None in given:
+            self._check(None)
+        self.table.put(self._key, self.namespace, self._stored(list(map(self._normal, given))))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Move the lists of other namespaces behind the target's."""
+        merged: list[Stored] = []
+        for source in sources:
+            merged += self.table.get(self._key, source) or []
+            self.table.clear(self._key, source)
+        if merged:
+            self.table.append(self._key, target, merged)
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """The list of each key, null where there is none."""
+        found = self.table.get_many(self.table.batch_of(keys), self.namespace)
+        return found.visible(self._type, found.there)
+
+    def add_many(self, keys: Many, elements: Many) -> None:
+        """`add` for each key in this order, all or none."""
+        self._append_many(keys, elements, 0)
+
+    def _append_many(self, keys: Many, elements: Many, stamp_ms: int) -> None:
+        batch = self.table.batch_of(keys)
+        given, has = as_column(self.table.layout.value, elements)
+        check_pairs(batch, given)
+        if not has.all():
+            self._check(None)
+        self.table.append_many(batch, self.namespace, given, stamp_ms)
+
+    _all_or_none = False
+
+    def _stored(self, elements: list[Any]) -> list[Stored]:
+        return elements
+
+    def _check(self, given: Any) -> None:
+        if given is None:
+            raise NullValueError(f"list state {self.name}: None cannot be an element or a list")
+
+
+class TtlListState(ListState):
+    """The same with a time to live for each element."""
+
+    _all_or_none = True
+    _ttl: Ttl
+
+    def get(self) -> Iterable[Any]:
+        """The elements, each judged when it is iterated, anew with each iteration.
+
+        When an iteration comes to its end without one live element, the list is cleared. With
+        `ON_READ_AND_WRITE` this call, not the iteration, drops what has expired and stamps the
+        rest.
+        """
+        self._ttl.on_access()
+        key, namespace = self._key, self.namespace
+        items = self.table.get(key, namespace) or []
+        if self._ttl.updates_on_read:
+            now = self._ttl.now_ms()
+            live = [(item[0], now) for item in items if not self._ttl.expired(item, now)]
+            if live:
+                self.table.put(key, namespace, live)
+        return Elements(items, self._ttl, lambda: self.table.clear(key, namespace))
+
+    def add(self, element: Any) -> None:
+        """Put an element behind the others, stamped."""
+        ttl = self._ttl
+        ttl.on_access()
+        if element is None:
+            self._check(None)
+        self.table.append(self._key, self.namespace, [(self._normal(element), ttl.now_ms())])
+
+    def add_all(self, elements: Iterable[Any]) -> None:
+        """Put elements behind the others, stamped with one time; none if one is None."""
+        self._ttl.on_access()
+        super().add_all(elements)
+
+    def update(self, elements: Iterable[Any]) -> None:
+        """Replace the list, all elements stamped; without elements it is cleared."""
+        self._ttl.on_access()
+        super().update(elements)
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """The visible elements of each key, an empty list where there are none."""
+        batch, now = self.table.batch_of(keys), self._ttl.now_ms()
+        found = self.table.get_many(batch, self.namespace)
+        stamps = found.items.stamps
+        assert stamps is not None
+        if not self._ttl.updates_on_read and (stamps > self._ttl.horizon_ms(now)).all():
+            self._ttl.on_access()
+            return found.visible(self._type, np.ones(len(batch), dtype=np.bool_))
+        current, lists = self._context.mark, []
+        for key in batch.keys:
+            self._context.key = key
+            lists.append(list(self.get()))
+        self._context.restore(current)
+        return pa.array(lists, pa.list_(self._type))
+
+    def add_many(self, keys: Many, elements: Many) -> None:
+        """`add` for each key, all or none, stamped with one time."""
+        self._ttl.on_access()
+        self._append_many(keys, elements, self._ttl.now_ms())
+
+    def _stored(self, elements: list[Any]) -> list[Stored]:
+        now = self._ttl.now_ms()
+        return [(element, now) for element in elements]
+
+
+class Elements(Iterable[Any]):
+    """Elements as `get()` found them, judged by the clock while they are iterated."""
+
+    def __init__(self, items: list[Stored], ttl: Ttl, clear: Callable[[], None]) -> None:
+        """The stored elements; `clear` removes the list."""
+        self._items = items
+        self._ttl = ttl
+        self._clear = clear
+
+    def __iter__(self) -> Iterator[Any]:
+        any_live = False
+        for item in self._items:
+            live = not self._ttl.expired(item, self._ttl.now_ms())
+            any_live = any_live or live
+            if live or self._ttl.returns_expired:
+                yield item[0]
+        if not any_live:
+            self._clear()

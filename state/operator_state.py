@@ -1,0 +1,231 @@
+"""Operator state: lists and maps of one instance that belong to no key.
+
+    list        each instance has a part; with another number of instances the elements of all are
+                dealt out in contiguous runs
+    union       each instance gets all elements of all instances back
+    broadcast   a map that is the same on all instances; new ones get a copy
+
+Never on RocksDB, as in Flink: it is small and in memory, and snapshots hold it. It has no time to
+live.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.state.codec import Codec, codec_for
+from idlestate.state.errors import (
+    NullValueError,
+    SnapshotError,
+    StateKindError,
+    StateMigrationError,
+)
+from idlestate.state.meta import VERSIONS, check_versions, type_from_text, type_to_text
+from idlestate.state.redistribution import (
+    OperatorStateMode,
+    StatePartitions,
+    redistribute,
+)
+from idlestate.state.snapshots.snapshot_files import RECORD, finish_folder, start_folder
+
+ROWS = "operator.rows"
+
+
+class OperatorListState:
+    """Elements of this instance."""
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        """These elements."""
+        self._elements = list(elements)
+
+    def get(self) -> list[Any]:
+        """A copy of the elements."""
+        return self._elements.copy()
+
+    def add(self, element: Any) -> None:
+        """Put an element behind the others."""
+        self.add_all((element,))
+
+    def add_all(self, elements: Iterable[Any]) -> None:
+        """Put elements behind the others, all or none."""
+        self._elements += _present(elements)
+
+    def update(self, elements: Iterable[Any]) -> None:
+        """Replace the elements."""
+        self._elements = _present(elements)
+
+    def clear(self) -> None:
+        """Remove all elements."""
+        self._elements = []
+
+
+class BroadcastState:
+    """A map that the program keeps the same on all instances."""
+
+    def __init__(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """These entries."""
+        self._entries = dict(entries)
+
+    def get(self, key: Any) -> Any:
+        """The value, None when there is none."""
+        return self._entries.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set an entry."""
+        self._entries[key] = value
+
+    def put_all(self, entries: Mapping[Any, Any]) -> None:
+        """Set entries."""
+        self._entries.update(entries)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is an entry."""
+        return key in self._entries
+
+    def remove(self, key: Any) -> None:
+        """Remove an entry."""
+        self._entries.pop(key, None)
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """(key, value) of all entries."""
+        return iter(list(self._entries.items()))
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One state: what it is, and its object once it was asked for."""
+
+    mode: OperatorStateMode
+    kind: pa.DataType
+    partitions: list[bytes]
+    state: OperatorListState | BroadcastState | None = None
+
+
+class OperatorStateStore:
+    """The operator states of one instance.
+
+    Args:
+        restored: snapshots of all old instances, in their order.
+        index: which of the new instances this is.
+        parallelism: how many new instances there are.
+    """
+
+    def __init__(
+        self, restored: Sequence[Path] = (), *, index: int = 0, parallelism: int = 1
+    ) -> None:
+        self._kept: dict[str, _Kept] = {}
+        if restored:
+            self._restore(restored, index, parallelism)
+
+    def get_list_state(self, name: str, element_type: pa.DataType) -> OperatorListState:
+        """A list whose elements are dealt out when the number of instances changes."""
+        return self._list(name, OperatorStateMode.SPLIT, element_type)
+
+    def get_union_list_state(self, name: str, element_type: pa.DataType) -> OperatorListState:
+        """A list of which every instance gets all elements back."""
+        return self._list(name, OperatorStateMode.UNION, element_type)
+
+    def get_broadcast_state(
+        self, name: str, key_type: pa.DataType, value_type: pa.DataType
+    ) -> BroadcastState:
+        """A map that is the same on all instances."""
+        kind = pa.struct([("key", key_type), ("value", value_type)])
+        kept = self._keep(name, OperatorStateMode.BROADCAST, kind)
+        if kept.state is None:
+            kept.state = BroadcastState(map(codec_for(kind).decode, kept.partitions))
+        assert isinstance(kept.state, BroadcastState)
+        return kept.state
+
+    def _list(self, name: str, mode: OperatorStateMode, kind: pa.DataType) -> OperatorListState:
+        kept = self._keep(name, mode, kind)
+        if kept.state is None:
+            kept.state = OperatorListState(map(codec_for(kind).decode, kept.partitions))
+        assert isinstance(kept.state, OperatorListState)
+        return kept.state
+
+    def _keep(self, name: str, mode: OperatorStateMode, kind: pa.DataType) -> _Kept:
+        kept = self._kept.setdefault(name, _Kept(mode, kind, []))
+        if kept.mode is not mode:
+            raise StateKindError(
+                f"operator state {name} is stored as {kept.mode.name}, declared as {mode.name}: "
+                "declare the stored mode, or take another name"
+            )
+        if kept.kind != kind:
+            raise StateMigrationError(
+                f"operator state {name}: stored as {kept.kind}, declared as {kind}: declare the "
+                "stored type, or take another name"
+            )
+        return kept
+
+    def snapshot(self, folder: Path) -> None:
+        """Write all states, also those nobody asked for since they were restored."""
+        draft, states, at = start_folder(folder), {}, 0
+        with (draft / ROWS).open("wb") as file:
+            for name, kept in self._kept.items():
+                offsets = []
+                for data in _encoded(kept):
+                    offsets.append(at)
+                    at += file.write(len(data).to_bytes(4, "big") + data)
+                kind = type_to_text(kept.kind)
+                states[name] = {"mode": kept.mode.value, "type": kind, "offsets": offsets}
+        (draft / RECORD).write_text(json.dumps(VERSIONS | {"operator_states": states}))
+        finish_folder(draft, folder)
+
+    def _restore(self, folders: Sequence[Path], index: int, parallelism: int) -> None:
+        held, kinds = [], {}
+        for folder in folders:
+            states = _record(folder)
+            kinds.update({name: type_from_text(each["type"]) for name, each in states.items()})
+            parts = {
+                name: StatePartitions(OperatorStateMode(each["mode"]), tuple(each["offsets"]))
+                for name, each in states.items()
+            }
+            held.append({str(folder): parts})
+        mine = redistribute(held, parallelism)[index]
+        for folder in folders:  # in their order, so that all instances see elements in the same
+            states = mine.get(str(folder), {})
+            data = (folder / ROWS).read_bytes() if states else b""
+            for name, part in states.items():
+                kept = self._kept.setdefault(name, _Kept(part.mode, kinds[name], []))
+                if part.mode is OperatorStateMode.BROADCAST:
+                    kept.partitions.clear()
+                kept.partitions += [_partition(data, offset) for offset in part.offsets]
+
+
+def _present(elements: Iterable[Any]) -> list[Any]:
+    given = list(elements)
+    if None in given:
+        raise NullValueError("operator state: None cannot be an element")
+    return given
+
+
+def _encoded(kept: _Kept) -> list[bytes]:
+    if kept.state is None:
+        return kept.partitions
+    codec: Codec = codec_for(kept.kind)
+    state = kept.state
+    values = state.get() if isinstance(state, OperatorListState) else list(state.entries())
+    return [codec.encode(value) for value in values]
+
+
+def _partition(data: bytes, offset: int) -> bytes:
+    length = int.from_bytes(data[offset : offset + 4], "big")
+    return data[offset + 4 : offset + 4 + length]
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    try:
+        record = json.loads((folder / RECORD).read_text())
+    except (OSError, ValueError) as error:
+        raise SnapshotError(f"{folder} is no snapshot of operator state: {error}") from error
+    check_versions(record, str(folder))
+    states: dict[str, Any] = record["operator_states"]
+    return states

@@ -1,0 +1,208 @@
+"""Keyed state in RocksDB: it is on disk once a call returns, and there again after a crash."""
+
+import shutil
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rocksdict import BottommostLevelCompaction, CompactOptions
+
+from idlestate.state.backend import KeyedStateBackend
+from idlestate.state.closed import Closed
+from idlestate.state.errors import SnapshotError, StateError, StateMigrationError
+from idlestate.state.meta import StateMeta, type_from_text, type_to_text
+from idlestate.state.rocksdb.compaction import PeriodicCleanup, compaction_of, filtering
+from idlestate.state.rocksdb.rocksdb_files import Database, FamilyTimerStore
+from idlestate.state.rocksdb.rocksdb_snapshot import (
+    checkpoint,
+    clone,
+    finish_native,
+    native_parts,
+    sst_files,
+)
+from idlestate.state.rocksdb.rocksdb_table import (
+    Family,
+    RocksDBTable,
+    let_go,
+    plainly,
+    usage_of,
+)
+from idlestate.state.settings import BackendSettings
+from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.state.snapshots.snapshot_files import (
+    DATABASE,
+    SnapshotInfo,
+    drop_draft,
+    start_folder,
+)
+from idlestate.state.snapshots.snapshot_rows import stored_parts, write_parts
+from idlestate.state.table import Table
+from idlestate.state.ttl import Ttl
+from idlestate.state.usage import Usage
+from idlestate.timers.stored_queue import StoredTimerQueue
+from idlestate.timers.timer import TimerQueue
+
+AT_ONCE = 10_000
+"""Rows or lists that a compaction changes in one write."""
+
+
+class RocksDBKeyedStateBackend(KeyedStateBackend):
+    """States in column families of one database."""
+
+    kind = "rocksdb"
+
+    def __init__(self, path: Path, settings: BackendSettings) -> None:
+        """A backend with what is in the folder, or in the snapshots."""
+        super().__init__(settings)
+        infos = [SnapshotInfo.read(folder) for folder in settings.restore]
+        for info in infos:
+            self._check_restore(info)
+        if infos and (path / "CURRENT").exists():
+            raise SnapshotError(f"{path} holds state already: restore into an empty folder")
+        cloned = len(infos) == 1 and infos[0].is_native and infos[0].groups == self.groups
+        if cloned:
+            clone(infos[0], path)
+        self._database = Database(path)
+        self._stores: list[FamilyTimerStore] = []
+        self._known_files: set[str] = set()
+        try:
+            self._open_tables(path)
+            for info in () if cloned else infos:
+                for part in stored_parts(info, self._keys):
+                    self._restore(part)
+            self._record_metas()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_tables(self, path: Path) -> None:
+        record = self._database.record()
+        if record is None:
+            return
+        for what, mine in self._record().items():
+            if what != "states" and record[what] != mine:
+                stored, declared = (
+                    (type_from_text(record[what]), type_from_text(str(mine)))
+                    if what.endswith("type")
+                    else (record[what], mine)
+                )
+                raise StateMigrationError(
+                    f"{path}: {what} is {stored} there, declared as {declared}: open it as it is"
+                )
+        for each in record["states"]:
+            meta = StateMeta.from_json(each)
+            self._metas[meta.name] = meta
+            self._tables[meta.name] = self._database.table(meta, self._keys)
+
+    def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
+        """Incremental cleanup is left out, as in Flink: compactions do the work."""
+        assert isinstance(table, RocksDBTable)
+        cleanup = ttl.config.compaction_in_force
+        if cleanup is None or cleanup.periodic_ms <= 0:
+            return
+        last_ms = self._database.cleaned_ms(name)
+        if last_ms is None:
+            last_ms = self._clock.now_ms()
+            self._database.record_cleaned(name, last_ms)
+        begin = partial(filtering, table, ttl, cleanup.query_time_after)
+        record = partial(self._database.record_cleaned, name)
+        ttl.on_access = PeriodicCleanup(
+            begin, cleanup.periodic_ms, self._clock, last_ms, record
+        ).step
+
+    def compact(self) -> None:
+        """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
+        for name, table in self._tables.items():
+            assert isinstance(table, RocksDBTable)
+            walk = compaction_of(table, self._ttls.get(name))
+            while walk is not None and not walk.go_on(AT_ONCE):
+                pass
+        self.reclaim()
+
+    def usage(self) -> Usage:
+        """How much room the files take, and what is not in files yet."""
+        return sum(map(usage_of, self._places()), Usage(0, 0))
+
+    def _places(self) -> list[Family]:
+        tables = [each for each in self._tables.values() if isinstance(each, RocksDBTable)]
+        return [*tables, *self._stores]
+
+    def reclaim(self) -> None:
+        """Give the disk back that removed rows take up. Other threads may read and write."""
+        thorough = CompactOptions()
+        thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        with plainly(self._database.path):
+            for place in self._places():
+                place.family.flush()
+                place.family.compact_range(None, None, compact_opt=thorough)
+                place.swept_bytes = 0
+
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now: a checkpoint of links, of which only new files are new."""
+        draft = start_folder(folder)
+        files = draft / DATABASE
+        try:
+            checkpoint(self._database, files)
+        except StateError:
+            drop_draft(folder)
+            raise
+        info, filters = self._info(folder, mode), self._filters()
+
+        def write_native() -> SnapshotInfo:
+            complete = finish_native(info, draft, self._known_files)
+            self._known_files = sst_files(folder / DATABASE)
+            return complete
+
+        def write_canonical() -> SnapshotInfo:
+            held = folder.with_name(folder.name + ".held")
+            shutil.rmtree(held, ignore_errors=True)
+            draft.rename(held)
+            try:
+                parts = native_parts(replace(info, folder=held), self._keys)
+                return write_parts(info, parts, filters())
+            finally:
+                shutil.rmtree(held)
+
+        canonical = mode is SnapshotMode.SAVEPOINT_CANONICAL
+
+        def release() -> None:
+            shutil.rmtree(draft, ignore_errors=True)
+
+        return HeldSnapshot(folder, write_canonical if canonical else write_native, release)
+
+    def _make_table(self, meta: StateMeta) -> Table:
+        let_go(self._database.make_family(meta.family))
+        return self._database.table(meta, self._keys)
+
+    def _make_queue(self, name: str) -> TimerQueue:
+        store = FamilyTimerStore(self._database, name)
+        self._stores.append(store)
+        groups = range(self.groups.first, self.groups.last + 1)
+        return StoredTimerQueue(self._timer_layout, store, groups)
+
+    def _drop_table(self, meta: StateMeta) -> None:
+        self._database.drop_family(meta.family)
+
+    def _record(self) -> dict[str, object]:
+        return {
+            "max_parallelism": self.max_parallelism,
+            "groups": [self.groups.first, self.groups.last],
+            "key_type": type_to_text(self.key_type),
+            "namespace_type": type_to_text(self.namespace_type),
+            "states": [meta.to_json() for meta in self._metas.values()],
+        }
+
+    def _record_metas(self) -> None:
+        self._database.write_record(self._record())
+
+    def _let_go(self) -> None:
+        """Close the database; another process may open it then."""
+        for table in self._tables.values():
+            assert isinstance(table, RocksDBTable)
+            table.close()
+        for store in self._stores:
+            store.close()
+        self._database.close()
+        closed: Any = Closed()
+        self._database = self._stores = closed

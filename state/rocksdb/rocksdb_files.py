@@ -1,0 +1,205 @@
+"""RocksDB itself: its options, its column families, and the record of what is in them."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rocksdict import AccessType, BlockBasedOptions, Options, Rdict, WriteBatch
+
+from idlestate.state.descriptors import StateKind
+from idlestate.state.errors import StorageError
+from idlestate.state.meta import VERSIONS, StateMeta, check_versions
+from idlestate.state.rocksdb.rocksdb_list import RocksDBListTable
+from idlestate.state.rocksdb.rocksdb_map import RocksDBMapTable
+from idlestate.state.rocksdb.rocksdb_table import (
+    RocksDBTable,
+    bounds_of,
+    check,
+    let_go,
+    plainly,
+    refused,
+    scan,
+    write,
+)
+from idlestate.state.rocksdb.single_values import RocksDBSingleTable
+from idlestate.state.row_keys import KeyLayout
+
+RECORD = b"idlestate"
+CLEANED = b"idlestate cleaned "
+TIMERS = "timers "
+
+TABLES: dict[StateKind, type[RocksDBTable]] = {
+    StateKind.VALUE: RocksDBSingleTable,
+    StateKind.REDUCING: RocksDBSingleTable,
+    StateKind.AGGREGATING: RocksDBSingleTable,
+    StateKind.LIST: RocksDBListTable,
+    StateKind.MAP: RocksDBMapTable,
+}
+
+
+def options() -> Options:
+    """Options of a database and of each column family."""
+    blocks = BlockBasedOptions()
+    blocks.set_bloom_filter(10, block_based=False)
+    found = Options(raw_mode=True)
+    found.create_if_missing(create_if_missing=True)
+    found.create_missing_column_families(create_missing_cfs=True)
+    found.set_block_based_table_factory(blocks)
+    found.set_max_background_jobs(2)
+    found.set_keep_log_file_num(2)
+    return found
+
+
+class Database:
+    """An open database with idlestate's record of it.
+
+    Attributes:
+        path: the folder.
+        raw: rocksdict's handle.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open, or make where there is none.
+
+        Raises:
+            StorageError: it is broken, or in use.
+        """
+        self.path = path
+        is_new = not (path / "CURRENT").exists()
+        if is_new:
+            path.mkdir(parents=True, exist_ok=True)
+        try:
+            names = [] if is_new else Rdict.list_cf(str(path), options())
+            self.raw = Rdict(
+                str(path),
+                options(),
+                column_families={name: options() for name in names if name != "default"},
+                access_type=AccessType.read_only() if read_only else AccessType.read_write(),
+            )
+        except Exception as error:
+            raise StorageError(f"{path}: RocksDB does not open: {error}") from error
+        self._families = set(names)
+
+    def record(self) -> dict[str, Any] | None:
+        """What was recorded; None in a new database."""
+        with plainly(self.path):
+            data = self.raw.get(RECORD)
+        if data is None:
+            return None
+        record: dict[str, Any] = json.loads(data)
+        check_versions(record, str(self.path))
+        return record
+
+    def write_record(self, record: dict[str, Any]) -> None:
+        """Record durably."""
+        with plainly(self.path):
+            self.raw[RECORD] = json.dumps(VERSIONS | record).encode()
+
+    def cleaned_ms(self, state: str) -> int | None:
+        """When the last periodic cleanup of a state began, None for never."""
+        with plainly(self.path):
+            data = self.raw.get(CLEANED + state.encode())
+        return None if data is None else int(data)
+
+    def record_cleaned(self, state: str, begun_ms: int) -> None:
+        """Record durably when a periodic cleanup began, once it is done."""
+        with plainly(self.path):
+            self.raw[CLEANED + state.encode()] = b"%d" % begun_ms
+
+    def make_family(self, name: str) -> Rdict:
+        """A new column family; rows that an interrupted run left under its name go."""
+        with plainly(self.path):
+            if name in self._families:
+                self.raw.drop_column_family(name)
+            self._families.add(name)
+            return self.raw.create_column_family(name, options())
+
+    def family(self, name: str) -> Rdict:
+        """A column family, made where there is none."""
+        return (
+            self.raw.get_column_family(name) if name in self._families else (self.make_family(name))
+        )
+
+    def families(self) -> list[str]:
+        """Names of all column families."""
+        return sorted(self._families)
+
+    def drop_family(self, name: str) -> None:
+        """Remove a column family with its rows."""
+        self._families.discard(name)
+        with plainly(self.path):
+            self.raw.drop_column_family(name)
+
+    def table(self, meta: StateMeta, keys: KeyLayout) -> RocksDBTable:
+        """The table of a state, in its column family."""
+        with plainly(self.path):
+            return TABLES[meta.kind](self.raw, meta.family, keys, meta.layout)
+
+    def close(self) -> None:
+        """Close."""
+        let_go(self.raw)
+
+
+class FamilyTimerStore:
+    """Timers as keys of a column family: a `TimerStore`."""
+
+    def __init__(self, database: Database, name: str) -> None:
+        """The timers of this name."""
+        with plainly(database.path):
+            self.family = database.family(TIMERS + name)
+            self._handle = database.raw.get_column_family_handle(TIMERS + name)
+        self._database = database.raw
+        self.swept_bytes = 0
+
+    def has(self, rows: Sequence[bytes]) -> list[bool]:
+        """Which rows are there."""
+        try:
+            found = self.family.get(list(rows)) if rows else []
+        except Exception as error:
+            raise refused(self._database, error) from error
+        return [value is not None for value in found]
+
+    def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
+        """Add and remove rows, all or none."""
+        batch = WriteBatch(raw_mode=True)
+        batch.set_default_column_family(self._handle)
+        for row in added:
+            batch.put(row, b"")
+        for row in removed:
+            batch.delete(row)
+        write(self._database, batch)
+
+    def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
+        """Rows from each start on, of its group, with times up to this: so many at most."""
+        found = []
+        for start in starts:
+            rows, last = [], start[:2] + end
+            bounds = bounds_of(last)
+            cursor = self.family.iter(bounds)
+            cursor.seek(start)
+            while limit > 0 and cursor.valid():
+                rows.append(cursor.key())
+                limit -= 1
+                cursor.next()
+            check(self._database, cursor)
+            if rows:
+                found.append(rows)
+        return found
+
+    def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
+        """Remove all rows from the first to the last of each pair, both included, all or none."""
+        batch = WriteBatch(raw_mode=True)
+        for first, last in ranges:
+            # Named here, since a batch's default family does not count for ranges.
+            batch.delete_range(first, last + b"\0", self._handle)
+        write(self._database, batch)
+
+    def scan(self, start: bytes, prefix: bytes) -> Iterator[bytes]:
+        """Rows from `start` on that begin with `prefix`, in order."""
+        return (row for row, _ in scan(self.family, start, prefix))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._handle = None
+        let_go(self.family)

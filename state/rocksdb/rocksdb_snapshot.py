@@ -1,0 +1,79 @@
+"""Snapshots made of RocksDB's own files: hard links, so that only new files cost anything."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from rocksdict import Checkpoint
+
+from idlestate.state.key_groups import KeyGroupRange
+from idlestate.state.meta import StateMeta
+from idlestate.state.rocksdb.rocksdb_files import TIMERS, Database
+from idlestate.state.rocksdb.rocksdb_table import plainly, scan
+from idlestate.state.row_keys import GROUP, KeyLayout
+from idlestate.state.snapshots.snapshot_files import DATABASE, SnapshotInfo, finish_folder
+from idlestate.state.snapshots.snapshot_rows import Part
+from idlestate.state.table import Row
+
+
+def checkpoint(database: Database, folder: Path) -> None:
+    """Link the database's files, as they are now, into a folder that is not there yet."""
+    with plainly(database.path):
+        Checkpoint(database.raw).create_checkpoint(str(folder))
+
+
+def finish_native(info: SnapshotInfo, draft: Path, known: set[str]) -> SnapshotInfo:
+    """Complete a snapshot whose files are linked already; `known` had the one before it."""
+    files = sst_files(draft / DATABASE)
+    complete = replace(info, new_files=sorted(files - known))
+    complete.write(draft)
+    finish_folder(draft, info.folder)
+    return complete
+
+
+def sst_files(folder: Path) -> set[str]:
+    """Names of the files that hold rows."""
+    return {path.name for path in folder.glob("*.sst")}
+
+
+def native_parts(info: SnapshotInfo, keys: KeyLayout) -> Iterator[Part]:
+    """The parts of a snapshot that is a checkpoint of RocksDB."""
+    with closing(Database(info.folder / DATABASE, read_only=True)) as database:
+        record = database.record() or {"states": []}
+        for each in record["states"]:
+            meta = StateMeta.from_json(each)
+            table = database.table(meta, keys)
+            yield Part(meta.name, meta, table.rows)
+            table.close()
+        for name in database.families():
+            if name.startswith(TIMERS):
+                yield Part(name.removeprefix(TIMERS), None, timer_rows(database, name))
+
+
+def timer_rows(database: Database, family: str) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """The timers of a column family, as the rows of a part."""
+
+    def rows(groups: KeyGroupRange) -> Iterator[Row]:
+        timers = database.family(family)
+        for group in range(groups.first, groups.last + 1):
+            prefix = GROUP.pack(group)
+            yield from (Row(row, b"") for row, _ in scan(timers, prefix, prefix))
+        timers.close()
+
+    return rows
+
+
+def clone(info: SnapshotInfo, path: Path) -> None:
+    """Make a database of a snapshot's files, which stay as they are."""
+    path.mkdir(parents=True, exist_ok=True)
+    for file in (info.folder / DATABASE).iterdir():
+        if file.suffix == ".sst":
+            try:
+                os.link(file, path / file.name)
+                continue
+            except OSError:
+                pass  # another file system: the bytes have to be copied
+        shutil.copy2(file, path / file.name)

@@ -1,0 +1,1 @@
+"""Snapshots of keyed state: held at one moment, written later, restored anywhere."""

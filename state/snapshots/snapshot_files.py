@@ -1,0 +1,186 @@
+"""A snapshot on disk: one folder that any backend can restore from.
+
+    snapshot.json     versions, mode, key groups, types, and one entry per state
+    <n>.rows          rows of state n, by key group
+    db/               instead of rows files: a checkpoint of RocksDB, its files hard links
+
+A rows file is blocks, one for each key group that has rows; a block is its rows, each with the
+lengths of key and value (4 bytes, big-endian) in front. `snapshot.json` says where a block begins,
+how long it is and its XXH64, so that a restore reads just the groups it wants and notices damage.
+A folder becomes visible under its name only when it is complete.
+"""
+
+import json
+import os
+import shutil
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import xxhash
+
+from idlestate.state.errors import SnapshotError
+from idlestate.state.key_groups import KeyGroupRange
+from idlestate.state.meta import VERSIONS, check_versions, type_from_text, type_to_text
+from idlestate.state.row_keys import GROUP
+from idlestate.state.table import Row
+
+RECORD = "snapshot.json"
+DATABASE = "db"
+
+_LENGTHS = struct.Struct(">II")
+
+Block = tuple[int, int, int, str]
+"""Key group, offset, bytes, XXH64 in hexadecimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """What a snapshot says about itself.
+
+    Attributes:
+        folder: where it is.
+        backend: "heap" or "rocksdb".
+        mode: "checkpoint", "savepoint-canonical" or "savepoint-native".
+        max_parallelism: key groups there are.
+        groups: key groups it holds.
+        key_type: Arrow type of keys.
+        namespace_type: Arrow type of namespaces.
+        states: one record per state or timer queue.
+        new_files: files of RocksDB that the snapshot before it had not.
+    """
+
+    folder: Path
+    backend: str
+    mode: str
+    max_parallelism: int
+    groups: KeyGroupRange
+    key_type: pa.DataType
+    namespace_type: pa.DataType
+    states: list[dict[str, Any]]
+    new_files: list[str]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it holds files of RocksDB instead of rows."""
+        return (self.folder / DATABASE).is_dir()
+
+    @classmethod
+    def read(cls, folder: Path) -> "SnapshotInfo":
+        """Read the record of a snapshot.
+
+        Raises:
+            SnapshotError: there is none, or it is of a version that is not known here.
+        """
+        try:
+            record = json.loads((folder / RECORD).read_text())
+        except (OSError, ValueError) as error:
+            raise SnapshotError(f"{folder} is no snapshot: {error}") from error
+        check_versions(record, str(folder))
+        return cls(
+            folder,
+            record["backend"],
+            record["mode"],
+            record["max_parallelism"],
+            KeyGroupRange(*record["groups"]),
+            type_from_text(record["key_type"]),
+            type_from_text(record["namespace_type"]),
+            record["states"],
+            record["new_files"],
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write the record into a folder, durably."""
+        record = VERSIONS | {
+            "backend": self.backend,
+            "mode": self.mode,
+            "max_parallelism": self.max_parallelism,
+            "groups": [self.groups.first, self.groups.last],
+            "key_type": type_to_text(self.key_type),
+            "namespace_type": type_to_text(self.namespace_type),
+            "states": self.states,
+            "new_files": self.new_files,
+        }
+        with (folder / RECORD).open("w") as file:
+            json.dump(record, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> list[Block]:
+    """Write rows in the order of their keys; where the blocks are."""
+    blocks: list[Block] = []
+    with path.open("wb") as file:
+        for head, together in groupby(rows, key=lambda row: row.key[: GROUP.size]):
+            start, digest = file.tell(), xxhash.xxh64()
+            for key, value in together:
+                data = b"".join((_LENGTHS.pack(len(key), len(value)), key, value))
+                digest.update(data)
+                file.write(data)
+            (group,) = GROUP.unpack(head)
+            blocks.append((group, start, file.tell() - start, digest.hexdigest()))
+        file.flush()
+        os.fsync(file.fileno())
+    return blocks
+
+
+def read_rows(path: Path, blocks: Iterable[Block], groups: KeyGroupRange) -> Iterator[Row]:
+    """The rows of these key groups.
+
+    Raises:
+        SnapshotError: a block is not as it was written.
+    """
+    with path.open("rb") as file:
+        for group, start, length, expected in blocks:
+            if group not in groups:
+                continue
+            file.seek(start)
+            data = file.read(length)
+            if xxhash.xxh64_hexdigest(data) != expected:
+                raise SnapshotError(
+                    f"{path}: the block of key group {group} is damaged; restore another snapshot"
+                )
+            at = 0
+            while at < length:
+                of_key, of_value = _LENGTHS.unpack_from(data, at)
+                at += _LENGTHS.size
+                end = at + of_key
+                yield Row(data[at:end], data[end : end + of_value])
+                at = end + of_value
+
+
+def start_folder(folder: Path) -> Path:
+    """A folder to write a snapshot into, before it gets its name.
+
+    Raises:
+        SnapshotError: there is something of that name already.
+    """
+    if folder.exists():
+        raise SnapshotError(f"{folder} is there already: give each snapshot a name of its own")
+    drop_draft(folder)
+    draft = _draft(folder)
+    draft.mkdir(parents=True)
+    return draft
+
+
+def drop_draft(folder: Path) -> None:
+    """Remove what was written of a snapshot that did not come to its end."""
+    shutil.rmtree(_draft(folder), ignore_errors=True)
+
+
+def _draft(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".draft")
+
+
+def finish_folder(draft: Path, folder: Path) -> None:
+    """Give a complete snapshot its name, durably."""
+    draft.rename(folder)
+    above = os.open(folder.parent, os.O_RDONLY)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)

@@ -1,0 +1,67 @@
+"""What all kinds of keyed state have in common."""
+
+from collections.abc import Sized
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.state.context import KeyContext
+from idlestate.state.descriptors import StateDescriptor
+from idlestate.state.errors import StateError
+from idlestate.state.key_batch import KeyBatch
+from idlestate.state.table import Table
+from idlestate.state.ttl import Ttl
+
+T = TypeVar("T", bound=Table)
+
+Many: TypeAlias = Any
+"""Keys or values of a batch: an Arrow array, a numpy array, or a sequence. Arrow has no types."""
+
+
+class State(Generic[T]):
+    """State of one name: what it holds belongs to the current key and namespace."""
+
+    def __init__(
+        self, descriptor: StateDescriptor, table: T, context: KeyContext, ttl: Ttl | None = None
+    ) -> None:
+        """The state over its table, of stamped values when there is a time to live."""
+        self.name = descriptor.name
+        self.table = table
+        self.namespace: Any = None
+        self._context = context
+        self._ttl = ttl
+        self._type = descriptor.value_type
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Use this namespace from now on; None is the one of state that has no namespaces."""
+        self.namespace = namespace
+
+    @property
+    def _key(self) -> Any:
+        return self._context.key
+
+    def clear(self) -> None:
+        """Remove all that the current key has in the current namespace."""
+        self.table.clear(self._key, self.namespace)
+
+    def remove_many(self, keys: Many) -> None:
+        """`clear` for each of these keys."""
+        self.table.clear_many(self.table.batch_of(keys), self.namespace)
+
+
+def to_list(values: Many) -> list[Any]:
+    """Values of a batch as Python has them."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        found: list[Any] = values.to_pylist()
+    elif isinstance(values, np.ndarray):
+        found = values.tolist()
+    else:
+        found = list(values)
+    return found
+
+
+def check_pairs(keys: KeyBatch, values: Sized) -> None:
+    """Raise `StateError` when there are more of one than of the other."""
+    if len(keys) != len(values):
+        raise StateError(f"{len(keys)} keys, but {len(values)} values: give one for each")

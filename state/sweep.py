@@ -1,0 +1,63 @@
+"""Sweeps: removing what has expired, a budget at a time."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from idlestate.state.table import Removed, Table, Walk
+from idlestate.state.ttl import Ttl
+
+
+@dataclass(slots=True)
+class SweepReport:
+    """What one call did.
+
+    Attributes:
+        seen: keys looked at; on RocksDB rows.
+        removed: values, list elements and map entries removed.
+        done: whether every state was walked to its end.
+        expired: what was removed, when it was asked for: for each state a table of `key`,
+            `namespace`, `user_key` (maps only), `value`, `written_at_ms`.
+    """
+
+    seen: int = 0
+    removed: int = 0
+    done: bool = False
+    expired: dict[str, pa.Table] = field(default_factory=dict)
+
+
+class Sweep:
+    """One walk over one state.
+
+    Attributes:
+        done: whether it came to the end.
+    """
+
+    def __init__(self, name: str, table: Table, ttl: Ttl) -> None:
+        """A walk from the beginning."""
+        self.done = False
+        self._name, self._table, self._ttl = name, table, ttl
+        self._walk: Walk = table.walk()
+
+    def go_on(self, now_ms: int, budget: int, report: SweepReport, *, records: bool) -> None:
+        """Look at up to `budget` keys more."""
+        removed = Removed.nothing() if records else None
+        visit = self._walk.visit(budget, self._ttl.horizon_ms(now_ms), removed)
+        report.seen += visit.seen
+        report.removed += visit.removed
+        self.done = visit.done
+        if removed is not None:
+            report.expired[self._name] = self._table_of(removed)
+
+    def _table_of(self, removed: Removed) -> pa.Table:
+        keys, layout = self._table.key_layout, self._table.layout
+        columns = {
+            "key": pa.array(removed.keys, keys.key.kind),
+            "namespace": pa.array(removed.namespaces, keys.namespace.kind),
+        }
+        if layout.user_key is not None:
+            columns["user_key"] = pa.array(removed.user_keys, layout.user_key.kind)
+        values = [value for value, _ in removed.stored]
+        columns["value"] = pa.array(values, layout.value.kind)
+        columns["written_at_ms"] = pa.array([stamp for _, stamp in removed.stored], pa.int64())
+        return pa.table(columns)

@@ -1,0 +1,61 @@
+"""Time to live as a layer: timestamps around values, judged on the way in and out.
+
+The tables below know nothing of it. A stored value is `(value, timestamp)`; what has expired is
+removed by the read that finds it, by cleanup, or by a compaction, whichever comes first.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.ttl import horizon_ms
+from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.cells import Stored
+
+
+class Ttl:
+    """The rule of one state, with its clock and the cleanup that goes with accesses.
+
+    Attributes:
+        config: the rule.
+        now_ms: the clock.
+        ttl_ms: how long a value lives.
+        on_access: runs before an operation; one step of incremental cleanup, or nothing.
+    """
+
+    def __init__(self, config: StateTtlConfig, now_ms: Callable[[], int]) -> None:
+        """The rule by this clock; `on_access` does nothing yet."""
+        self.config = config
+        self.now_ms = now_ms
+        self.on_access: Callable[[], object] = _nothing
+        self.updates_on_read = config.updates_on_read
+        self.returns_expired = config.returns_expired
+        self.ttl_ms = config.ttl_ms
+
+    def expired(self, stored: Stored, now_ms: int) -> bool:
+        """Whether a stored value has expired; one that is missing never has."""
+        if stored is None:
+            return False
+        # `horizon_ms`, without a call
+        expired: bool = stored[1] <= now_ms - self.ttl_ms or now_ms == FOREVER_MS
+        return expired
+
+    def horizon_ms(self, now_ms: int) -> int:
+        """The youngest timestamp whose values have expired at this time."""
+        return horizon_ms(self.ttl_ms, now_ms)
+
+    def stamp(self, value: Any) -> Stored:
+        """The value with the time it is now."""
+        return (value, self.now_ms())
+
+    def counts(self, stored: Stored, now_ms: int) -> bool:
+        """Whether an accumulator is added to: there is a value, and it is not hidden."""
+        return (
+            stored is not None
+            and stored[0] is not None
+            and (self.returns_expired or not self.expired(stored, now_ms))
+        )
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,144 @@
+"""One value per key."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.state.cells import Cells, Stored, as_column
+from idlestate.state.context import KeyContext
+from idlestate.state.descriptors import ValueStateDescriptor
+from idlestate.state.key_batch import Flags
+from idlestate.state.state import Many, State, check_pairs
+from idlestate.state.table import SingleTable
+from idlestate.state.ttl import Ttl
+
+
+class ValueState(State[SingleTable]):
+    """`value`, `update`, `clear`; a missing value is the descriptor's default."""
+
+    def __init__(
+        self,
+        descriptor: ValueStateDescriptor,
+        table: SingleTable,
+        context: KeyContext,
+        ttl: Ttl | None = None,
+    ) -> None:
+        """The state over its table."""
+        super().__init__(descriptor, table, context, ttl)
+        self._default = descriptor.default
+
+    def value(self) -> Any:
+        """The current key's value."""
+        found = self.table.get(self._key, self.namespace)
+        return self._default if found is None else found
+
+    def update(self, value: Any) -> None:
+        """Set the value; None clears."""
+        if value is None:
+            self.clear()
+        else:
+            self.table.put(self._key, self.namespace, value)
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """`value` of each key, as an Arrow array of the state's type."""
+        found = self.table.get_many(self.table.batch_of(keys), self.namespace)
+        if self._default is None or found.has.all():
+            return found.visible(self._type)
+        values = [self._default if each is None else each for each in found.objects()]
+        return pa.array(values, self._type)
+
+    def put_many(self, keys: Many, values: Many) -> None:
+        """`update` for each key, all or none."""
+        self._put(keys, values, 0)
+
+    def _put(self, keys: Many, values: Many, stamp_ms: int) -> None:
+        batch = self.table.batch_of(keys)
+        column, has = as_column(self.table.layout.value, values)
+        check_pairs(batch, column)
+        self.table.put_many(batch, self.namespace, column, has, stamp_ms)
+
+
+class TtlValueState(ValueState):
+    """The same with a time to live. A missing value is None, whatever the default, as in Flink."""
+
+    _ttl: Ttl
+
+    def value(self) -> Any:
+        """The current key's value, None when there is none or it has expired."""
+        ttl = self._ttl
+        ttl.on_access()
+        found = self.table.get(self._key, self.namespace)
+        if found is None:
+            return None
+        now = ttl.now_ms()
+        # `_judged` for what lives and is not renewed, without a call.
+        if not ttl.updates_on_read and found[1] > now - ttl.ttl_ms and now != FOREVER_MS:
+            return found[0]
+        seen = _judged(found, now, self.table, self._key, self.namespace, ttl)
+        return None if seen is None else seen[0]
+
+    def update(self, value: Any) -> None:
+        """Set the value and stamp it; None clears."""
+        ttl = self._ttl
+        ttl.on_access()
+        if value is None:
+            self.table.clear(self._key, self.namespace)
+        else:
+            self.table.put(self._key, self.namespace, (value, ttl.now_ms()))
+
+    def clear(self) -> None:
+        """Remove the current key's value."""
+        super().clear()
+        self._ttl.on_access()
+
+    def get_many(self, keys: Many) -> pa.Array:
+        """`value` of each key at one time, as an Arrow array of the state's type."""
+        found, hidden = read_many(self.table, keys, self.namespace, self._ttl)
+        return found.visible(self._type, hidden)
+
+    def put_many(self, keys: Many, values: Many) -> None:
+        """`update` for each key, stamped with one time, all or none."""
+        self._ttl.on_access()
+        self._put(keys, values, self._ttl.now_ms())
+
+
+def read_one(table: SingleTable, key: Any, namespace: Any, ttl: Ttl) -> Stored:
+    """What a single read sees, None for nothing; what has expired goes, what lives is renewed."""
+    ttl.on_access()
+    found = table.get(key, namespace)
+    return None if found is None else _judged(found, ttl.now_ms(), table, key, namespace, ttl)
+
+
+def _judged(
+    found: Stored, now_ms: int, table: SingleTable, key: Any, namespace: Any, ttl: Ttl
+) -> Stored:
+    if ttl.expired(found, now_ms):
+        table.clear(key, namespace)
+        return found if ttl.returns_expired else None
+    if ttl.updates_on_read:
+        table.put(key, namespace, (found[0], now_ms))
+    return found
+
+
+def read_many(table: SingleTable, keys: Many, namespace: Any, ttl: Ttl) -> tuple[Cells, Flags]:
+    """What a single read finds for each key, all at one time, with its removals and renewals.
+
+    Returns:
+        What is stored, and which of it is hidden from readers.
+    """
+    ttl.on_access()
+    batch = table.batch_of(keys)
+    found, now = table.get_many(batch, namespace), ttl.now_ms()
+    assert found.stamps is not None
+    expired = found.there & (found.stamps <= ttl.horizon_ms(now))
+    if ttl.updates_on_read and (live := found.there & ~expired).any():
+        table.restamp(batch.where(live), namespace, found.where(live), now)
+    if not expired.any():
+        return found, expired
+    gone = batch.where(expired)
+    table.clear_many(gone, namespace)
+    if ttl.returns_expired:
+        # What was expired is shown once, by the first read.
+        expired[expired] = ~gone.first_of_each()
+    return found, expired

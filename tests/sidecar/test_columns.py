@@ -1,0 +1,100 @@
+"""Which columns an operator of the sidecar may have, and what becomes of their edges."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.change_rows import ADDED_COLUMNS, change_schema
+from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.core.one_way_writes import Write
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operator_record import OperatorRecord
+from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import DoesNotFitError
+from idlestate.sidecar.protocol.transfers import stream_of
+from tests.sidecar.sidecar_world import RULE, SHARDS, SPEC, World, batch, policy_processing
+
+Types = Mapping[str, pa.DataType]
+pytestmark = pytest.mark.parametrize("world", ["heap"], indirect=True)
+
+
+def declared(world: World, key: Types, aggregates: Mapping[str, str], columns: Types) -> Operator:
+    spec = TableSpec(tuple(key.items()), aggregation(aggregates, {**key, **columns}))
+    declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
+    return world.host.declare(declaration, policy_processing(RULE))
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(10, 2), pa.list_(pa.int64())])
+def test_a_key_that_cannot_be_told_from_another_is_refused(world: World, kind: pa.DataType) -> None:
+    """No NaN equals the next, and two zeros have other bytes."""
+    with pytest.raises(DoesNotFitError, match="key column k is of type"):
+        declared(world, {"k": kind}, {"n": "count"}, {})
+
+
+@pytest.mark.parametrize("name", ["k", "Change", "deadline"])
+def test_a_name_that_would_stand_twice_is_refused(world: World, name: str) -> None:
+    with pytest.raises(DoesNotFitError, match=f"the name {name} is used twice"):
+        declared(world, {"k": pa.string()}, {name: "count"}, {})
+
+
+def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: World) -> None:
+    shown = Table.empty(SPEC).lives(world.operator.record.policy).column_names
+    own = {*SPEC.key_names, *(name for name, _ in SPEC.kind.results)}
+    assert {*change_schema(SPEC).names, *shown} - own == set(ADDED_COLUMNS)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.uint32(), pa.uint64(), pa.decimal256(10, 2), pa.decimal64(10, 2), pa.decimal32(9, 2)],
+)
+@pytest.mark.parametrize("function", ["sum", "avg", "max"])
+def test_a_type_that_would_be_added_up_wrongly_is_refused(
+    world: World, function: str, kind: pa.DataType
+) -> None:
+    with pytest.raises(DoesNotFitError, match="reads a column of type"):
+        declared(world, {"k": pa.string()}, {"a": f"{function}(v)"}, {"v": kind})
+
+
+@pytest.mark.parametrize("kind", [pa.uint32(), pa.uint64(), pa.decimal256(10, 2)])
+def test_one_that_is_stored_already_is_opened_as_it_is(world: World, kind: pa.DataType) -> None:
+    """It keeps neither the others nor their sidecar from starting."""
+    types = {"change": pa.float64(), "v": kind}
+    spec = TableSpec((("change", pa.float64()),), aggregation({"n": "count(v)"}, types))
+    declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
+    record = OperatorRecord(declaration, policy_processing(RULE))
+    world.store.write({"o/other": record.encode()})
+    world.crash()
+    world.host.declare(declaration, policy_processing(RULE))
+    assert {each.state.uid for each in world.host} == {"counts", "other"}
+
+
+def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
+    world: World,
+) -> None:
+    kind = pa.decimal128(38, 0)
+    operator = declared(world, {"k": pa.string()}, {"a": "avg(v)"}, {"v": kind})
+    rows = pa.table({"k": ["a"], "v": pa.array([Decimal(10**38 - 1)], kind)})
+    write = Write("w", "", 0, "1", "add", Given(stream_of(rows)))
+    with pytest.raises(DoesNotFitError, match=r"avg\(v\) does not fit"):
+        operator.writes.take(write, world.clock.now_ms())
+    operator.batches.begin("query-1", "run-0", "somewhere")
+    operator.batches.open(world.attempt(batch(world, 0), 0, "e"))
+    assert operator.writes.take(write, world.clock.now_ms())
+    operator.batches.release()
+    assert operator.sizes().set_aside == 1
+
+
+def test_a_write_whose_sum_leaves_128_bits_is_refused(world: World) -> None:
+    """It would come out as a small number of the other sign."""
+    kind = pa.decimal128(38, 0)
+    operator = declared(world, {"k": pa.string()}, {"a": "sum(v)"}, {"v": kind})
+    rows = pa.table({"k": ["a"] * 3, "v": pa.array([Decimal(9 * 10**37)] * 3, kind)})
+    with pytest.raises(DoesNotFitError, match=r"sum\(v\) does not fit"):
+        operator.writes.take(Write("w", "", 0, "1", "add", Given(stream_of(rows))), 0)
+    assert operator.sizes().live_keys == 0

@@ -1,0 +1,62 @@
+"""What of a sidecar's tables stays in memory."""
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+from idlestate.backends.runs.run import Run
+from idlestate.sidecar.core.shard_tables import ShardTables
+from idlestate.sidecar.core.shard_work import Given, Going
+from idlestate.sidecar.stores.heap_store import HeapStore
+from tests.sidecar.sidecar_world import KEYS, SPEC, UID, World, rows_of
+
+
+class Watched(HeapStore):
+    """A store that has something done at its first look-up, and counts them."""
+
+    looks = 0
+    first: Callable[[], object] | None = None
+
+    def get(self, key: str) -> bytes | None:
+        self.looks += 1
+        first, self.first = self.first, None
+        if first is not None:
+            first()
+        return super().get(key)
+
+
+def test_a_run_that_two_read_at_once_takes_its_room_once(tmp_path: Path) -> None:
+    world = World("heap", tmp_path / "state")
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.close()
+    store = Watched(tmp_path / "state")
+    shards = [(shard, at) for at, shard in enumerate(world.operator.state.shards)]
+    room = sum(shard.current.bytes for shard, _ in shards)
+    tables = ShardTables(store, UID, SPEC, room)
+    store.first = lambda: tables.table(*shards[0])
+    for shard in shards:
+        tables.table(*shard)
+    before = store.looks
+    for shard in shards:
+        tables.table(*shard)
+    assert store.looks == before, "all of them are still there"
+    store.close()
+
+
+def test_what_was_made_in_vain_is_not_kept(tmp_path: Path) -> None:
+    def in_memory() -> int:
+        gc.collect()
+        return sum(isinstance(each, Run) for each in gc.get_objects())
+
+    world = World("heap", tmp_path / "state")
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    state = world.operator.state
+    before = in_memory()
+    record = state.record
+    going = Going(record.policy, 0, record.version + 1, record.committed)
+    edit = state.work.edit("add", Given(rows_of([(key, 1) for key in KEYS])))
+    stepped = edit.apply(dict(enumerate(state.shards)), going)
+    assert in_memory() > before
+    state.work.discard(stepped.values())
+    assert in_memory() == before
+    world.close()

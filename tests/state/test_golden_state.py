@@ -1,0 +1,103 @@
+"""Keyed state against what Apache Flink's own classes did (tests/golden/README.md)."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from idlestate.retention.ttl_config import TtlTime
+from tests.golden_files import read_traces
+from tests.state.golden_state import Replay, replay, runs_forward
+
+pytestmark = pytest.mark.golden
+
+
+EVENT_TIME = [
+    *("ttl_core", "ttl_overflow"),
+    *("snapshot_restore", "full_snapshot_cleanup", "rocksdb_compaction"),
+]
+
+
+@pytest.mark.parametrize("name", [*EVENT_TIME, "ttl_disabled"])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_golden_state(name, backend, record_property):
+    traces = [trace for trace in read_traces(name) if trace["backend"] == backend]
+    if not traces:
+        pytest.skip(f"{name} has no traces of {backend}")
+    steps = sum(map(replay, traces))
+    record_property("traces", len(traces))
+    record_property("steps", steps)
+    print(f"{name} on {backend}: {len(traces)} traces, {steps} steps")
+
+
+@pytest.mark.parametrize("name", EVENT_TIME)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_golden_state_in_event_time(name, backend, record_property):
+    """The same by the watermark, which never runs back; the clock says something else."""
+    traces = [trace for trace in read_traces(name) if trace["backend"] == backend]
+    if not traces:
+        pytest.skip(f"{name} has no traces of {backend}")
+    forward = [trace for trace in traces if runs_forward(trace["ops"])]
+    steps = sum(replay(trace, time=TtlTime.EVENT) for trace in forward)
+    record_property("traces", len(forward))
+    record_property("steps", steps)
+    print(
+        f"{name} by event time on {backend}: {len(forward)} of {len(traces)} traces, {steps} steps"
+    )
+    assert len(forward) > len(traces) // 2
+
+
+@pytest.mark.parametrize("name", ["ttl_core", "ttl_disabled", "ttl_overflow"])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_golden_state_on_the_other_backend(name, backend, record_property):
+    """Results and timestamps are those of the backend that was recorded; sizes count others."""
+    traces = [trace for trace in read_traces(name) if trace["backend"] != backend]
+    steps = sum(replay(trace | {"backend": backend}, compare_sizes=False) for trace in traces)
+    record_property("traces", len(traces))
+    record_property("steps", steps)
+    print(f"{name} of the other backend on {backend}: {len(traces)} traces, {steps} steps")
+
+
+NO_CLEANUP = {"background": False, "incremental": None, "rocksdb_filter": None}
+
+
+def live_keys(run):
+    """Keys of a run without cleanup that have something that has not expired."""
+    now, ttl = run.clock.now_ms(), run.trace["ttl_ms"]
+
+    def lives(raw):
+        if isinstance(raw, dict):
+            raw = list(raw.values())
+        stamps = raw if isinstance(raw[-1], list) else [raw]
+        return any(stamp + ttl > now for _, stamp in stamps)
+
+    return sum(lives(raw) for raw in run.dump().values())
+
+
+def test_golden_incremental_cleanup(record_property):
+    """The order in which expired entries go is that of our table, not of Flink's.
+
+    So results are compared under NeverReturnExpired, and sizes lie between what lives and what
+    there is without any cleanup, as the recordings' description asks.
+    """
+    traces, compared = read_traces("ttl_incremental_heap"), 0
+    for trace in traces:
+        never = trace["visibility"] == "NeverReturnExpired"
+        bare = trace | {"cleanup": trace["cleanup"] | NO_CLEANUP}
+        with ExitStack() as stack:
+            run = Replay(trace, stack, compare_sizes=False, compare_raw=False)
+            twin = Replay(bare, stack, compare_sizes=False, compare_raw=False)
+            twin.compare_results = False
+            for number, step in enumerate(trace["ops"]):
+                where = f"{trace['trace']} step {number}: {step}"
+                # Whether a map is empty is asked of what is stored, live or not.
+                run.compare_results = never and step["op"] != "isEmpty"
+                try:
+                    run.step(step)
+                    twin.step(step)
+                    assert live_keys(twin) <= run.size() <= twin.size()
+                except AssertionError as error:
+                    raise AssertionError(f"{where}\n{error}") from error
+                compared += run.compare_results
+    record_property("traces", len(traces))
+    record_property("steps", compared)
+    print(f"ttl_incremental_heap: {len(traces)} traces, {compared} steps compared")

@@ -1,0 +1,94 @@
+"""Idle retention in batches ends the lives that it ends key by key."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.state.descriptors import ValueStateDescriptor
+from idlestate.state.idle import IdleRetention
+from idlestate.state.idle_batches import IdleBatches
+from idlestate.state.opening import open_backend
+from idlestate.timers import service
+
+
+@pytest.mark.parametrize("domain", ["event", "processing", None])
+def test_what_is_no_time_domain_is_refused_at_once(domain):
+    with open_backend("heap") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        for call in (
+            lambda: IdleBatches(POLICY, cleanup_state(backend), timers, domain),
+            lambda: timers.register_many(domain, ["a"], None, [1]),
+            lambda: timers.take_due(domain, 1, 1),
+        ):
+            with pytest.raises(TypeError, match="pass TimeDomain"):
+                call()
+        assert [timers.count(each) for each in TimeDomain] == [0, 0]
+
+
+def test_there_is_one_time_domain():
+    """A domain of another enum would compare unequal to both, and count as the other one."""
+    assert service.TimeDomain is TimeDomain
+
+
+POLICY = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
+
+
+def cleanup_state(backend):
+    return backend.get_state(ValueStateDescriptor(name="due", value_type=pa.int64()))
+
+
+def one_by_one(steps, sweeps):
+    """(sweep, key) of every key that was cleaned."""
+    ended = []
+    with open_backend("heap") as backend:
+
+        def on_timer(timer):
+            if idle.is_cleanup_due(timer.timestamp_ms):
+                ended.append((at, timer.key))
+                idle.forget()
+
+        timers = backend.timer_service("idle", lambda timer: None, on_timer)
+        idle = IdleRetention(
+            POLICY,
+            cleanup_state(backend),
+            timers.register_event_time_timer,
+            timers.delete_event_time_timer,
+        )
+        for batch, at in zip(steps, sweeps, strict=True):
+            for key, t_ms in batch:
+                backend.set_current_key(key)
+                idle.access(t_ms)
+            timers.advance_watermark(at)
+    return sorted(ended)
+
+
+@pytest.mark.parametrize("kind", ["heap", "rocksdb"])
+@pytest.mark.parametrize("seed", range(4))
+def test_batches_end_the_same_lives(tmp_path, kind, seed):
+    chance, now, steps, sweeps = random.Random(seed), 0, [], []
+    for _ in range(40):
+        batch = [(f"key {chance.randrange(30)}", now + chance.randrange(12)) for _ in range(25)]
+        steps.append(batch if chance.random() < 0.7 else [])
+        now += chance.randrange(25)
+        sweeps.append(now)
+    ended = []
+    with open_backend(kind, None if kind == "heap" else tmp_path / "db") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        idle = IdleBatches(POLICY, cleanup_state(backend), timers, TimeDomain.EVENT)
+        for batch, at in zip(steps, sweeps, strict=True):
+            idle.access_many([key for key, _ in batch], [t_ms for _, t_ms in batch])
+            done = False
+            while not done:
+                keys, done = idle.take_idle(at, 7)
+                ended += [(at, key) for key in keys.keys]
+    assert sorted(ended) == one_by_one(steps, sweeps)
+
+
+def test_the_rule_is_off_below_two_milliseconds():
+    with open_backend("heap") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        idle = IdleBatches(Policy(), cleanup_state(backend), timers, TimeDomain.EVENT)
+        idle.access_many(["a"], [1])
+        assert timers.count(TimeDomain.EVENT) == 0

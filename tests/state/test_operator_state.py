@@ -1,0 +1,76 @@
+"""Operator state: dealt out anew, given to all, or the same for all."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from idlestate.state.errors import (
+    NullValueError,
+    SnapshotError,
+    StateKindError,
+    StateMigrationError,
+)
+from idlestate.state.operator_state import OperatorStateStore
+
+LONG = pa.int64()
+
+
+def filled(tmp_path, parallelism):
+    """Snapshots of some instances, each with ten numbers of its own."""
+    folders = []
+    for index in range(parallelism):
+        store = OperatorStateStore()
+        mine = range(10 * index, 10 * index + 10)
+        store.get_list_state("split", LONG).add_all(mine)
+        store.get_union_list_state("union", LONG).update(mine)
+        rules = store.get_broadcast_state("rules", pa.string(), LONG)
+        rules.put_all({"a": 1, "b": 2})
+        rules.remove("b")
+        folders.append(tmp_path / f"instance-{index}")
+        store.snapshot(folders[-1])
+    return folders
+
+
+@pytest.mark.parametrize("before", [1, 2, 3])
+@pytest.mark.parametrize("after", [1, 2, 3, 5])
+def test_another_number_of_instances(tmp_path, before, after):
+    folders = filled(tmp_path, before)
+    dealt = []
+    for index in range(after):
+        store = OperatorStateStore(folders, index=index, parallelism=after)
+        dealt.append(store.get_list_state("split", LONG).get())
+        assert store.get_union_list_state("union", LONG).get() == list(range(10 * before))
+        rules = store.get_broadcast_state("rules", pa.string(), LONG)
+        assert list(rules.entries()) == [("a", 1)]
+        assert rules.contains("a")
+        assert rules.get("b") is None
+    assert sorted(number for each in dealt for number in each) == list(range(10 * before))
+    assert max(map(len, dealt)) - min(map(len, dealt)) <= (0 if before == after else 1)
+
+
+def test_what_nobody_asked_for_is_kept(tmp_path):
+    first = filled(tmp_path, 1)
+    OperatorStateStore(first).snapshot(tmp_path / "again")
+    store = OperatorStateStore([tmp_path / "again"])
+    assert store.get_list_state("split", LONG).get() == list(range(10))
+
+
+def test_another_mode_or_type_is_refused(tmp_path):
+    store = OperatorStateStore(filled(tmp_path, 1))
+    with pytest.raises(StateKindError, match="split is stored as SPLIT, declared as UNION"):
+        store.get_union_list_state("split", LONG)
+    with pytest.raises(StateMigrationError, match="split: stored as int64, declared as string"):
+        store.get_list_state("split", pa.string())
+    with pytest.raises(NullValueError):
+        store.get_list_state("split", LONG).add(None)
+
+
+def test_a_version_that_is_not_known_is_refused(tmp_path):
+    (folder,) = filled(tmp_path, 1)
+    record = json.loads((folder / "snapshot.json").read_text())
+    (folder / "snapshot.json").write_text(json.dumps(record | {"format": 99}))
+    with pytest.raises(SnapshotError, match="'format': 99"):
+        OperatorStateStore([folder])
+    with pytest.raises(SnapshotError, match="is no snapshot of operator state"):
+        OperatorStateStore([tmp_path])

@@ -1,0 +1,158 @@
+"""Snapshots: whole or refused, taken while calls go on, read in any key-group range."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from idlestate.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ValueStateDescriptor,
+)
+from idlestate.state.errors import (
+    KeyGroupError,
+    SnapshotError,
+    StateError,
+    StateMigrationError,
+)
+from idlestate.state.key_groups import KeyGroupRange
+from idlestate.state.opening import open_backend
+from idlestate.state.snapshots.snapshot import SnapshotMode
+
+LONG = pa.int64()
+KEYS = [f"key {number}" for number in range(100)]
+
+
+def states(backend):
+    return (
+        backend.get_state(ValueStateDescriptor(name="v", value_type=LONG)),
+        backend.get_state(ListStateDescriptor(name="l", value_type=LONG)),
+        backend.get_state(MapStateDescriptor(name="m", key_type=pa.string(), value_type=LONG)),
+    )
+
+
+def fill(backend, number):
+    value, elements, entries = states(backend)
+    value.put_many(KEYS, [number] * len(KEYS))
+    elements.add_many(KEYS, [number] * len(KEYS))
+    entries.put_many(KEYS, [f"at {number}"] * len(KEYS), [number] * len(KEYS))
+
+
+@pytest.fixture(params=["heap", "rocksdb"])
+def kind(request):
+    return request.param
+
+
+def opened(kind, folder, **more):
+    return open_backend(kind, None if kind == "heap" else folder, **more)
+
+
+@pytest.mark.parametrize("mode", SnapshotMode)
+def test_what_comes_after_the_start_is_not_in_it(kind, mode, tmp_path):
+    with opened(kind, tmp_path / "db") as backend:
+        fill(backend, 1)
+        timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
+        backend.set_current_key("a")
+        timers.register_event_time_timer(None, 5)
+        held = backend.snapshot(tmp_path / "snapshot", mode)
+        fill(backend, 2)
+        value, elements, entries = states(backend)
+        elements.add(9)
+        entries.put("other", 9)
+        value.remove_many(KEYS[:50])
+        timers.register_event_time_timer(None, 6)
+        assert not (tmp_path / "snapshot").exists()
+        info = held.finish()
+        assert info.folder == tmp_path / "snapshot"
+    for other in ("heap", "rocksdb"):
+        place = tmp_path / f"again {other}"
+        with opened(other, place, restore=[tmp_path / "snapshot"]) as backend:
+            value, elements, entries = states(backend)
+            assert set(value.get_many(KEYS).to_pylist()) == {1}
+            assert {tuple(each) for each in elements.get_many(KEYS).to_pylist()} == {(1,)}
+            backend.set_current_key(KEYS[7])
+            assert list(entries.entries()) == [("at 1", 1)]
+            timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
+            assert timers.advance_watermark(100) == 1
+
+
+def test_a_snapshot_that_is_let_go_leaves_nothing(kind, tmp_path):
+    with opened(kind, tmp_path / "db") as backend:
+        fill(backend, 1)
+        backend.snapshot(tmp_path / "snapshot").discard()
+        assert [path.name for path in tmp_path.glob("snapshot*")] == []
+        backend.snapshot(tmp_path / "snapshot").finish()
+        with pytest.raises(SnapshotError, match="is there already"):
+            backend.snapshot(tmp_path / "snapshot").finish()
+
+
+def test_only_new_files_are_new(tmp_path):
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        fill(backend, 1)
+        backend.compact()
+        first = backend.snapshot(tmp_path / "one").finish()
+        again = backend.snapshot(tmp_path / "two").finish()
+        assert first.new_files
+        assert again.new_files == []
+        linked = tmp_path / "two" / "db" / first.new_files[0]
+        assert linked.stat().st_nlink >= 3
+        states(backend)[0].put_many(["more"], [1])
+        assert backend.snapshot(tmp_path / "three").finish().new_files
+
+
+def snapshot_of(kind, tmp_path, mode=SnapshotMode.SAVEPOINT_CANONICAL):
+    with opened(kind, tmp_path / "db") as backend:
+        fill(backend, 1)
+        backend.snapshot(tmp_path / "snapshot", mode).finish()
+    return tmp_path / "snapshot"
+
+
+def test_a_damaged_block_is_refused_and_named(kind, tmp_path):
+    folder = snapshot_of(kind, tmp_path)
+    file = folder / "0.rows"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(SnapshotError, match=r"0\.rows: the block of key group \d+ is damaged"):
+        open_backend("heap", restore=[folder])
+
+
+@pytest.mark.parametrize("what", ["format", "codec", "rows"])
+def test_a_version_that_is_not_known_is_refused(kind, tmp_path, what):
+    folder = snapshot_of(kind, tmp_path)
+    record = json.loads((folder / "snapshot.json").read_text())
+    (folder / "snapshot.json").write_text(json.dumps(record | {what: 99}))
+    with pytest.raises(SnapshotError, match=f"'{what}': 99"):
+        open_backend("heap", restore=[folder])
+
+
+def test_what_is_no_snapshot_is_refused(kind, tmp_path):
+    with pytest.raises(SnapshotError, match="is no snapshot"):
+        opened(kind, tmp_path / "db", restore=[tmp_path])
+
+
+def test_numbers_that_do_not_fit_are_refused_early(kind, tmp_path):
+    folder = snapshot_of(kind, tmp_path)
+    with pytest.raises(KeyGroupError, match="has max parallelism 128, this backend 64"):
+        opened(kind, tmp_path / "a", max_parallelism=64, restore=[folder])
+    with pytest.raises(KeyGroupError, match="max parallelism is 40000: it has to be 1 to 32768"):
+        opened(kind, tmp_path / "b", max_parallelism=40_000)
+    with pytest.raises(KeyGroupError, match="key groups 0 to 200: with max parallelism 128"):
+        opened(kind, tmp_path / "c", groups=KeyGroupRange(0, 200))
+    with pytest.raises(StateMigrationError, match="keys are stored as string, declared as int64"):
+        opened(kind, tmp_path / "d", key_type=LONG, restore=[folder])
+
+
+def test_a_folder_of_rocksdb_is_opened_as_it_was_made(tmp_path):
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        fill(backend, 1)
+        with pytest.raises(StateError, match="does not open"):
+            open_backend("rocksdb", tmp_path / "db")
+    with pytest.raises(StateMigrationError, match="max_parallelism is 128 there"):
+        open_backend("rocksdb", tmp_path / "db", max_parallelism=64)
+    snapshot = tmp_path / "snapshot"
+    with open_backend("rocksdb", tmp_path / "db") as backend:
+        backend.snapshot(snapshot).finish()
+    with pytest.raises(SnapshotError, match="holds state already"):
+        open_backend("rocksdb", tmp_path / "db", restore=[snapshot])

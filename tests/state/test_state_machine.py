@@ -1,0 +1,68 @@
+"""Random lives of keyed state: short here, a million steps as `make fuzz`."""
+
+import os
+import time
+from itertools import cycle, groupby
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from idlestate.state.heap import heap_table
+from idlestate.state.heap import single_values as heap_single
+from tests.state.idle_machine import IdleLives
+from tests.state.state_machine import KeyedState, machine_of
+from tests.state.state_steps import CALLS, TTLS
+
+STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "0"))
+"""Of all tests here together, 0 for the short form."""
+
+STEPS_SHORT = 8_000
+STEPS_EACH = 100
+TOLD_EVERY_S = 15
+
+CASES_A_RUN = 5
+"""Hypothesis varies what it has after the tenth case of a run; new cases find more."""
+
+RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, ttl.visibility))]
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch):
+    """The few keys of a machine go the way that thousands go."""
+    monkeypatch.setattr(heap_single, "FRONT", 2)
+    for module in (heap_single, heap_table):
+        monkeypatch.setattr(module, "SMALL", 3)
+
+
+@pytest.mark.parametrize("kind", sorted(CALLS))
+def test_backends_do_what_the_model_does(kind, capsys):
+    """As many lives of every update type and visibility."""
+    live(KeyedState, [machine_of(kind, ttls) for ttls in RULES], 0.9 / len(CALLS), capsys)
+
+
+def test_idle_retention_ends_what_the_model_ends(capsys):
+    live(IdleLives, [IdleLives], 0.1, capsys)
+
+
+def live(counter, machines, share, capsys):
+    """Run machines in turn until they took their share of the steps."""
+    wanted, told = round((STEPS or STEPS_SHORT) * share), time.perf_counter()
+    counter.taken, begun = 0, told
+    for machine in cycle(machines):
+        if counter.taken >= wanted:
+            break
+        machine.TestCase.settings = settings(
+            max_examples=CASES_A_RUN if STEPS else 2,
+            stateful_step_count=STEPS_EACH,
+            phases=[Phase.generate, Phase.shrink],
+            database=None,
+            derandomize=settings().derandomize and not STEPS,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        )
+        machine.TestCase().runTest()
+        now = time.perf_counter()
+        if STEPS and (now > told + TOLD_EVERY_S or counter.taken >= wanted):
+            told, rate = now, counter.taken / (now - begun)
+            with capsys.disabled():
+                print(f"{counter.taken:,} of {wanted:,} steps, {rate:,.0f}/s", flush=True)

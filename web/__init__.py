@@ -1,0 +1,1 @@
+"""HTTP and sockets: a small server for hostile and broken clients, and what it needs."""
