@@ -18,7 +18,7 @@ from unittest import mock
 
 from aims import DENSE
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.pipeline import shard_batch as shard
+from idlestate.pipeline import shard_batch
 from idlestate.retention.policy import Policy
 from jobs import FULL, QUICK
 from micro import Player, Stopwatch, operator, tasks_of
@@ -37,7 +37,7 @@ def measure(recipe: Recipe, warm_up: int) -> str:
         player, peer = Player(spec, Path(folder)), Player(spec, Path(other))
         for at, tasks in enumerate(tasks_of(recipe)):
             player.play(at, tasks, ours)
-            with mock.patch.object(shard, "MergePolicy", ONE_RUN):
+            with mock.patch.object(shard_batch, "MergePolicy", ONE_RUN):
                 peer.play(at, tasks, peers)
         assert player.live_keys == peer.live_keys
     mine, theirs = (

@@ -7,7 +7,6 @@ from pydantic import ValidationError
 from idlestate.config.file_model import ConfigFile
 from idlestate.config.models import Selector
 from idlestate.config.pipeline_rules import (
-    CheckAggregate,
     Raw,
     check_pipelines,
     check_policy_name,
@@ -49,7 +48,7 @@ class Draft:
             good for each in self.top["selectors"].items if (good := _selector(each))
         ]
 
-    def findings(self, check_aggregate: CheckAggregate | None) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         """Everything that is wrong; some of it may come twice."""
         yield from self._model_findings
         for merged in (self.defaults, *self.policies.values()):
@@ -58,9 +57,9 @@ class Draft:
         named += [each["policy"] for each in self.top["pipelines"].sections]
         for each in named:
             yield from check_policy_name(each, self.policies)
-        yield from check_pipelines(self.top["pipelines"], self._time_of, check_aggregate)
+        yield from check_pipelines(self.top["pipelines"], self._time_of)
         sidecar = self.top["sidecar"]
-        yield from check_sidecar(sidecar, self.policies, self._time_of, check_aggregate)
+        yield from check_sidecar(sidecar, self.policies, self._time_of)
 
     def _time_of(self, operator: Raw) -> TimeDomain | None:
         """The time that an operator's policy goes by; None where that could not be read."""

@@ -1,6 +1,6 @@
 """Loads a configuration file: everything that is wrong in it, or what the program works with.
 
-    config = load("config/clicks.yaml")
+    config = load_config("config/clicks.yaml")
     config.policy_for("clicks-by-session")          # a retention policy, resolved
     config.pipelines["clicks-by-session"].delay_ms  # a pipeline's fields
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from idlestate.config.draft import Draft
 from idlestate.config.models import Pipeline, Selector
-from idlestate.config.pipeline_rules import CheckAggregate
 from idlestate.config.policy_selectors import AGGREGATES, Choice, choose, unbounded_advice
 from idlestate.config.problems import (
     ConfigError,
@@ -83,8 +82,8 @@ class Config:
         raise ValueError(f"{self.file} has no policy {show(name)}; {fix}")
 
 
-def load(path: str | Path, check_aggregate: CheckAggregate | None = None) -> Config:
-    """Read a configuration file; `check_aggregate` judges each aggregate where it is given.
+def load_config(path: str | Path) -> Config:
+    """Read a configuration file.
 
     Raises:
         ConfigError: the file cannot be read or used; it holds all problems of the file.
@@ -97,12 +96,10 @@ def load(path: str | Path, check_aggregate: CheckAggregate | None = None) -> Con
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         fix = "pass the path of a configuration file, such as config/clicks.yaml"
         raise ConfigError([Problem(file, 0, "", f"cannot be read: {why}", fix)]) from error
-    return parse(data, file, check_aggregate)
+    return parse(data, file)
 
 
-def parse(
-    data: bytes, file: str = "config.yaml", check_aggregate: CheckAggregate | None = None
-) -> Config:
+def parse(data: bytes, file: str = "config.yaml") -> Config:
     """Read a configuration from bytes; `file` is its name in problems.
 
     Raises:
@@ -110,7 +107,7 @@ def parse(
     """
     document = read_yaml(data, file)
     draft = Draft(document.value)
-    found = (locate(each, file, document.lines) for each in draft.findings(check_aggregate))
+    found = (locate(each, file, document.lines) for each in draft.findings())
     problems = dict.fromkeys((*document.problems, *found))
     if problems or draft.model is None:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))

@@ -7,11 +7,11 @@ missing or of another type (the models report that): one wrong field hides nothi
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from idlestate.config.aggregate_text import problem_with
 from idlestate.config.places import Place, check_places
 from idlestate.config.problems import FieldPath, Finding, listed, nearest, show
 from idlestate.retention.policy import TimeDomain
 
-CheckAggregate = Callable[[str], str | None]
 """Says what is wrong with an aggregate such as `max(event_time)`; None when it can be computed."""
 
 ADDED_COLUMNS = (
@@ -77,7 +77,6 @@ def check_policy_name(named: Raw, known: Mapping[str, object]) -> Iterator[Findi
 def check_pipelines(
     pipelines: Raw,
     time_of: Callable[[Raw], TimeDomain | None],
-    check_aggregate: CheckAggregate | None,
 ) -> Iterator[Finding]:
     """All rules about pipelines but that of their policy's name.
 
@@ -96,7 +95,7 @@ def check_pipelines(
             yield from _check_source(pipeline["source"])
             yield from _check_columns(pipeline)
             yield from _check_shards(pipeline)
-            yield from _check_aggregates(pipeline["aggregates"], check_aggregate)
+            yield from _check_aggregates(pipeline["aggregates"])
     sources = {
         each.name: Place(each["source"]["path"].path, text)
         for each in pipelines.sections
@@ -157,9 +156,9 @@ def _check_shards(pipeline: Raw) -> Iterator[Finding]:
         yield Finding((*pipeline.path, "shards"), what, fix)
 
 
-def _check_aggregates(aggregates: Raw, check: CheckAggregate | None) -> Iterator[Finding]:
+def _check_aggregates(aggregates: Raw) -> Iterator[Finding]:
     for aggregate in aggregates.sections:
-        if check and aggregate.text and (wrong := check(aggregate.text)):
+        if aggregate.text and (wrong := problem_with(aggregate.text)):
             fix = "use a function of the source's columns, such as count or max(event_time)"
             yield Finding(aggregate.path, wrong, fix)
 

@@ -3,7 +3,8 @@
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 
-from idlestate.config.pipeline_rules import CheckAggregate, Raw, check_policy_name
+from idlestate.config.aggregate_text import problem_with
+from idlestate.config.pipeline_rules import Raw, check_policy_name
 from idlestate.config.problems import Finding, listed, show
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.retention.policy import TimeDomain
@@ -16,7 +17,6 @@ def check_sidecar(
     sidecar: Raw,
     policies: Mapping[str, object],
     time_of: TimeOf,
-    check_aggregate: CheckAggregate | None,
 ) -> Iterator[Finding]:
     """All rules about the sidecar and its operators."""
     yield from _check_access(sidecar)
@@ -35,7 +35,7 @@ def check_sidecar(
                     f"use one of {listed(columns)}",
                 )
         for aggregate in operator["aggregates"].sections:
-            if check_aggregate and aggregate.text and (wrong := check_aggregate(aggregate.text)):
+            if aggregate.text and (wrong := problem_with(aggregate.text)):
                 fix = "use a function of the columns, such as count or sum(amount)"
                 yield Finding(aggregate.path, wrong, fix)
 

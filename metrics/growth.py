@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from idlestate.errors import IdlestateError
 from idlestate.metrics.operator_figures import OperatorFigures
 
 VERSION = 1
@@ -23,7 +24,7 @@ MAX_POINTS = 10_000
 _HEADER = json.dumps({"idlestate_growth": VERSION}).encode() + b"\n"
 
 
-class GrowthLogError(ValueError):
+class GrowthLogError(IdlestateError, ValueError):
     """A growth log cannot be read. Remove the file: only the picture's past is lost with it."""
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 
-from idlestate.backends.shards.aggregates import AggregateError, parse_call
+from idlestate.config.aggregate_text import AggregateError, parse_call
 from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 
 ColumnArgument = str | Column
 DurationArgument = str | timedelta

@@ -20,13 +20,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.change_rows import change_schema
-from idlestate.pipeline.errors import IdlestateError, marked
+from idlestate.errors import IdlestateError
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.pipeline.task_errors import marked
 from idlestate.pipeline.types import spark_schema
 from idlestate.sidecar.core.expired_log import numbers_of
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import SidecarError
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -187,7 +187,7 @@ def _told() -> Iterator[None]:
     """Let what is wrong cross into Spark as a text that is found again."""
     try:
         yield
-    except (IdlestateError, SidecarError) as error:
+    except IdlestateError as error:
         raise marked(error) from error
 
 

@@ -1,4 +1,4 @@
-"""The key hash as Spark computes it; `idlestate.backends.runs.key_hashes` gives the same in Python."""
+"""The key hash as Spark computes it; `backends/runs/key_hashes.py` gives the same in Python."""
 
 from collections.abc import Sequence
 

@@ -20,10 +20,10 @@ from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
-from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.pipeline.errors import IdlestateError, marked
+from idlestate.errors import IdlestateError
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, original_name
 from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.task_errors import marked
 from idlestate.pipeline.types import spark_schema
 from idlestate.pipeline.worker import settle
 
@@ -106,7 +106,7 @@ def packer(
         settle()
         try:
             yield from pack(batches, spec, open_batch())
-        except (IdlestateError, SumOverflowError) as error:
+        except IdlestateError as error:
             raise marked(error) from error
 
     run.__name__ = f"{PACKER_NAME}{spec.token}"

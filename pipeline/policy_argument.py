@@ -5,8 +5,8 @@ give.
 import reprlib
 from pathlib import Path
 
-from idlestate.config.loading import Config, load
-from idlestate.pipeline.errors import RefusedError
+from idlestate.config.loading import Config, load_config
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import Policy
 
 
@@ -30,7 +30,7 @@ def choose_policy(policy: str | Policy | None, config: str | Path | None, uid: s
             "of a file"
         )
     if config is not None:
-        loaded = load(Path(config))
+        loaded = load_config(Path(config))
         return _named(loaded, policy) if policy else loaded.policy_for(uid)
     if policy is not None:
         raise RefusedError(f"policy {policy!r} is a name; say in which file: config='...yaml'")

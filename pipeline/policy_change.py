@@ -10,8 +10,8 @@ from pathlib import Path
 
 from idlestate.backends.files.batch_log import newest_batch, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import Clock, SystemClock

@@ -16,9 +16,10 @@ from contextlib import closing
 from pathlib import Path
 
 from idlestate.backends.files.own_folder import OwnFolder
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.exit_codes import IN_USE
 from idlestate.timers.clock import SystemClock
 
 FOLDER = "idlestate-sidecar"
@@ -122,7 +123,7 @@ class PrivateSidecar:
         self._file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "idlestate.service.cli", "serve", str(self._file)]
+        command = [sys.executable, "-m", "idlestate.sidecar", str(self._file)]
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
         while True:
@@ -150,7 +151,7 @@ class PrivateSidecar:
             text = self._log.read_bytes()[begin:].decode(errors="replace").strip()
             # One whose driver has just died holds the folder for a moment yet; and it may be
             # killed or told to stop while it starts.
-            may_start = "is in use by" in text or (code is not None and code <= 0)
+            may_start = code is not None and (code == IN_USE or code <= 0)
             if not may_start or clock.monotonic_s() > ends_s:
                 raise RefusedError(
                     f"the sidecar in {self._log.parent} does not start: {text or _ended(code)}"

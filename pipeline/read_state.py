@@ -11,6 +11,7 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
 from idlestate.backends.shards.table import Table
+from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
     layout_path,
@@ -24,11 +25,11 @@ from idlestate.pipeline.checkpoint.spark_metadata import (
     plain_path,
     put_paths_right,
 )
-from idlestate.pipeline.errors import DamagedStateError, IdlestateError, RefusedError, marked
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
 from idlestate.pipeline.stateful_step import STATE_NAME
+from idlestate.pipeline.task_errors import marked
 from idlestate.pipeline.types import spark_schema
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address

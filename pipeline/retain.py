@@ -12,14 +12,14 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
 from idlestate.backends.runs.keys import is_key_type
-from idlestate.backends.shards.aggregates import AggregateError, parse_call
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.definition import check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.aggregate_text import AggregateError, parse_call
 from idlestate.config.pipeline_rules import ADDED_COLUMNS
+from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments, ColumnArgument, DurationArgument
 from idlestate.pipeline.batch import retain_batch
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
 from idlestate.pipeline.packed_rows import packed, unpacked

@@ -20,10 +20,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
+from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
 from idlestate.pipeline.checkpoint.operator_layout import Layout, read_layout
 from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
-from idlestate.pipeline.errors import LATE_WORKER, IdlestateError, RefusedError, is_late_worker
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
@@ -44,6 +44,7 @@ from idlestate.pipeline.spark_query import (
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_version, spark_version
 from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY
+from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker
 from idlestate.timers.clock import SystemClock
 
 _STATE_STORE = "spark.sql.streaming.stateStore"

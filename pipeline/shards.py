@@ -1,10 +1,10 @@
 """Shards: how keys are spread over groups, and groups over Spark's state partitions.
 
-A shard is a contiguous range of the 64-bit key hash (`idlestate.backends.shards.shard_ranges`). Spark sees it as
-an integer and puts it on state partition `pmod(hash(integer), partitions)`; small integers land
-unevenly, so integers are searched for. Of S shards each gets an integer whose hash is another one
-modulo S: then every divisor of S is a number of partitions with equally many shards on each, and a
-checkpoint can be taken from one to the other without a change of its shards.
+A shard is a contiguous range of the 64-bit key hash (`idlestate.backends.shards.shard_ranges`).
+Spark sees it as an integer and puts it on state partition `pmod(hash(integer), partitions)`; small
+integers land unevenly, so integers are searched for. Of S shards each gets an integer whose hash is
+another one modulo S: then every divisor of S is a number of partitions with equally many shards on
+each, and a checkpoint can be taken from one to the other without a change of its shards.
 """
 
 import struct

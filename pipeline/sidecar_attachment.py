@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from idlestate.backends.files.folder import Folder
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar import private_sidecar
 from idlestate.pipeline.shard_report import ShardReport

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate.pipeline.errors import RefusedError, marked
+from idlestate.errors import RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.pipeline.task_errors import marked
 from idlestate.pipeline.types import spark_schema
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S
 from idlestate.sidecar.protocol.errors import SidecarError

@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 
 _MARK = "_idlestate.json"

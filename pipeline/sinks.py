@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StructType
 
+from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.changelog import REJECT, REJECTED
-from idlestate.pipeline.errors import IdlestateError, RefusedError, marked
 from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.task_errors import marked
 
 _STAGING = "_staging"
 _MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"

@@ -10,8 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from idlestate.config.models import Source
-from idlestate.pipeline.errors import RefusedError, spark_says
+from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
+from idlestate.pipeline.task_errors import spark_says
 
 CORRUPT = "_corrupt_record"
 """The column in which Spark keeps the text of a row it could not parse."""

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.pipeline.spark_version import private_part
 
 _TAKEN = "another query with same id is already active"

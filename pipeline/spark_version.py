@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pyspark
 from py4j.protocol import Py4JError
 
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 
 OLDEST, NEWEST = (4, 1), (4, 3)
 """The versions that the tests run on, and all between them (`make test SPARK=4.1`)."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from idlestate.backends.files.batch_log import clear_half_planned, newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Definition, Takeover, refused
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     Layout,
     PolicyJournal,
@@ -15,7 +16,6 @@ from idlestate.pipeline.checkpoint.operator_layout import (
 from idlestate.pipeline.checkpoint.runs_place import check_runs, claim_runs
 from idlestate.pipeline.checkpoint.source_log import forget_unplanned
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION

@@ -17,15 +17,14 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.shards.packet import PacketError
 from idlestate.backends.shards.row_counts import RowCounts
-from idlestate.backends.shards.shard_record import RecordError, ShardRecord
-from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.pipeline.errors import IdlestateError, marked
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.errors import IdlestateError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport, report_of
 from idlestate.pipeline.task import TaskBatch, open_task_batch
+from idlestate.pipeline.task_errors import marked
 from idlestate.pipeline.worker import settle
 from idlestate.retention.policy import FOREVER_MS
 
@@ -95,7 +94,7 @@ class ShardOperator(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         try:
             record, advanced = self._advance(shard, packets, counts, fired=fired)
-        except (IdlestateError, SumOverflowError, PacketError, RecordError) as error:
+        except IdlestateError as error:
             raise marked(error) from error
         report = report_of(record, self._task().in_force, self._task().times.batch_id)
         yield output_rows(report, advanced, rejected)

@@ -12,9 +12,9 @@ from pyspark import TaskContext
 from idlestate.backends.files.batch_log import BatchTimes, read_batch_times
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.checkpoint.runs_place import runs_of
-from idlestate.pipeline.errors import RefusedError
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from idlestate.config.loading import Config
+from idlestate.config.loading import Config, load_config
 from idlestate.config.plurals import counted
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
@@ -19,7 +19,6 @@ from idlestate.service.live_view import run_live
 from idlestate.service.os_problem import os_problem
 from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
-from idlestate.service.watched_config import SavedFile, load_config
 
 FAILED = 1
 USAGE = 2
@@ -116,7 +115,7 @@ def run(
     if given and sidecar is None:
         _fail(f"{given[0]} requires --sidecar ADDRESS", USAGE)
     # Only now: Spark takes a second to import, and a wrong file should be told at once.
-    from idlestate.pipeline.errors import IdlestateError
+    from idlestate.errors import IdlestateError
     from idlestate.service.job import Job
     from idlestate.service.plain_errors import note, plain_error
 
@@ -175,30 +174,11 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     Example:
       idlestate serve config/sidecar.yaml
     """
-    saved = SavedFile.taken(file)
-    config = _load(file)
-    if config.sidecar is None:
-        _fail(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
-    from idlestate.sidecar.protocol.errors import SidecarError
-    from idlestate.sidecar.server.access import AccessError
-    from idlestate.sidecar.server.directory_lock import DirectoryTakenError
-    from idlestate.sidecar.server.server_process import Process
-    from idlestate.web.listen_error import ListenError
+    from idlestate.sidecar.server.serving import serve as serve_file
 
-    try:
-        process = Process(config, saved, partial(click.echo, err=True))
-        if while_input_is_open:
-            # Where nobody has given one its number may be another file's by now.
-            has_ended = sys.stdin is None
-            process.stop_when_closed(
-                os.open(os.devnull, os.O_RDONLY) if has_ended else sys.stdin.fileno()
-            )
-        process.run()
-    except (SidecarError, ListenError, AccessError, DirectoryTakenError) as error:
-        _fail(str(error))
-    except OSError as error:
-        place = error.filename or config.sidecar.directory
-        _fail(f"{place}: {error.strerror or error}; correct this, or set another sidecar.directory")
+    sys.exit(
+        serve_file(file, partial(click.echo, err=True), while_input_is_open=while_input_is_open)
+    )
 
 
 @main.group()

@@ -20,12 +20,13 @@ from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, Source
+from idlestate.errors import RefusedError
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.metrics.version import VERSION
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_place import remove_runs
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.restarts import Restarts
@@ -41,7 +42,6 @@ from idlestate.service.plain_errors import plain_error
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
 from idlestate.service.spark import start_spark
-from idlestate.service.version import VERSION
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import SystemClock
 

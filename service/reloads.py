@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.durations import format_duration
-from idlestate.config.loading import Config
+from idlestate.config.loading import Config, load_config
 from idlestate.config.models import Pipeline
 from idlestate.config.problems import ConfigError
+from idlestate.config.saved_file import SavedFile
+from idlestate.errors import RefusedError
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.retention.policy import Policy
 from idlestate.service.reload_signal import HangUps
-from idlestate.service.watched_config import SavedFile, load_config
 from idlestate.timers.clock import Clock
 
 

@@ -180,8 +180,8 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 def _session(checkpoint: Path) -> "Iterator[SparkSession]":
     """A session of Spark; errors in it end the command with one line."""
     from idlestate.backends.files.folder import Folder
+    from idlestate.errors import IdlestateError, RefusedError
     from idlestate.pipeline.checkpoint.operator_layout import operators
-    from idlestate.pipeline.errors import IdlestateError, RefusedError
 
     try:
         operators(Folder(str(checkpoint)))

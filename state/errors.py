@@ -1,7 +1,9 @@
 """What can go wrong with keyed state, by what the caller does about it."""
 
+from idlestate.errors import IdlestateError
 
-class StateError(Exception):
+
+class StateError(IdlestateError):
     """State cannot do what it was asked; nothing was changed unless the text says so."""
 
 

@@ -5,8 +5,8 @@ have; instance i of n owns one contiguous range of groups. All of it as Flink do
 (`KeyGroupRangeAssignment`, `MathUtils.murmurHash`), checked against recordings.
 
 Shards of the pipeline go by Spark's xxhash64 instead, since the JVM has to assign them before
-Python sees a row (`idlestate.backends.runs.key_hashes`). The two never meet: a shard is named in Spark's
-checkpoint, a key group in snapshots of the library.
+Python sees a row (`idlestate.backends.runs.key_hashes`). The two never meet: a shard is named in
+Spark's checkpoint, a key group in snapshots of the library.
 """
 
 import struct

@@ -4,10 +4,12 @@ import errno
 import os
 import socket
 
+from idlestate.errors import IdlestateError
+
 MAX_SOCKET_PATH = 107
 
 
-class ListenError(RuntimeError):
+class ListenError(IdlestateError, RuntimeError):
     """The address cannot be listened on; the message says what to change."""
 
 

@@ -6,12 +6,13 @@ replay of N reads the same watermark and the same batch time there.
 
 import json
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.spark_version import private_part
+from idlestate.errors import RefusedError
 
 NO_WATERMARK_MS = -1
 _UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
@@ -117,8 +118,17 @@ def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
         return offsets
 
 
-def _as_written(checkpoint: Folder, name: str) -> AbstractContextManager[None]:
-    return private_part(f"what Spark notes of a batch in {name} of checkpoint {checkpoint}")
+@contextmanager
+def _as_written(checkpoint: Folder, name: str) -> Iterator[None]:
+    """Around what reads an entry; sidecars do too, so it asks no Spark for its version."""
+    try:
+        yield
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise RefusedError(
+            f"cannot find what Spark notes of a batch in {name} of checkpoint {checkpoint}: "
+            "idlestate was written for Spark 4.1 to 4.3 as Apache publishes them; use one of "
+            "these, or a version of idlestate that supports the one that wrote the checkpoint"
+        ) from error
 
 
 def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from idlestate.backends.files.file_blocks import (
     wrong_blocks,
 )
 from idlestate.backends.shards.shard_record import RunRef
-from idlestate.pipeline.errors import DamagedStateError
+from idlestate.errors import DamagedStateError
 
 _REACH = 4
 """Blocks that are no farther apart than this are read as one: a disk takes as long for either."""
@@ -52,7 +52,7 @@ class Bytes(Protocol):
 
 
 class CheckedFile:
-    """A source of a run (`idlestate.backends.runs.reading.Source`) that trusts no byte unchecked."""
+    """A `Source` of a run (`idlestate.backends.runs.reading`) that trusts no byte unchecked."""
 
     def __init__(self, held: Bytes, ref: RunRef) -> None:
         """Read the checksums of its blocks, and nothing else.

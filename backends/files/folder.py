@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from idlestate.config.urls import without_secrets
-from idlestate.pipeline.errors import RefusedError, StoreError
+from idlestate.errors import RefusedError, StoreError
 
 _FOLDERLESS = {"s3", "gcs"}
 """Stores in which a folder is a part of a name and need not be made."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from idlestate.backends.files.local_file import map_unread
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 
 PLACE_VARIABLE = "IDLESTATE_CACHE_DIR"
 _TRIM_EVERY_BYTES = 1 << 28

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 
 PREFIX: Final = "idlestate-run-"
 _MOST_TEMPORARY: Final = 70

@@ -21,7 +21,7 @@ from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
-from idlestate.pipeline.errors import DamagedStateError
+from idlestate.errors import DamagedStateError
 
 _Opened = dict[str, dict[RunRef, Run]]
 """The runs of a shard by table and file."""

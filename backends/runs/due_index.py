@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class DueIndex:
-    """Rows in order of their code, and the codes' fences (`idlestate.backends.runs.sorted_search`)."""
+    """Rows in order of their code, and the fences of the codes (`sorted_search`)."""
 
     rows: npt.NDArray[np.uint32]
     codes: npt.NDArray[np.uint16]

@@ -1,10 +1,10 @@
 """The file of a run, format version 4: an Arrow IPC stream, then the run's index.
 
-Stream: one record batch per segment (`idlestate.backends.runs.segment`). Index: an Arrow IPC stream of
-one row per segment, then its length in bytes as a little-endian int64. It says where the segment's
-message begins, and the fields of its `SegmentIndex`. Its schema metadata: `idlestate.run` format
-version, `idlestate.keys` names and types of the key columns, `idlestate.policy` the policy whose
-deadlines are indexed, both JSON. Payload columns stand in the stream under their ids
+Stream: one record batch per segment (`idlestate.backends.runs.segment`). Index: an Arrow IPC stream
+of one row per segment, then its length in bytes as a little-endian int64. It says where the
+segment's message begins, and the fields of its `SegmentIndex`. Its schema metadata: `idlestate.run`
+format version, `idlestate.keys` names and types of the key columns, `idlestate.policy` the policy
+whose deadlines are indexed, both JSON. Payload columns stand in the stream under their ids
 (`idlestate.backends.runs.table_schema`), so the file says itself which ones it has.
 """
 
@@ -20,6 +20,7 @@ from idlestate.backends.runs.reading import Ints, Source
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.segment import Segment, SegmentIndex
 from idlestate.backends.runs.table_schema import TableSchema, widens
+from idlestate.errors import IdlestateError
 from idlestate.retention.policy import Policy
 
 _VERSION = b"4"
@@ -39,7 +40,7 @@ _PREFIX = Struct("<ii")
 """How a message of a stream begins: a mark, and the length of its header."""
 
 
-class RunError(ValueError):
+class RunError(IdlestateError, ValueError):
     """A run cannot be read: it is damaged, or of another version or schema."""
 
 

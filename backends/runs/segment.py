@@ -1,10 +1,10 @@
 """A segment: up to some 260,000 rows of a run with their filter and due index, as one Arrow batch.
 
-Layout, run format version 4: a record batch of one row whose columns are lists, so that columns
-may differ in length and each stays a slice of the mapped file. `hash` int64, ascending; the key
-columns `k0` ...; `created`, `written`, `read`, `armed` int64 milliseconds (empty where they say
-nothing: `created` equal to `written` throughout, never read, never armed); the payload columns
-under their ids (`idlestate.backends.runs.table_schema`); `due` uint32 and `code` uint16, the due index;
+Layout, run format version 4: a record batch of one row whose columns are lists, so that columns may
+differ in length and each stays a slice of the mapped file. `hash` int64, ascending; the key columns
+`k0` ...; `created`, `written`, `read`, `armed` int64 milliseconds (empty where they say nothing:
+`created` equal to `written` throughout, never read, never armed); the payload columns under their
+ids (`idlestate.backends.runs.table_schema`); `due` uint32 and `code` uint16, the due index;
 `filter` uint64. The last three are empty where the segment has no index or no filter. What is
 needed to find one's way in a segment without reading it stands apart, in the run's own index
 (`SegmentIndex`).

@@ -1,11 +1,10 @@
-"""Aggregates: what a user writes (`count`, `max(event_time)`) and the accumulators behind it.
+"""Aggregates: the accumulators behind what a user writes (`idlestate.config.aggregate_text`).
 
 An accumulator is a fixed list of fields per key. Records are *lifted* to accumulators of one
 record, and accumulators are *reduced* per segment; a life's accumulator in the table is one more
 row in front of its segment, so that adding to state and adding up a batch are one operation.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,59 +16,11 @@ from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.extremes import Extreme
 from idlestate.backends.shards.sums import Count, ExactSum, FloatSum
+from idlestate.config.aggregate_text import AggregateError, Call, parse_call
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Accumulator = Count | ExactSum | FloatSum | Extreme
-
-FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last", "min_by", "max_by")
-_CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
-_PLAIN = re.compile(r"[^\s,()`]+")
-_NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
-
-
-class AggregateError(ValueError):
-    """An aggregate cannot be computed as written: correct it in the pipeline's `aggregates`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A parsed aggregate: function and column names."""
-
-    function: str
-    columns: tuple[str, ...]
-
-    def of(self, columns: tuple[str, ...]) -> str:
-        """The text of the same function of other columns."""
-        quoted = (each if _PLAIN.fullmatch(each) else f"`{each}`" for each in columns)
-        return f"{self.function}({', '.join(quoted)})" if columns else self.function
-
-
-def parse_call(text: str) -> Call:
-    """Parse `count`, `count(*)`, `sum(col)`, `min_by(col, by)`; back-quotes guard odd names.
-
-    Raises:
-        AggregateError: the text is none of these.
-    """
-    match = _CALL.fullmatch(text)
-    function = match[1].lower() if match else ""
-    if match is None or function not in FUNCTIONS:
-        raise AggregateError(f"unknown aggregate {text!r}: the aggregates are {_spellings()}")
-    inner = match[2]
-    columns = () if inner in (None, "", "*") else tuple(part.strip() for part in inner.split(","))
-    if any(not _NAME.fullmatch(column) for column in columns):
-        raise AggregateError(f"{text!r} takes column names only: the aggregates are {_spellings()}")
-    wanted = {"count": (0, 1), "min_by": (2,), "max_by": (2,)}.get(function, (1,))
-    if len(columns) not in wanted or (inner == "*" and function != "count"):
-        raise AggregateError(
-            f"{text!r} has the wrong number of columns: the aggregates are {_spellings()}"
-        )
-    return Call(function, tuple(column.strip("`") for column in columns))
-
-
-def _spellings() -> str:
-    pairs = {"count": "count, count(col)", "min_by": "min_by(col, by)", "max_by": "max_by(col, by)"}
-    return ", ".join(pairs.get(name, f"{name}(col)") for name in FUNCTIONS)
 
 
 @dataclass(frozen=True, slots=True)

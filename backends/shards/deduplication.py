@@ -34,7 +34,9 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True)
 class Deduplication:
-    """As of `idlestate.backends.shards.operator_kind.Kind`: a record is carried as its event time and columns."""
+    """As of `idlestate.backends.shards.operator_kind.Kind`: a record is carried as its event time
+    and columns.
+    """
 
     keep: Keep
     columns: tuple[tuple[str, pa.DataType], ...]

@@ -1,9 +1,10 @@
 """The definition of an operator as it is written down, and what becomes of state when it changes.
 
 A checkpoint and a sidecar keep the definition beside the state. In it each aggregate has an id that
-names its columns in runs (`idlestate.backends.runs.table_schema`) and is never given to another aggregate. So
-nothing is rewritten when a definition changes: runs are read with the columns of today, and merges
-write these. What a changed definition cannot read is refused before anything starts:
+names its columns in runs (`idlestate.backends.runs.table_schema`) and is never given to another
+aggregate. So nothing is rewritten when a definition changes: runs are read with the columns of
+today, and merges write these. What a changed definition cannot read is refused before anything
+starts:
 
 | aggregate | its state |
 |---|---|
@@ -27,10 +28,11 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import widens
-from idlestate.backends.shards.aggregates import Aggregate, parse_call
+from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.aggregation import Aggregation, aggregates_of, aggregation
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.aggregate_text import parse_call
 from idlestate.retention.policy import TimeDomain
 
 KEPT, WIDENED, RENAMED, ADDED, DROPPED = "kept", "widened", "renamed", "added", "dropped"

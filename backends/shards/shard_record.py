@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from idlestate.backends.runs.sweeps import Sweep, Sweeps
-from idlestate.backends.shards import keys_seen_sketch as sketch
+from idlestate.backends.shards import keys_seen_sketch
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.tally import Tally
+from idlestate.errors import IdlestateError
 from idlestate.retention.policy import FOREVER_MS, Policy
 
 OPEN, REMEMBERED = "open", "remembered"
@@ -25,7 +26,7 @@ _MAGIC = b"IDS4"
 _RECENT = 16
 
 
-class RecordError(ValueError):
+class RecordError(IdlestateError, ValueError):
     """A shard's record cannot be read: another version of idlestate wrote it."""
 
 
@@ -124,7 +125,7 @@ class ShardRecord:
     next_end_ms: int = FOREVER_MS
     timer_ms: int | None = None
     recent: tuple[tuple[int, int, int, int], ...] = ()
-    seen: sketch.Registers = field(default_factory=sketch.empty, compare=False)
+    seen: keys_seen_sketch.Registers = field(default_factory=keys_seen_sketch.empty, compare=False)
 
     def table(self, name: str) -> TableRecord:
         """One of its tables; one that nothing was written to is empty."""
@@ -154,7 +155,7 @@ class ShardRecord:
         """Keys that ever had a life: exact when every ended key is remembered, else a sketch's."""
         if policy.remember_for_ms == FOREVER_MS:
             return self.tally.created - self.tally.comebacks
-        return round(sketch.estimate(self.seen))
+        return round(keys_seen_sketch.estimate(self.seen))
 
     def counted(self, more: RowCounts) -> "ShardRecord":
         """The record with more rows counted."""

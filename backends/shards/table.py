@@ -19,8 +19,7 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
-from idlestate.backends.shards import keys_seen_sketch as sketch
-from idlestate.backends.shards import remembered_keys as ended
+from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.change_rows import Changes, change_rows, life_columns
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -41,7 +40,7 @@ class Outcome:
     spec: TableSpec
     current: Next
     remembered: Next
-    seen: sketch.Registers
+    seen: keys_seen_sketch.Registers
     changes: pa.Table
     tally: Tally
 
@@ -59,9 +58,9 @@ class Table:
     """What the table keeps."""
     current: Runs
     """Open lives."""
-    remembered: Runs = field(default_factory=lambda: Runs(ended.SCHEMA))
+    remembered: Runs = field(default_factory=lambda: Runs(remembered_keys.SCHEMA))
     """Keys that ended."""
-    seen: sketch.Registers = field(default_factory=sketch.empty)
+    seen: keys_seen_sketch.Registers = field(default_factory=keys_seen_sketch.empty)
     """A sketch of every key that ever had a life."""
 
     @classmethod
@@ -145,7 +144,7 @@ class Table:
                 batch_id,
                 merge,
             ),
-            ended.remembered(
+            remembered_keys.remembered(
                 self.remembered,
                 touched.hashes[is_kept & ~walk.is_old],
                 np.concatenate([touched.hashes[over], swept.hashes]),
@@ -155,7 +154,7 @@ class Table:
                 batch_id,
                 merge,
             ),
-            sketch.add(self.seen, born) if len(born) else self.seen,
+            keys_seen_sketch.add(self.seen, born) if len(born) else self.seen,
             change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
             tally,
         )
@@ -215,7 +214,7 @@ class Table:
     def _comebacks(self, walk: Walk, touched: Rows, policy: Policy) -> int:
         is_new = np.flatnonzero(~walk.is_old)
         previous_end = np.full(len(walk.key), NEVER_MS)
-        previous_end[is_new] = ended.ends_of(self.remembered, touched.hashes[is_new])
+        previous_end[is_new] = remembered_keys.ends_of(self.remembered, touched.hashes[is_new])
         follows = np.zeros(len(walk.key), dtype=bool)
         follows[1:] = walk.key[1:] == walk.key[:-1]
         previous_end[1:] = np.where(follows[1:], walk.ends.deadline_ms[:-1], previous_end[1:])

@@ -6,7 +6,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import KeyColumns, TableSchema
-from idlestate.backends.shards import remembered_keys as ended
+from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.operator_kind import Kind
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
 
@@ -37,4 +37,4 @@ class TableSpec:
     @cached_property
     def tables(self) -> dict[str, TableSchema]:
         """The tables of a shard, by name."""
-        return {OPEN: self.schema, REMEMBERED: ended.SCHEMA}
+        return {OPEN: self.schema, REMEMBERED: remembered_keys.SCHEMA}

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 
 _NAME = ".idlestate.lock"
 

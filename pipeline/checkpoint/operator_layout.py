@@ -18,7 +18,7 @@ from idlestate.backends.files.batch_log import has_data, read_batch_times
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.pipeline.shards import shard_numbers
 from idlestate.retention.policy import Policy, TimeDomain
 

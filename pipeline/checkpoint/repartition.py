@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from idlestate.backends.files.batch_log import newest_batch, pinned_partitions
 from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     Layout,
     layout_path,
@@ -23,10 +24,10 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     write_layout,
 )
 from idlestate.pipeline.checkpoint.spark_metadata import plain_path, put_paths_right
-from idlestate.pipeline.errors import RefusedError, spark_says
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since, private_part
+from idlestate.pipeline.task_errors import spark_says
 
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from idlestate.backends.files.batch_log import forget_entry, newest_batch, partitions_at
 from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import operators
 from idlestate.pipeline.checkpoint.source_log import files_read_after
 from idlestate.pipeline.checkpoint.state_files import damages, retained_batches, state_files
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 
 

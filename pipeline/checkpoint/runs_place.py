@@ -12,8 +12,8 @@ from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.urls import holds_secret, without_secrets
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import Layout, layout_path, read_layout
-from idlestate.pipeline.errors import RefusedError
 
 _OWNER = "idlestate.json"
 

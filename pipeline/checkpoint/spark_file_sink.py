@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.pipeline.sink_folder import SinkFolder
 from idlestate.pipeline.spark_version import private_part
 

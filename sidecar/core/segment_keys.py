@@ -1,7 +1,7 @@
 """Where the segments of runs are in the store: `s/<uid>/<shard>/<run>/<number>`.
 
-Each is a run's file of one segment (`idlestate.backends.runs.run_codec`). The record that names the run
-is under `m/<uid>/<shard>`.
+Each is a run's file of one segment (`idlestate.backends.runs.run_codec`). The record that names the
+run is under `m/<uid>/<shard>`.
 """
 
 from collections.abc import Iterator

@@ -17,7 +17,7 @@ from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.shards import remembered_keys as ended
+from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.table import Outcome, Table
 from idlestate.backends.shards.table_spec import TableSpec
@@ -112,7 +112,9 @@ def _removed(
     none = np.zeros(0, dtype=np.int64)
     live = len(table) - len(at)
     current = table.current.after(gone, at, live, policy, None, version, merge)
-    remembered = ended.remembered(table.remembered, none, none, none, policy, None, version, merge)
+    remembered = remembered_keys.remembered(
+        table.remembered, none, none, none, policy, None, version, merge
+    )
     nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
     return Outcome(table.spec, current, remembered, table.seen, nothing.changes, Tally())
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.runs.keys import is_key_type
-from idlestate.backends.shards.aggregates import AggregateError
 from idlestate.backends.shards.aggregation import aggregates_of
 from idlestate.backends.shards.change_rows import ADDED_COLUMNS
 from idlestate.backends.shards.definition import Definition, check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.aggregate_text import AggregateError
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 

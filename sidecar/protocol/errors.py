@@ -2,8 +2,10 @@
 
 from typing import ClassVar
 
+from idlestate.errors import IdlestateError
 
-class SidecarError(Exception):
+
+class SidecarError(IdlestateError):
     """A call to the sidecar failed; the text says what to change."""
 
     code: ClassVar[str] = "failed"

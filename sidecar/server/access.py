@@ -8,6 +8,7 @@ from pathlib import Path
 
 from idlestate.config.sidecar_models import Tls
 from idlestate.config.sidecar_rules import is_loopback
+from idlestate.errors import IdlestateError
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token
 from idlestate.web.http_reply import Reply, error_reply
@@ -15,7 +16,7 @@ from idlestate.web.http_reply import Reply, error_reply
 MIN_TOKEN_CHARACTERS = 16
 
 
-class AccessError(RuntimeError):
+class AccessError(IdlestateError, RuntimeError):
     """A token or certificate file cannot be used; the text says which and why."""
 
 

@@ -2,7 +2,7 @@
 
 from idlestate.backends.files.batch_log import reached_watermark_ms
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.errors import IdlestateError
+from idlestate.errors import IdlestateError
 
 
 def reached_ms(checkpoint: str, batch_id: int) -> int | None:

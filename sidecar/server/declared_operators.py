@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from idlestate.backends.shards.aggregates import AggregateError
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.aggregate_text import AggregateError
 from idlestate.config.loading import Config
 from idlestate.config.sidecar_models import HostedOperator
 from idlestate.retention.policy import TimeDomain

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from idlestate.errors import IdlestateError
 from idlestate.timers.clock import SystemClock
 
 _AGAIN_S = 0.05
 
 
-class DirectoryTakenError(RuntimeError):
+class DirectoryTakenError(IdlestateError, RuntimeError):
     """Another process has the directory; the text names it."""
 
 

@@ -12,13 +12,13 @@ from types import FrameType
 
 from prometheus_client import CollectorRegistry
 
-from idlestate.config.loading import Config
+from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
+from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import is_local
 from idlestate.metrics.sidecar_metrics import SidecarMetrics
-from idlestate.service.version import VERSION
-from idlestate.service.watched_config import SavedFile, load_config
+from idlestate.metrics.version import VERSION
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host

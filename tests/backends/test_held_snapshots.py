@@ -16,10 +16,15 @@ import pytest
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, TtlUpdateType
 from idlestate.state.errors import SnapshotError
-from idlestate.state.heap import chains as heap_chains
-from idlestate.state.heap import frozen_rows as heap_frozen
-from idlestate.state.heap import heap_keys, heap_table, held_columns, timer_columns
-from idlestate.state.heap import single_values as heap_single
+from idlestate.state.heap import (
+    chains,
+    frozen_rows,
+    heap_keys,
+    heap_table,
+    held_columns,
+    single_values,
+    timer_columns,
+)
 from idlestate.state.heap.frozen_rows import FrozenTable
 from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
@@ -37,11 +42,11 @@ TTLS = [
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch):
     for module, limits in {
-        heap_single: {"FRONT": 8, "SMALL": 3},
+        single_values: {"FRONT": 8, "SMALL": 3},
         heap_table: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
-        heap_chains: {"SPARE": 8},
+        chains: {"SPARE": 8},
         heap_keys: {"SPARE": 8},
-        heap_frozen: {"AT_ONCE": 5},
+        frozen_rows: {"AT_ONCE": 5},
         held_columns: {"PAGE": 4},
         timer_columns: {"FRONT": 8, "CHUNK": 4, "SPARE": 8, "AT_ONCE": 5},
     }.items():

@@ -10,7 +10,7 @@ from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig, Tt
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.errors import StorageError
 from idlestate.state.opening import open_backend
-from idlestate.state.rocksdb import compaction as rocksdb_compaction
+from idlestate.state.rocksdb import compaction
 from idlestate.state.rocksdb.compaction import MOST
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.timers.clock import FakeClock
@@ -130,8 +130,8 @@ def longs(name, **more):
 @pytest.mark.parametrize("seed", range(3))
 def test_lists_that_grow_while_a_walk_goes_on_lose_nothing(seed, tmp_path, monkeypatch):
     chance, clock, expected = random.Random(seed), FakeClock(0), {}
-    monkeypatch.setattr(rocksdb_compaction, "LEAST", 1)
-    monkeypatch.setattr(rocksdb_compaction, "MOST", 1)
+    monkeypatch.setattr(compaction, "LEAST", 1)
+    monkeypatch.setattr(compaction, "MOST", 1)
     ttl = StateTtlConfig(ttl_ms=10**9, compaction=CompactionCleanup(1, 1))
     with open_backend("rocksdb", tmp_path / "db", clock=clock) as backend:
         state = backend.get_state(longs("l", ttl=ttl))

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idlestate.config import Config, ConfigError, load, parse
+from idlestate.config import Config, ConfigError, load_config, parse
 from idlestate.config.models import Metrics, Pipeline
 from idlestate.retention.policy import Policy
 
@@ -129,7 +129,7 @@ def test_load_names_the_file_as_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "some.yaml"
     path.write_text("version: 1\npolicies: {a: {tl: 1s}}\n")
     with pytest.raises(ConfigError) as caught:
-        load(path)
+        load_config(path)
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.field_path) == (str(path), 2, "policies.a.tl")
     assert str(caught.value) == (f"{path}:2: policies.a.tl: unknown field tl; use ttl")
@@ -145,7 +145,7 @@ def test_load_names_the_file_as_it_was_given(tmp_path: Path) -> None:
 )
 def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        load(f"{tmp_path}/{name}")
+        load_config(f"{tmp_path}/{name}")
     (problem,) = caught.value.problems
     assert (problem.file, problem.line) == (f"{tmp_path}/{name}", 0)
     assert problem.what == f"cannot be read: {why}"
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, why: str) -> No
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
     with pytest.raises(ConfigError, match="larger than 1 MiB"):
-        load("/dev/zero")
+        load_config("/dev/zero")
 
 
 def test_a_long_list_of_problems_is_cut_in_the_text_alone() -> None:
@@ -164,18 +164,6 @@ def test_a_long_list_of_problems_is_cut_in_the_text_alone() -> None:
         parse(text.encode())
     assert len(caught.value.problems) == 150
     assert str(caught.value).endswith("\nand 50 more")
-
-
-def test_aggregates_are_judged_by_who_knows_them() -> None:
-    seen: list[str] = []
-    parse(FULL.encode(), check_aggregate=seen.append)
-    assert seen == ["count", "max_by(page, event_time)", "count"]
-    with pytest.raises(ConfigError, match=r":20: .*n: no count today; use"):
-        parse(
-            FULL.encode(),
-            "f.yaml",
-            lambda text: "no count today" if text == "count" else None,
-        )
 
 
 # ---------------------------------------------------------------- no other ends

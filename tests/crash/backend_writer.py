@@ -17,7 +17,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.opening import open_backend
-from idlestate.state.rocksdb import rows_walk as rocksdb_walk
+from idlestate.state.rocksdb import rows_walk
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(300)]
@@ -34,7 +34,7 @@ def states(backend):
     """The value, the list, and the short-lived value that a run writes."""
     long = pa.int64()
     brief = StateTtlConfig(ttl_ms=TTL_ROUNDS)
-    rocksdb_walk.RANGE = 4  # so that sweeps delete ranges too
+    rows_walk.RANGE = 4  # so that sweeps delete ranges too
     return (
         backend.get_state(ValueStateDescriptor(name="value", value_type=long)),
         backend.get_state(ListStateDescriptor(name="list", value_type=long)),

@@ -16,9 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate import retain, run_to_end
+from idlestate.config.loading import load_config
 from idlestate.pipeline.sources import read_events
 from idlestate.service.spark import start_spark
-from idlestate.service.watched_config import load_config
 
 CHANGES = "changes"
 

@@ -35,7 +35,7 @@ from tests.crash.query_runs import QueryRuns
 from tests.crash.served_sidecar import ServedSidecar
 
 NOTE_S = 0.2
-SERVE = "idlestate.service.cli serve"
+SERVE = "-m idlestate.sidecar "
 
 
 class Victim(StrEnum):

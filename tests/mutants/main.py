@@ -24,7 +24,7 @@ NOT_COPIED = shutil.ignore_patterns(
     *(".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"),
     *("spark-warehouse", "metastore_db", "artifacts"),
 )
-SUITES = ["tests/retention", "tests/backends"]
+SUITES = ["tests/retention", "tests/backends", "tests/sidecar"]
 LEAST_LIMIT_S = 120
 PATIENCE = 10
 """A mutant may loop for ever: it gets this many times what the tests take without it."""

@@ -19,7 +19,7 @@ class Mutation(NamedTuple):
             LookupError: no file has it, or it is there more than once.
         """
         counts = {
-            path: path.read_text().count(self.old) for path in (root / self.room).glob("*.py")
+            path: path.read_text().count(self.old) for path in (root / self.room).rglob("*.py")
         }
         found = {path.name: times for path, times in counts.items() if times}
         if sum(found.values()) != 1:

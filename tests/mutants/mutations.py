@@ -280,8 +280,8 @@ MUTATIONS = [
     Mutation(
         "ties of min_by and max_by go to any row",
         BACKENDS,
-        "    for key in (key for column in columns for key in _keys(column)):\n",
-        "    for key in (key for column in columns[:1] for key in _keys(column)):\n",
+        "((each, key_of) for each in columns for key_of in _keys(each))",
+        "((each, key_of) for each in columns[:1] for key_of in _keys(each))",
     ),
     Mutation(
         "reads count in aggregates",

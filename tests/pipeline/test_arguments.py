@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
-from idlestate.pipeline.errors import RefusedError
 from tests.pipeline.clicks import retained
 
 

@@ -10,7 +10,7 @@ from idlestate.backends.files.checked_file import CheckedFile
 from idlestate.backends.files.file_blocks import BLOCK_BYTES, BlockWriter, data_bytes, what_is_wrong
 from idlestate.backends.files.local_file import LocalBytes
 from idlestate.backends.shards.shard_record import RunRef
-from idlestate.pipeline.errors import DamagedStateError
+from idlestate.errors import DamagedStateError
 
 LARGE = 20 * BLOCK_BYTES + 77
 SIZES = [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, LARGE]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from idlestate.backends.files.folder import Folder
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
-from idlestate.pipeline.errors import RefusedError
 
 OTHER = """
 import sys

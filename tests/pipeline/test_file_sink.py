@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
-from idlestate.pipeline.errors import RefusedError
 from tests.compare import assert_rows
 from tests.pipeline.clicks import AGGREGATES, KEYS, RULE, SCHEMA, hours, record, retained
 from tests.pipeline.streams import Feed, forget, last_rows, plain_rows

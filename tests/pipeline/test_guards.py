@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from idlestate import Policy, read_state
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, Sink, run, start, states

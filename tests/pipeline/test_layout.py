@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from idlestate.backends.files.folder import Folder
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import operator_of
-from idlestate.pipeline.errors import RefusedError
 
 
 def checkpoint_of(folder: Path, *uids: str) -> Folder:

@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, LocalCache, local_cache
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 
 KB = 1024
 

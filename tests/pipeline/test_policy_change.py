@@ -14,8 +14,8 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.problems import ConfigError
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import Layout, PolicyJournal, write_layout
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain

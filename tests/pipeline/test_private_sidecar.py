@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.errors import RefusedError
 from idlestate.pipeline import private_sidecar as module
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.private_sidecar import (
     FOLDER,
     PrivateSidecar,

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, read_state, retain
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.pipeline.session import REQUIRED_SETTINGS
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import POLICY, retained

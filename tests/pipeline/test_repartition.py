@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.repartition import repartition
-from idlestate.pipeline.errors import RefusedError
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import AGGREGATES, KEYS, MINUTE_MS, RULE, SCHEMA, hours, record, retained
 from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run, states

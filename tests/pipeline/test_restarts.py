@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from idlestate import Policy, configure
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import (

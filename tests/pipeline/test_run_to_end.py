@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate import run_to_end
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from tests.compare import assert_rows
 from tests.pipeline.clicks import AGGREGATES, KEYS, RULE, SCHEMA, hours, record, retained
 from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run, start

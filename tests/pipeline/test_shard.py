@@ -25,6 +25,7 @@ from idlestate.backends.shards.packet import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import OPEN, Dropped, RecordError, ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     Layout,
     PolicyJournal,
@@ -32,8 +33,8 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     read_layout,
     write_layout,
 )
-from idlestate.pipeline.errors import DamagedStateError, RefusedError, marked, plain_message
 from idlestate.pipeline.shard_batch import Advanced, advance
+from idlestate.pipeline.task_errors import marked, plain_message
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 SPEC = TableSpec(

@@ -12,8 +12,8 @@ import pytest
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline import sidecar_attachment as sidecar_start
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
+from idlestate.pipeline import sidecar_attachment
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.session import _StartListener
 from idlestate.pipeline.sidecar_attachment import attach, finish_input, link_of, reports_of
@@ -98,7 +98,7 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(SidecarLink, "connect", connect)
     private = SimpleNamespace(address=Address(PRIVATE))
-    monkeypatch.setattr(sidecar_start, "private_sidecar", lambda *_: private)
+    monkeypatch.setattr(sidecar_attachment, "private_sidecar", lambda *_: private)
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "metadata").write_text('{"id": "query"}')
     yield Folder(str(tmp_path / "checkpoint"))

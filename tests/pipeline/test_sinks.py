@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import FolderSinks
-from idlestate.pipeline.errors import plain_message
+from idlestate.pipeline.task_errors import plain_message
 from tests.compare import assert_states
 from tests.pipeline.clicks import (
     AGGREGATES,

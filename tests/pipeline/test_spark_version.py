@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from idlestate import configure
 from idlestate.backends.files.batch_log import partitions_at, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
-from idlestate.pipeline.errors import RefusedError
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.spark_version import NEWEST, OLDEST, check_version, private_part
 

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 import pytest
 
-from idlestate.pipeline.errors import RefusedError
+from idlestate.errors import RefusedError
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, Said, assert_refused
 

@@ -3,7 +3,7 @@
 import pytest
 
 from idlestate.backends.files.folder import Folder
-from idlestate.config.loading import load
+from idlestate.config.loading import load_config
 from idlestate.metrics import names
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.service.job import Job
@@ -75,7 +75,7 @@ def test_afresh_begins_again(here: CommandLine):
 def test_what_is_served_is_what_is_kept(here: CommandLine, spark):
     for number, lines in enumerate((MORNING, NOON, EVENING, NIGHT)):
         here.add(f"{number}.json", lines)
-    job = Job(load(here.write()), "clicks")
+    job = Job(load_config(here.write()), "clicks")
     urls: list[str] = []
     scrapes: list[dict[str, float]] = []
     job.run(urls.append, lambda batch: scrapes.append(scrape(urls[0])))

@@ -10,13 +10,14 @@ from prometheus_client import CollectorRegistry
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.loading import load_config
+from idlestate.config.saved_file import SavedFile
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.checkpoint.operator_layout import Layout, PolicyJournal, write_layout
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
-from idlestate.service.watched_config import SavedFile, load_config
 from idlestate.timers.clock import FakeClock
 from tests.service.command_line import CommandLine
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.config.loading import load_config
 from idlestate.service.job import Job
-from idlestate.service.watched_config import load_config
 from tests.crash.processes import Run, wait_until
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event

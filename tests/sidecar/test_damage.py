@@ -19,7 +19,7 @@ STORES = {"heap": HeapStore, "rocksdb": RocksDBStore}
 WRITER = """
 import os, sys
 from pathlib import Path
-from idlestate.backends.sidecar.{module} import {store}
+from idlestate.sidecar.stores.{module} import {store}
 store = {store}(Path(sys.argv[1]))
 for number in range(30):
     store.write({{f"k{{number}}": os.urandom(3_000)}})

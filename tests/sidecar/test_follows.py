@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from idlestate.service import cli
-from idlestate.service.watched_config import SavedFile, load_config
+from idlestate.config.loading import load_config
+from idlestate.config.saved_file import SavedFile
+from idlestate.sidecar.server import serving
 from idlestate.sidecar.server.server_process import Process
 from idlestate.timers.steady_clock import MAX_STEP_MS, SteadyClock
 from tests.sidecar.sidecar_process import PATIENCE_S
@@ -91,9 +92,9 @@ def test_a_file_that_is_saved_as_soon_as_it_was_read_is_read_again(
         started._try_reload = lambda: reloads.append(True)
         follow(started, *[lambda: None] * 3)
 
-    monkeypatch.setattr(cli, "load_config", read_and_save)
+    monkeypatch.setattr(serving, "load_config", read_and_save)
     monkeypatch.setattr(Process, "run", run)
-    cli.main(["serve", str(file)], standalone_mode=False)
+    assert serving.serve(file, print) == 0
     assert reloads == [True]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.sidecar.protocol import input_rows as given_rows
+from idlestate.sidecar.protocol import input_rows
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.input_rows import fit_rows, read_rows
 from idlestate.sidecar.protocol.transfers import stream_of
@@ -29,7 +29,7 @@ def test_rows_without_bytes_take_no_more_memory_than_those_with_some() -> None:
 def test_the_most_rows_are_taken_and_one_more_is_not(
     monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
-    monkeypatch.setattr(given_rows, "MAX_ROWS", 10)
+    monkeypatch.setattr(input_rows, "MAX_ROWS", 10)
 
     def given(count: int) -> bytes:
         rows = pa.table({name: pa.nulls(count) for name in WANTED})

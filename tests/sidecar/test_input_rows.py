@@ -11,7 +11,7 @@ import pytest
 
 from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.core.data_calls import Calls
-from idlestate.sidecar.protocol import input_rows as given_rows
+from idlestate.sidecar.protocol import input_rows
 from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
 from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.errors import AwayError, DoesNotFitError, SidecarError
@@ -303,7 +303,7 @@ def test_too_many_rows_in_one_call_are_refused_whether_a_batch_is_open_or_not(
     client: SidecarClient, world: World, monkeypatch: pytest.MonkeyPatch, is_open: bool
 ) -> None:
     """No range has too many of them, but the batch's border would have."""
-    monkeypatch.setattr(given_rows, "MAX_ROWS", 15_000)
+    monkeypatch.setattr(input_rows, "MAX_ROWS", 15_000)
     rows = {"k": MANY[:20_000], "v": [1] * 20_000}
     first = batch(world, 0, "a")
     if is_open:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.sidecar.server import sweep_lag as overdue
+from idlestate.sidecar.server import sweep_lag
 from idlestate.sidecar.server.sweep_lag import Overdue
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.test_law import IDLE, named_case
@@ -105,7 +105,7 @@ def test_while_a_sweep_hangs_the_figure_rises(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the operator's lock, as where its write hangs; and then no table answers either."""
-    monkeypatch.setattr(overdue, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(sweep_lag, "PATIENCE_S", 0.05)
     state, hangs, go_on = world.operator.state, threading.Event(), threading.Event()
     save, first_ends = state.save, state.work.first_ends
 

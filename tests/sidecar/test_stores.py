@@ -152,7 +152,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from threading import Event
-from idlestate.backends.sidecar.{module} import {store}
+from idlestate.sidecar.stores.{module} import {store}
 store = {store}(Path(sys.argv[1]))
 for number in range(10**9):
     store.write({{"a": b"%d" % number, "b": b"%d" % number, f"pad{{number % 20}}": bytes(90_000)}})

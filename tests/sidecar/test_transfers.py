@@ -2,7 +2,7 @@
 
 import pytest
 
-from idlestate.sidecar.protocol import transfers as stage
+from idlestate.sidecar.protocol import transfers
 from idlestate.sidecar.protocol.errors import BusyError, GoneError
 from idlestate.sidecar.protocol.transfers import DEADLINE_S, Stage
 from idlestate.timers.clock import FakeClock
@@ -10,7 +10,7 @@ from idlestate.timers.clock import FakeClock
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
-    monkeypatch.setattr(stage, "MAX_BYTES", 100)
+    monkeypatch.setattr(transfers, "MAX_BYTES", 100)
     return FakeClock(0)
 
 

@@ -228,14 +228,14 @@ HANGING = """
 import sys, threading
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.service import cli
-from idlestate.sidecar.server import server_process as process
+from idlestate.sidecar.server import server_process
 
 def hang(*_):
     print("it hangs", file=sys.stderr, flush=True)
     threading.Event().wait()
 
 Calls._hello = hang
-process._DRAIN_S = process._END_S = 0.1
+server_process._DRAIN_S = server_process._END_S = 0.1
 cli.main(["serve", sys.argv[1]])
 """
 """A sidecar with a call that never ends, and little patience."""

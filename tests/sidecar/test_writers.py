@@ -5,7 +5,7 @@ from threading import Thread
 
 import pytest
 
-from idlestate.sidecar.core import writer_sessions as writers
+from idlestate.sidecar.core import writer_sessions
 from idlestate.sidecar.core.writer_sessions import Writer
 from idlestate.sidecar.protocol.errors import DoesNotFitError, FencedError
 from tests.sidecar.sidecar_world import World, batch
@@ -133,7 +133,7 @@ def test_a_writer_that_was_forgotten_goes_on_writing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else programs that are given a new name at each start would be shut out one day, for good."""
-    monkeypatch.setattr(writers, "MAX_WRITERS", 2)
+    monkeypatch.setattr(writer_sessions, "MAX_WRITERS", 2)
     day_ms = 86_400_000
     session = world.claim("first", "first")
     world.send("first", session, 5, "add", [("a", 1)])

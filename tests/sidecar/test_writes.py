@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.sidecar.core import data_calls as calls
+from idlestate.sidecar.core import data_calls
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.micro_batches import Batches
 from idlestate.sidecar.core.one_way_writes import DirectWrites
@@ -211,7 +211,7 @@ def test_many_writes_that_were_set_aside_are_told_of_some_at_a_time(
         world.write("w", seq, "add", [("a", 2**62)])
     world.settle(first)
     table = Calls(world.host, SteadyClock(world.clock)).table
-    monkeypatch.setattr(calls, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(data_calls, "CHUNK_BYTES", 1)
     told, since = [], 0
     while True:
         header = {"uid": UID, "since": since}

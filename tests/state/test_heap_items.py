@@ -5,9 +5,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
-from idlestate.state.heap import chains as heap_chains
-from idlestate.state.heap import frozen_rows as heap_frozen
-from idlestate.state.heap import heap_keys, heap_table
+from idlestate.state.heap import chains, frozen_rows, heap_keys, heap_table
 from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of
@@ -99,8 +97,8 @@ class Crowd:
 @pytest.mark.parametrize("kind", ["list", "map"])
 @pytest.mark.parametrize("seed", range(3))
 def test_dicts_and_columns_tell_the_same(kind, seed, monkeypatch, tmp_path):
-    monkeypatch.setattr(heap_chains, "SPARE", 64)
-    for each in (heap_frozen, heap_keys, heap_table):
+    monkeypatch.setattr(chains, "SPARE", 64)
+    for each in (frozen_rows, heap_keys, heap_table):
         monkeypatch.setattr(each, "AT_ONCE", 500)
     chance, clock = np.random.default_rng(seed), FakeClock(0)
     with open_backend("heap", clock=clock) as backend:

@@ -7,8 +7,7 @@ from itertools import cycle, groupby
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from idlestate.state.heap import heap_table
-from idlestate.state.heap import single_values as heap_single
+from idlestate.state.heap import heap_table, single_values
 from tests.state.idle_machine import IdleLives
 from tests.state.state_machine import KeyedState, machine_of
 from tests.state.state_steps import CALLS, TTLS
@@ -29,8 +28,8 @@ RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, t
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch):
     """The few keys of a machine go the way that thousands go."""
-    monkeypatch.setattr(heap_single, "FRONT", 2)
-    for module in (heap_single, heap_table):
+    monkeypatch.setattr(single_values, "FRONT", 2)
+    for module in (single_values, heap_table):
         monkeypatch.setattr(module, "SMALL", 3)
 
 

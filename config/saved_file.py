@@ -1,22 +1,10 @@
-"""A configuration file as the command line reads it, and notices that somebody saved it."""
+"""Notices that somebody saved a configuration file."""
 
 from pathlib import Path
 from typing import Self
 
-from idlestate.backends.shards.aggregates import AggregateError, parse_call
-from idlestate.config.loading import Config, load
-
 Mark = tuple[int, int, int] | None
 """Inode, size and time of change (ns); None when there is no file."""
-
-
-def load_config(file: str | Path) -> Config:
-    """The file, its aggregates checked too.
-
-    Raises:
-        ConfigError: it cannot be used.
-    """
-    return load(file, _check_aggregate)
 
 
 class SavedFile:
@@ -53,11 +41,3 @@ class SavedFile:
         except OSError:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _check_aggregate(text: str) -> str | None:
-    try:
-        parse_call(text)
-    except AggregateError as error:
-        return str(error)
-    return None

@@ -1,27 +1,7 @@
-"""Errors of the pipeline, split by what the operator does about them."""
+"""Errors that cross from a task to the driver, where only text survives."""
 
 import re
 from typing import Final
-
-
-class IdlestateError(Exception):
-    """Something the operator can put right; its text says where and how.
-
-    Raised inside Spark tasks too, where only text survives: `plain_message` finds it again.
-    """
-
-
-class RefusedError(IdlestateError):
-    """The query does not fit its session, checkpoint or sink: change what the text names."""
-
-
-class DamagedStateError(IdlestateError):
-    """State named by the checkpoint is lost or damaged: restore the file the text names."""
-
-
-class StoreError(IdlestateError, OSError):
-    """A store that holds a checkpoint or runs cannot be reached: what to check is in the text."""
-
 
 LATE_WORKER: Final = (
     "a Python worker of Spark did not start in time, usually because the machine is overloaded"

@@ -1,0 +1,58 @@
+"""Serves a sidecar from a configuration file until it is told to stop, and says how that ended."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from idlestate.config.loading import load_config
+from idlestate.config.problems import ConfigError
+from idlestate.config.saved_file import SavedFile
+from idlestate.errors import IdlestateError
+from idlestate.sidecar.protocol.exit_codes import FAILED, IN_USE, STOPPED
+from idlestate.sidecar.server.directory_lock import DirectoryTakenError
+from idlestate.sidecar.server.server_process import Process
+
+
+def serve(file: Path, tell: Callable[[str], None], *, while_input_is_open: bool = False) -> int:
+    """Serve until SIGTERM or SIGINT.
+
+    Args:
+        file: the configuration file, with a `sidecar:` section.
+        tell: takes lines for the person or the log that follows the process.
+        while_input_is_open: stop when standard input is closed, as it is when the parent dies.
+
+    Returns:
+        The exit code; what is wrong was told.
+    """
+    saved = SavedFile.taken(file)
+    try:
+        config = load_config(file)
+    except ConfigError as error:
+        tell(str(error))
+        return FAILED
+    for warning in config.warnings:
+        tell(f"WARNING {warning.render()}")
+    if config.sidecar is None:
+        tell(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
+        return FAILED
+    try:
+        process = Process(config, saved, tell)
+        if while_input_is_open:
+            # Where nobody has given one its number may be another file's by now.
+            has_ended = sys.stdin is None
+            process.stop_when_closed(
+                os.open(os.devnull, os.O_RDONLY) if has_ended else sys.stdin.fileno()
+            )
+        process.run()
+    except DirectoryTakenError as error:
+        tell(str(error))
+        return IN_USE
+    except IdlestateError as error:
+        tell(str(error))
+        return FAILED
+    except OSError as error:
+        place = error.filename or config.sidecar.directory
+        tell(f"{place}: {error.strerror or error}; correct this, or set another sidecar.directory")
+        return FAILED
+    return STOPPED
