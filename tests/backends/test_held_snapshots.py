@@ -302,3 +302,18 @@ def test_timers_of_every_queue_are_in_the_snapshot(tmp_path):
         timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
         assert list(timers.timers(TimeDomain.EVENT)) == expected
         assert len(expected) == len(KEYS) - 11 + 4
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_compacting_leaves_what_a_snapshot_holds_alone(kind, tmp_path):
+    clock, (op, *args) = FakeClock(1_000), {"list": ("add", 1), "map": ("put", "x", 1)}[kind]
+    with open_backend("heap", clock=clock) as backend:
+        world = World(kind, TTL_DISABLED, random.Random(1), backend, clock)
+        backend.set_current_key(KEYS[0])
+        run_op(world.state, op, args)
+        expected = world.everything()
+        held = backend.snapshot(tmp_path / "snapshot")
+        backend.compact()
+        run_op(world.state, op, [*args[:-1], 2])
+        held.finish()
+    assert restored(kind, TTL_DISABLED, clock, tmp_path / "snapshot") == expected
