@@ -38,13 +38,14 @@ class DeduplicationReference(Reference):
         if self.keep == "last" or life is None:
             super().take(record)
             return
-        t_ms = max(record.t_ms, life.written_at, life.read_at or life.written_at)
+        last_ms = life.written_at if life.read_at is None else max(life.written_at, life.read_at)
+        t_ms = max(record.t_ms, last_ms)
         if self.has_ended(life, t_ms):
             super().take(record)
         else:
             self.counts["at_deadline"] += self.end(life)[0] == t_ms
             self.counts["duplicates"] = self.counts.get("duplicates", 0) + 1
-            if ON_READ_AND_WRITE in (self.rule.update, self.rule.ttl_update):
+            if t_ms > last_ms and ON_READ_AND_WRITE in (self.rule.update, self.rule.ttl_update):
                 self.read(life, t_ms)
 
     def create(self, key: tuple[object, ...], t_ms: int) -> Life:

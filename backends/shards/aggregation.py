@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,6 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
-from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Walk
 
 Ints = npt.NDArray[np.int64]
@@ -96,10 +94,6 @@ class Aggregation:
         """As of `Kind`."""
         return [each.accumulator.result(fields) for each, fields in self._split(life)]
 
-    def to_json(self) -> dict[str, Any]:
-        """As of `Kind`."""
-        return {"aggregates": [[each.name, each.text, each.id] for each in self.aggregates]}
-
     def _split(self, columns: list[Field]) -> list[tuple[Aggregate, list[Field]]]:
         found, first = [], 0
         for each in self.aggregates:
@@ -107,11 +101,6 @@ class Aggregation:
             found.append((each, columns[first:stop]))
             first = stop
         return found
-
-
-def aggregates_of(spec: TableSpec) -> tuple[Aggregate, ...]:
-    """The aggregates of an operator; none when it is of another kind."""
-    return spec.kind.aggregates if isinstance(spec.kind, Aggregation) else ()
 
 
 def aggregation(

@@ -6,11 +6,10 @@ ends. Records of one life compare by event time, order columns, then values, as 
 `first` and `last`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,9 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.extremes import Extreme
+from idlestate.config.aggregate_text import Call
 from idlestate.retention.lives import Walk
 
 Ints = npt.NDArray[np.int64]
@@ -36,18 +37,20 @@ class Keep(StrEnum):
 class Deduplication:
     """As of `idlestate.backends.shards.operator_kind.Kind`: a record is carried as its event time
     and columns.
+
+    The columns stand as the aggregates `first` or `last` of them, so that a definition says of them
+    what it says of aggregates; but all are of one record.
     """
 
     keep: Keep
-    columns: tuple[tuple[str, pa.DataType], ...]
-    """The columns of a record besides its keys, with their types."""
+    aggregates: tuple[Aggregate, ...]
     order: tuple[str, ...] = ()
-    """Those of them that order records of one event time."""
+    """The columns that order records of one event time."""
 
     @property
     def name(self) -> str:
         """As of `Kind`."""
-        return "deduplicate"
+        return f"deduplicate {self.keep.value}"
 
     @property
     def writes_once(self) -> bool:
@@ -57,16 +60,16 @@ class Deduplication:
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """As of `Kind`."""
-        return dict(self.columns)
+        return dict(self.results)
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
         """As of `Kind`: event time (ms), then the columns."""
-        nothing = {name: pa.nulls(1, kind) for name, kind in self.columns}
+        nothing = {name: pa.nulls(1, kind) for name, kind in self.results}
         none = np.zeros(1, dtype=np.int64)
         blank = self._record.lift(nothing, np.zeros(1, dtype=bool), none)
-        names = ["time", *(f"column_{name}" for name, _ in self.columns)]
-        return tuple(Column(name, field) for name, field in zip(names, blank, strict=True))
+        ids = ["time", *(f"a{each.id}" for each in self.aggregates)]
+        return tuple(Column(id_, field) for id_, field in zip(ids, blank, strict=True))
 
     @property
     def life(self) -> tuple[Column, ...]:
@@ -78,10 +81,10 @@ class Deduplication:
         """As of `Kind`."""
         return () if self.writes_once else self.carried
 
-    @property
+    @cached_property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
         """As of `Kind`."""
-        return self.columns
+        return tuple((each.name, each.result_type) for each in self.aggregates)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
         """As of `Kind`."""
@@ -111,20 +114,37 @@ class Deduplication:
         """As of `Kind`."""
         return list(life[1:])
 
-    def to_json(self) -> dict[str, Any]:
-        """As of `Kind`."""
-        return {"keep": self.keep.value, "columns": [name for name, _ in self.columns]}
-
     @cached_property
     def _record(self) -> Extreme:
-        names = [name for name, _ in self.columns]
+        names, kinds = zip(*self.results, strict=True) if self.results else ((), ())
         first = [names.index(name) for name in self.order if name in names]
         rest = [at for at in range(len(names)) if at not in first]
         return Extreme(
-            tuple(names),
+            names,
             (0, *(at + 1 for at in first + rest)),
             self.keep is Keep.LAST,
             pa.null(),  # there is no one result
-            tuple(kind for _, kind in self.columns),
+            kinds,
             by_time=True,
         )
+
+
+def deduplication(
+    keep: Keep,
+    names: Sequence[str],
+    types: Mapping[str, pa.DataType],
+    order: tuple[str, ...] = (),
+) -> Deduplication:
+    """The kind that keeps a record of these columns.
+
+    Args:
+        keep: which one.
+        names: every column but the keys.
+        types: input column name to Arrow type.
+        order: columns that order records of one event time.
+
+    Raises:
+        AggregateError: a type cannot be compared.
+    """
+    texts = {name: Call(keep.value, (name,)).of((name,)) for name in names}
+    return Deduplication(keep, bind(texts, types, order), order)

@@ -27,9 +27,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.shards.operator_kinds import kind_of
 from idlestate.backends.runs.table_schema import widens
-from idlestate.backends.shards.aggregates import Aggregate
-from idlestate.backends.shards.aggregation import Aggregation, aggregates_of, aggregation
+from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.aggregate_text import parse_call
@@ -75,8 +75,10 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Keys, aggregates, order columns and time domain of an operator."""
+    """Kind, keys, aggregates, order columns and time domain of an operator."""
 
+    kind: str
+    """The kind of operator, as `aggregate`."""
     time: str
     """`event` or `processing`."""
     keys: tuple[str, ...]
@@ -95,8 +97,9 @@ class Definition:
         cls, spec: TableSpec, time: TimeDomain, renamed: Mapping[str, str] | None = None
     ) -> "Definition":
         """The definition of a table."""
-        found = tuple((each.name, each.text, each.id) for each in aggregates_of(spec))
+        found = tuple((each.name, each.text, each.id) for each in spec.kind.aggregates)
         return cls(
+            spec.kind.name,
             time.value,
             spec.key_names,
             found,
@@ -124,28 +127,31 @@ class Definition:
         """
         types = {field.name: field.type for field in self.inputs()}
         texts = {name: text for name, text, _ in self.aggregates}
-        bound = aggregation(texts, types, self.order).aggregates
         numbers = [number for _, _, number in self.aggregates]
+        bound = tuple(
+            replace(each, id=number)
+            for each, number in zip(bind(texts, types, self.order), numbers, strict=True)
+        )
         return TableSpec(
             tuple((name, types[name]) for name in self.keys),
-            Aggregation(
-                tuple(replace(each, id=number) for each, number in zip(bound, numbers, strict=True))
-            ),
+            kind_of(self.kind, bound, self.order),
             tuple((name, types[name]) for name in self.order),
         )
 
     def judged(self, before: "Definition") -> Takeover:
         """What becomes of state that was kept under an earlier definition."""
+        if before.kind != self.kind:
+            return Takeover(self.kept, (refused("kind", before.kind, self.kind),))
         was, now = before.spec(), self.spec()
         changes = [*_fixed(before, self, was, now)]
-        old = {each.name: each for each in aggregates_of(was)}
+        old = {each.name: each for each in was.kind.aggregates}
         sources = {
             name: source for name, source in self.renamed if name not in old and source in old
         }
-        changes += _lost_names(self.renamed, old, {each.name for each in aggregates_of(now)})
+        changes += _lost_names(self.renamed, old, {each.name for each in now.kind.aggregates})
         ids, next_id = {}, before.next_id
         moved = set(sources.values())
-        for each in aggregates_of(now):
+        for each in now.kind.aggregates:
             stays = None if each.name in moved else old.get(each.name)
             found = old[sources[each.name]] if each.name in sources else stays
             if found is None:
@@ -179,6 +185,7 @@ class Definition:
         if len(numbers) < len(aggregates) or any(not 0 <= each < next_id for each in numbers):
             raise ValueError(f"the ids of the aggregates are {sorted(numbers)}, below {next_id}")
         return cls(
+            str(facts["kind"]),
             TimeDomain(facts["time"]).value,
             tuple(str(name) for name in facts["keys"]),
             aggregates,

@@ -9,7 +9,7 @@ and the carried rows what each life is now.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.retention.lives import Walk
 
 Ints = npt.NDArray[np.int64]
@@ -29,6 +30,10 @@ class Kind(Protocol):
     @property
     def name(self) -> str:
         """As it is written down: `aggregate`."""
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """What is shown of a life, as a definition is written down and as it may change."""
 
     @property
     def writes_once(self) -> bool:
@@ -81,6 +86,3 @@ class Kind(Protocol):
         Raises:
             SumOverflowError: a result does not fit its type.
         """
-
-    def to_json(self) -> dict[str, Any]:
-        """The definition, as `json` writes it."""

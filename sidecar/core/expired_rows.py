@@ -9,7 +9,6 @@ idlestate adds, under their names.
 
 import pyarrow as pa
 
-from idlestate.backends.shards.aggregation import aggregates_of
 from idlestate.backends.shards.change_rows import change_schema
 from idlestate.backends.shards.table_spec import TableSpec
 
@@ -34,7 +33,7 @@ def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
 
 
 def _stored_names(spec: TableSpec) -> list[str]:
-    results = [f"a{each.id}" for each in aggregates_of(spec)]
+    results = [f"a{each.id}" for each in spec.kind.aggregates]
     keys = [f"k{at}" for at in range(len(spec.keys))]
     return [*keys, *results, *change_schema(spec).names[len(keys) + len(results) :]]
 
@@ -42,4 +41,4 @@ def _stored_names(spec: TableSpec) -> list[str]:
 def _blank(spec: TableSpec, rows: int) -> dict[str, pa.Array]:
     """The results of lives without a record of any aggregate."""
     results = spec.kind.result([column.blanks(rows) for column in spec.kind.life])
-    return {f"a{each.id}": found for each, found in zip(aggregates_of(spec), results, strict=True)}
+    return {f"a{each.id}": found for each, found in zip(spec.kind.aggregates, results, strict=True)}

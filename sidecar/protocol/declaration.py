@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.runs.keys import is_key_type
-from idlestate.backends.shards.aggregation import aggregates_of
 from idlestate.backends.shards.change_rows import ADDED_COLUMNS
 from idlestate.backends.shards.definition import Definition, check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
@@ -77,7 +76,7 @@ class Declaration:
         wrong = check_renamed(aggregates, dict(self.definition.renamed))
         if wrong:
             raise DoesNotFitError(f"operator {self.uid!r}: {wrong}")
-        for aggregate in aggregates_of(spec):
+        for aggregate in spec.kind.aggregates:
             for _, kind in aggregate.inputs:
                 is_odd = pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind)
                 if is_odd or pa.types.is_unsigned_integer(kind):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from idlestate.backends.shards.deduplication import Deduplication, Keep
+from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.table_spec import TableSpec
 from tests.backends.law_cases import COLUMNS, ORDERS, Case, cases
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
@@ -24,9 +24,9 @@ VALUES = st.lists(st.sampled_from(list(COLUMNS)), unique=True, max_size=3)
 
 
 def deduplication_of(case: Case, keep: Keep, names: list[str]) -> TableSpec:
-    columns = [(name, COLUMNS[name][0]) for name in names]
-    columns += [(name, ORDERS[name][0]) for name in case.order]
-    return replace(spec_of(case), kind=Deduplication(keep, tuple(columns), case.order))
+    types = {name: kind for name, (kind, _) in (COLUMNS | ORDERS).items()}
+    names = [*names, *case.order]
+    return replace(spec_of(case), kind=deduplication(keep, names, types, case.order))
 
 
 def with_writes_and_order(case: Case) -> Case:

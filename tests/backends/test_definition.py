@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.shards.aggregation import aggregates_of, aggregation
+from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.definition import Definition, Takeover, check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
@@ -48,7 +48,7 @@ def test_it_is_read_back_with_its_ids() -> None:
     after = definition({"top": "max(x)", "last": "last(s)"}).judged(before).definition
     again = Definition.from_json(json.loads(json.dumps(after.to_json())))
     assert again == after
-    assert {each.name: each.id for each in aggregates_of(again.spec())} == {"top": 1, "last": 2}
+    assert {each.name: each.id for each in again.spec().kind.aggregates} == {"top": 1, "last": 2}
 
 
 def test_ids_are_never_given_again() -> None:

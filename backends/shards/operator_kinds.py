@@ -1,0 +1,22 @@
+"""Every kind of operator, by the name under which a definition has it."""
+
+from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.deduplication import Deduplication, Keep
+from idlestate.backends.shards.operator_kind import Kind
+
+
+def kind_of(name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]) -> Kind:
+    """The kind that is written down under a name.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    kinds: tuple[Kind, ...] = (
+        Aggregation(aggregates),
+        *(Deduplication(keep, aggregates, order) for keep in Keep),
+    )
+    found = next((each for each in kinds if each.name == name), None)
+    if found is None:
+        raise ValueError(f"there is no kind of operator {name!r}")
+    return found
