@@ -27,9 +27,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.shards.operator_kinds import kind_of
 from idlestate.backends.runs.table_schema import widens
 from idlestate.backends.shards.aggregates import Aggregate, bind
+from idlestate.backends.shards.operator_kinds import kind_of
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.aggregate_text import parse_call

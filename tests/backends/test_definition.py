@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.definition import Definition, Takeover, check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
@@ -195,3 +196,30 @@ def test_ids_that_cannot_be_are_not_believed(aggregates: list[list[object]]) -> 
     facts = definition({"a": "count"}).to_json() | {"aggregates": aggregates}
     with pytest.raises(ValueError, match="the ids of the aggregates"):
         Definition.from_json(facts)
+
+
+def deduplicated(keep: Keep, *names: str, **types: pa.DataType) -> Definition:
+    known = TYPES | types
+    spec = TableSpec((("k", pa.string()),), deduplication(keep, names, known))
+    return Definition.of(spec, TimeDomain.EVENT)
+
+
+def test_a_deduplication_is_read_back_as_one() -> None:
+    before = deduplicated(Keep.LAST, "x", "s")
+    after = deduplicated(Keep.LAST, "s", "f").judged(before).definition
+    again = Definition.from_json(json.loads(json.dumps(after.to_json())))
+    assert again == after
+    assert again.spec().kind == after.spec().kind
+    assert [each.id for each in again.spec().kind.stored] == ["time", "a1", "a2"]
+
+
+def test_columns_of_a_deduplication_change_as_aggregates_do() -> None:
+    before = deduplicated(Keep.FIRST, "x", "s", "d")
+    takeover = deduplicated(Keep.FIRST, "x", "s", "f", x=pa.int64()).judged(before)
+    assert found(takeover) == {"x": "widened", "s": "kept", "f": "added", "d": "dropped"}
+
+
+@pytest.mark.parametrize("other", [definition({"x": "first(x)"}), deduplicated(Keep.LAST, "x")])
+def test_another_kind_of_operator_is_refused(other: Definition) -> None:
+    (refusal,) = deduplicated(Keep.FIRST, "x").judged(other).refusals
+    assert refusal == f"kind was {other.kind}, is now deduplicate first"
