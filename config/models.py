@@ -166,6 +166,8 @@ class Pipeline(Section):
         min_length=1, examples=["{events: count}"]
     )
     """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ..."""
+    renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
+    """New to old names of aggregates that keep the state of the old name; may stay afterwards."""
     policy: text.Name | None = None
     """The policy; default: that of the most specific matching selector."""
     sinks: Sinks = Field(examples=["{results: build/out/results}"])

@@ -96,6 +96,7 @@ def check_pipelines(
             yield from _check_columns(pipeline)
             yield from _check_shards(pipeline)
             yield from _check_aggregates(pipeline["aggregates"])
+            yield from check_renamed(pipeline)
     sources = {
         each.name: Place(each["source"]["path"].path, text)
         for each in pipelines.sections
@@ -161,6 +162,22 @@ def _check_aggregates(aggregates: Raw) -> Iterator[Finding]:
         if aggregate.text and (wrong := problem_with(aggregate.text)):
             fix = "use a function of the source's columns, such as count or max(event_time)"
             yield Finding(aggregate.path, wrong, fix)
+
+
+def check_renamed(section: Raw) -> Iterator[Finding]:
+    """Refuse names in `renamed` that are no aggregates, and old names that several claim."""
+    names, claimed = section["aggregates"].fields, dict[str, str]()
+    for old in section["renamed"].sections:
+        if names and old.name not in names:
+            what = f"{show(old.name)} is not an aggregate"
+            yield Finding(old.path, what, f"use one of {listed(names)}")
+        if old.text == old.name:
+            what = f"{show(old.name)} has the same name as before"
+            yield Finding(old.path, what, "remove the entry")
+        elif old.text in claimed:
+            what = f"{show(old.text)} is the old name of {claimed[old.text]} too"
+            yield Finding(old.path, what, "remove one of them")
+        claimed.setdefault(old.text or "", old.name)
 
 
 def _outputs(pipeline: Raw) -> Iterator[Place]:

@@ -59,6 +59,8 @@ class HostedOperator(Section):
         min_length=1, examples=["{events: count}"]
     )
     """Aggregates per key, by the name of their column."""
+    renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
+    """New to old names of aggregates that keep the state of the old name; may stay afterwards."""
     policy: text.Name | None = None
     """The policy, with time: processing; default: that of the most specific matching selector."""
     shards: Annotated[int, whole(1, 32_768)] = 4

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 
 from idlestate.config.aggregate_text import problem_with
-from idlestate.config.pipeline_rules import Raw, check_policy_name
+from idlestate.config.pipeline_rules import Raw, check_policy_name, check_renamed
 from idlestate.config.problems import Finding, listed, show
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.retention.policy import TimeDomain
@@ -23,6 +23,7 @@ def check_sidecar(
     yield from _check_ports(sidecar)
     for operator in sidecar["operators"].sections:
         yield from check_policy_name(operator["policy"], policies)
+        yield from check_renamed(operator)
         if time_of(operator) is TimeDomain.EVENT:
             what = "its policy uses event time, which only a query knows"
             yield Finding(operator.path, what, "use a policy with time: processing")

@@ -141,6 +141,12 @@ def register(spark: SparkSession, spec: OperatorSpec) -> None:
     _listeners[key].operators[spec.token] = spec
 
 
+def declared(spark: SparkSession, uid: str) -> OperatorSpec:
+    """An operator as `retain` was last called with its uid in a session."""
+    specs = _listeners[session_id(spark)].operators.values()
+    return [spec for spec in specs if spec.uid == uid][-1]
+
+
 def _check_started(query: StreamingQuery) -> None:
     for listener in _listeners.values():
         refusal = listener.refusals.pop(str(query.runId), "")

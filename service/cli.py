@@ -41,12 +41,19 @@ def main() -> None:
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> None:
+@click.option(
+    "--against",
+    metavar="CHECKPOINT",
+    type=click.Path(path_type=Path),
+    help="Also check whether a run would take over the state in this checkpoint.",
+)
+def check(file: Path, against: Path | None) -> None:
     """Check a configuration file. Reports every error and runs nothing.
 
     \b
-    Example:
+    Examples:
       idlestate check config/clicks.yaml
+      idlestate check config/clicks.yaml --against build/checkpoint
     """
     config = _load(file)
     parts = [
@@ -64,6 +71,11 @@ def check(file: Path) -> None:
             _fail(f"{file}: {error}")
         parts.append(f"{counted(len(config.sidecar.operators), 'operator')} of a sidecar")
     click.echo(f"{file}: good ({', '.join(parts)})")
+    if against is not None:
+        # Only now: it imports Spark.
+        from idlestate.service.against import check_against
+
+        check_against(config, file, against)
 
 
 @main.command()

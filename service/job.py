@@ -14,10 +14,11 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.definition import Takeover
 from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, Source
 from idlestate.errors import RefusedError
@@ -32,10 +33,11 @@ from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.restarts import Restarts
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
+from idlestate.pipeline.session import declared
 from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
-from idlestate.pipeline.start import check_owner
+from idlestate.pipeline.start import check_owner, takeover
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.plain_errors import plain_error
@@ -196,27 +198,7 @@ class Job:
     ) -> Finished:
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
-        events = read_events(spark, self._source, self.pipeline.event_time)
-        changes = retain(
-            events.frame,
-            key=list(self.pipeline.key),
-            aggregates=self.pipeline.aggregates,
-            uid=self.uid,
-            time=self.pipeline.event_time,
-            delay=f"{self.pipeline.delay_ms}ms",
-            policy=self.policy,
-            order=self.pipeline.order,
-            read_when=self.pipeline.read_when,
-            max_ahead=f"{self.pipeline.max_ahead_ms}ms",
-            min_event_time=_instant(self.pipeline.min_event_time_ms),
-            malformed=events.malformed,
-            null_key=self.pipeline.null_key,
-            rejects=self._sinks.rejects is not None,
-            shards=self.pipeline.shards,
-            backend=self.pipeline.backend,
-            sidecar=self._sidecar,
-            runs=self.pipeline.runs,
-        )
+        changes = self._changes(spark)
         growth = GrowthLog(self.growth_path)
         planned = newest_batch(self._folder, "offsets")
         if planned is not None:
@@ -255,6 +237,39 @@ class Job:
                 break
         self._take_state(spark, monitor)
         return Finished(monitor, growth, rows, clock.monotonic_s() - began, life_seconds)
+
+    def takeover(self, spark: SparkSession, checkpoint: Folder) -> Takeover:
+        """What would become of the state in a checkpoint if the pipeline ran on it.
+
+        Raises:
+            RefusedError: the pipeline does not fit its input, or the checkpoint is not one.
+        """
+        self._changes(spark)
+        return takeover(checkpoint, declared(spark, self.uid))
+
+    def _changes(self, spark: SparkSession) -> DataFrame:
+        events = read_events(spark, self._source, self.pipeline.event_time)
+        return retain(
+            events.frame,
+            key=list(self.pipeline.key),
+            aggregates=self.pipeline.aggregates,
+            uid=self.uid,
+            time=self.pipeline.event_time,
+            delay=f"{self.pipeline.delay_ms}ms",
+            policy=self.policy,
+            order=self.pipeline.order,
+            read_when=self.pipeline.read_when,
+            max_ahead=f"{self.pipeline.max_ahead_ms}ms",
+            min_event_time=_instant(self.pipeline.min_event_time_ms),
+            malformed=events.malformed,
+            null_key=self.pipeline.null_key,
+            rejects=self._sinks.rejects is not None,
+            shards=self.pipeline.shards,
+            backend=self.pipeline.backend,
+            sidecar=self._sidecar,
+            runs=self.pipeline.runs,
+            renamed=self.pipeline.renamed,
+        )
 
     def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:
         newest = newest_batch(self._folder, "commits")

@@ -38,7 +38,7 @@ def ls(checkpoint: Path, uid: str | None) -> None:
     Example:
       idlestate state ls build/checkpoint
     """
-    with _session(checkpoint) as spark:
+    with session_on(checkpoint) as spark:
         from idlestate.pipeline.checkpoint.state_files import state_files
 
         files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
@@ -58,7 +58,7 @@ def stats(checkpoint: Path, uid: str | None) -> None:
     Example:
       idlestate state stats build/checkpoint
     """
-    with _session(checkpoint) as spark:
+    with session_on(checkpoint) as spark:
         from idlestate.backends.files.folder import Folder
         from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
         from idlestate.pipeline.checkpoint.state_files import state_files
@@ -99,7 +99,7 @@ def verify(checkpoint: Path, uid: str | None) -> None:
     Example:
       idlestate state verify build/checkpoint
     """
-    with _session(checkpoint) as spark:
+    with session_on(checkpoint) as spark:
         from idlestate.pipeline.checkpoint.state_files import damages, state_files
 
         files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
@@ -116,12 +116,12 @@ def verify(checkpoint: Path, uid: str | None) -> None:
         click.secho(f"{each.file.path} {each.what}; needed by {noun} {batches}", fg="red")
     good = files.newest_without(damaged)
     if good is None:
-        _fail("every retained batch needs one of these files; restore them from a backup")
+        fail("every retained batch needs one of these files; restore them from a backup")
     if good == files.batches[-1]:
-        _fail(
+        fail(
             f"batch {good}, the newest, does not need them: the query can continue, but not go back"
         )
-    _fail(
+    fail(
         f"batch {good} does not need them: restore the files from a backup, or go back with\n"
         f"  idlestate state rollback {checkpoint} --to {good}"
     )
@@ -137,7 +137,7 @@ def rollback(checkpoint: Path, to: int) -> None:
     Example:
       idlestate state rollback build/checkpoint --to 41
     """
-    with _session(checkpoint) as spark:
+    with session_on(checkpoint) as spark:
         from idlestate.pipeline.checkpoint.rollback import roll_back
 
         undone = roll_back(spark, str(checkpoint), to)
@@ -169,7 +169,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
     Example:
       idlestate state repartition build/checkpoint --partitions 16
     """
-    with _session(checkpoint) as spark:
+    with session_on(checkpoint) as spark:
         from idlestate.pipeline.checkpoint.repartition import repartition as rewrite
 
         batch = rewrite(spark, str(checkpoint), partitions)
@@ -177,7 +177,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 
 
 @contextmanager
-def _session(checkpoint: Path) -> "Iterator[SparkSession]":
+def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
     """A session of Spark; errors in it end the command with one line."""
     from idlestate.backends.files.folder import Folder
     from idlestate.errors import IdlestateError, RefusedError
@@ -186,7 +186,7 @@ def _session(checkpoint: Path) -> "Iterator[SparkSession]":
     try:
         operators(Folder(str(checkpoint)))
     except RefusedError as error:
-        _fail(str(error))
+        fail(str(error))
     # Only now: Spark takes a second to import, and a wrong path should be told at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -202,9 +202,9 @@ def _session(checkpoint: Path) -> "Iterator[SparkSession]":
         finally:
             spark.stop()
     except IdlestateError as error:
-        _fail(str(error))
+        fail(str(error))
     except (PySparkException, Py4JError, OSError) as error:
-        _fail(str(plain_error(error, log)))
+        fail(str(plain_error(error, log)))
 
 
 def _operator(checkpoint: Path, uid: str | None) -> str:
@@ -218,6 +218,7 @@ def _batches(first: int, last: int) -> str:
     return f"batch {first}" if first == last else f"batches {first} to {last}"
 
 
-def _fail(message: str) -> NoReturn:
+def fail(message: str) -> NoReturn:
+    """End a command with a message."""
     click.secho(message, fg="red", err=True)
     sys.exit(FAILED)

@@ -60,4 +60,4 @@ def _declaration(uid: str, section: HostedOperator) -> Declaration:
     except AggregateError as error:
         raise DoesNotFitError(f"sidecar.operators.{uid}: {error}") from error
     spec = TableSpec(tuple((name, types[name]) for name in section.key), aggregates)
-    return Declaration.of(uid, spec, TimeDomain.PROCESSING, section.shards)
+    return Declaration.of(uid, spec, TimeDomain.PROCESSING, section.shards, section.renamed)

@@ -1,0 +1,37 @@
+"""`idlestate check --against`: what becomes of the state in a checkpoint, before a query starts."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from idlestate.backends.files.folder import Folder
+from idlestate.config.loading import Config
+from idlestate.pipeline.checkpoint.operator_layout import operators
+from idlestate.service.job import Job
+from idlestate.service.state import FAILED, fail, session_on
+
+
+def check_against(config: Config, file: Path, checkpoint: Path) -> None:
+    """Tell what becomes of each column of a pipeline's state; exit with 1 if it is refused.
+
+    Spark is started, since it alone knows the types of the input's columns; no query is.
+    """
+    with session_on(checkpoint) as spark:
+        folder = Folder(str(checkpoint))
+        held = operators(folder)
+        uids = [uid for uid in config.pipelines if uid in held]
+        if not uids:
+            fail(
+                f"checkpoint {checkpoint} holds {', '.join(held)}, and {file} defines "
+                f"{', '.join(config.pipelines) or 'no pipelines'}; pass the file of that pipeline"
+            )
+        found = {uid: Job(config, uid).takeover(spark, folder) for uid in uids}
+    for uid, takeover in found.items():
+        word = "is not" if takeover.refusals else "is"
+        click.echo(f"{uid}: the state in {checkpoint} {word} taken over")
+        for change in takeover.changes:
+            line = f"  {change.name:<20} {change.became:<18} {change.detail}"
+            click.secho(line, fg="red" if change.became == "refused" else None)
+    if any(takeover.refusals for takeover in found.values()):
+        sys.exit(FAILED)
