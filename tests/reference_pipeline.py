@@ -47,6 +47,7 @@ def play(
     max_ahead_ms: int = 3_600_000,
     final_sweep: bool = True,
     rules: Mapping[int, Rule] | None = None,
+    reference: Reference | None = None,
 ) -> Played:
     """Run batches as a pipeline would.
 
@@ -61,9 +62,10 @@ def play(
         max_ahead_ms: rows further ahead of the batch's time are set aside.
         final_sweep: whether the input has ended (event time only).
         rules: policies that take effect with a batch id.
+        reference: that of another operator than `retain`.
     """
-    played = Played(Reference(rule, aggregates))
-    reference = played.reference
+    reference = Reference(rule, aggregates) if reference is None else reference
+    played = Played(reference)
     highest: int | None = None
     now_ms = watermark = 0
     for batch_id, batch in enumerate(batches):

@@ -85,7 +85,7 @@ def edited(
         steps = replace(steps, is_read=np.ones(len(steps.t_ms), dtype=bool))
     outcome = table.apply(steps, policy, None, version, merge, shows_updates=False)
     if kind == "put":
-        fresh = replace(outcome.current.fresh, payload=steps.carried)
+        fresh = table.kept(replace(outcome.current.fresh, payload=steps.carried))
         outcome = replace(outcome, current=replace(outcome.current, fresh=fresh))
     table.spec.kind.result(outcome.current.fresh.payload)  # nobody is shown it; but it has to fit
     return outcome

@@ -1,0 +1,101 @@
+"""`deduplicate`: one record of each life of a key."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from idlestate.backends.shards.deduplication import Deduplication, Keep, deduplication
+from idlestate.pipeline.arguments import ColumnArgument, DurationArgument
+from idlestate.pipeline.operator import Columns, operator_on
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
+
+
+def deduplicate(
+    events: DataFrame,
+    *,
+    key: Sequence[ColumnArgument] | ColumnArgument,
+    uid: str,
+    time: ColumnArgument | None = None,
+    keep: str = "first",
+    delay: DurationArgument = "0s",
+    policy: str | Policy | None = None,
+    config: str | Path | None = None,
+    order: Sequence[ColumnArgument] | ColumnArgument = (),
+    max_ahead: DurationArgument = "1h",
+    min_event_time: str = "1970-01-02",
+    malformed: ColumnArgument | None = None,
+    null_key: str = "keep",
+    rejects: bool = False,
+    shards: int | None = None,
+    backend: str = "spark",
+    sidecar: str | Address | None = None,
+    runs: str | None = None,
+) -> DataFrame:
+    """Let one record of each life of a key through: its first at once, or its last at its end.
+
+    Works on streaming and on batch DataFrames. With `keep="first"` the record that begins a life
+    comes out as an `update` row in its batch, and later records of the life are reads: under
+    `on_create_and_write` they change nothing, under `on_read_and_write` they put the end off. An
+    `expire` row, in which the columns besides the keys are null, says that the life has ended. With
+    `keep="last"` every record is a write, and the newest one comes out as the `expire` row.
+
+    Args:
+        events: the input. Its columns are of simple types, and it must not carry a watermark.
+        key: one or more columns; records that are equal in them are duplicates of each other.
+        uid: the operator's stable name; its state stands under it in the checkpoint.
+        time: the event-time column, a timestamp; needed unless the policy is in processing time.
+        keep: `first` or `last`: by event time, then the order columns, then the other columns.
+        delay, policy, config, order, max_ahead, min_event_time: as of `retain`.
+        malformed: as of `retain`; this column does not come out.
+        null_key, rejects, shards, backend, sidecar, runs: as of `retain`.
+
+    Returns:
+        Key columns, the other columns of the input, `change`, `first_access`, `last_access`,
+        `expired_at`, `reason`, `batch_id`, and with `rejects` the column `rejected`.
+
+    Raises:
+        RefusedError: the input, session or arguments do not fit; the text says what to write.
+        ConfigError: the policy file is wrong.
+    """
+
+    def kind_of(columns: Columns) -> Deduplication:
+        ignored = None if malformed is None else columns.given.column("malformed", malformed)
+        return _deduplication(columns, keep, ignored)
+
+    return operator_on(
+        events,
+        kind_of,
+        key=key,
+        uid=uid,
+        time=time,
+        delay=delay,
+        policy=policy,
+        config=config,
+        order=order,
+        max_ahead=max_ahead,
+        min_event_time=min_event_time,
+        malformed=malformed,
+        null_key=null_key,
+        rejects=rejects,
+        shards=shards,
+        backend=backend,
+        sidecar=sidecar,
+        runs=runs,
+    )
+
+
+def _deduplication(columns: Columns, keep: object, ignored: str | None) -> Deduplication:
+    given = columns.given
+    if not isinstance(keep, str) or keep not in list(Keep):
+        raise given.refused(f"keep {keep!r} is not valid; pass 'first' or 'last'")
+    names = [name for name in columns.schema.names if name not in (*columns.keys, ignored)]
+    for name in names:
+        if name not in columns.types:
+            raise given.refused(
+                f"column {name} is of type {columns.schema[name].dataType.simpleString()}, and "
+                "records are compared by all their columns: drop it, select a part, or cast it "
+                "(to_json) first"
+            )
+    return deduplication(Keep(keep), names, columns.types, columns.order)
