@@ -1,8 +1,8 @@
-"""Names, labels, help texts and buckets of everything that idlestate exports.
+"""Names, labels, help texts and buckets of all exported metrics.
 
-Dashboards and alerts are written against these; renaming one is a breaking change. A key of the
-state, a user or a file is never a label: the only labels are `operator` (from the configuration),
-`reason` and `result` (from the lists below), and `version`.
+Dashboards and alerts depend on them: renaming one is a breaking change. State keys, users and files
+are never labels. The only labels are `operator` (from the configuration), `reason` and `result`
+(from the lists below), and `version`.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ REASON: Final = "reason"
 RESULT: Final = "result"
 
 OTHER: Final = "__other__"
-"""The label value that stands for every value that is not on its list."""
+"""The label value for every value that is not on the label's list."""
 
 SET_ASIDE_REASONS: Final = (
     "null_time",
@@ -29,11 +29,11 @@ EXPIRY_REASONS: Final = ("idle", "ttl", "lifetime")
 RELOAD_RESULTS: Final = ("success", "failure")
 
 BATCH_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
-"""From a batch of a few rows to one that catches up on a night's backlog."""
+"""From a batch of a few rows to one that works off a backlog of hours."""
 
 
 class Kind(StrEnum):
-    """What Prometheus may do with a metric."""
+    """The Prometheus type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -58,78 +58,86 @@ def _gauge(name: str, text: str) -> Name:
     return Name(PREFIX + name, Kind.GAUGE, text)
 
 
-INPUT_ROWS: Final = _counter("input_rows", "Rows read, late and set-aside ones included.")
-LATE_ROWS: Final = _counter("late_rows", "Rows at or behind the watermark, which touched nothing.")
-SET_ASIDE_ROWS: Final = _counter(
-    "set_aside_rows", "Rows set aside before the watermark saw them, by reason.", REASON
+INPUT_ROWS: Final = _counter("input_rows", "Rows read, including late and rejected rows.")
+LATE_ROWS: Final = _counter(
+    "late_rows", "Rows at or behind the watermark, dropped without changing state."
 )
-LIVE_KEYS: Final = _gauge("live_keys", "Keys with an open life after the newest batch.")
-STATE_BYTES: Final = _gauge("state_bytes", "Size of the state after the newest batch.")
+SET_ASIDE_ROWS: Final = _counter(
+    "set_aside_rows",
+    "Rows rejected as invalid, by reason; they do not advance the watermark.",
+    REASON,
+)
+LIVE_KEYS: Final = _gauge("live_keys", "Keys in state after the newest batch.")
+STATE_BYTES: Final = _gauge("state_bytes", "Size of the state in bytes after the newest batch.")
 REMEMBERED_KEYS: Final = _gauge(
-    "remembered_keys", "Ended keys of which hash and end are kept, to know a comeback by."
+    "remembered_keys", "Expired keys remembered in order to count returning keys."
 )
 REMEMBERED_BYTES: Final = _gauge(
-    "remembered_bytes", "Size of what is kept of ended keys, not part of the state's size."
+    "remembered_bytes", "Size in bytes of the remembered keys; not included in state_bytes."
 )
 KEYS_SEEN: Final = _gauge(
-    "keys_seen", "Distinct keys ever seen, an estimate: the state's size without retention."
+    "keys_seen", "Estimated number of distinct keys ever seen: the keys in state without retention."
 )
-KEYS_CREATED: Final = _counter("keys_created", "Lives begun.")
-KEYS_EXPIRED: Final = _counter("keys_expired", "Lives ended, by reason.", REASON)
-COMEBACKS: Final = _counter("comebacks", "Lives begun by a key that was still remembered.")
+KEYS_CREATED: Final = _counter("keys_created", "Keys added to the state, returning keys included.")
+KEYS_EXPIRED: Final = _counter("keys_expired", "Keys expired, by reason.", REASON)
+COMEBACKS: Final = _counter("comebacks", "Returning keys: keys that came back after they expired.")
 WATERMARK: Final = _gauge(
-    "watermark_timestamp_seconds", "Watermark of the newest batch; 0 while there is none."
+    "watermark_timestamp_seconds",
+    "Watermark of the newest batch, as a Unix timestamp; 0 before the first one.",
 )
 LAST_BATCH: Final = _gauge(
-    "last_batch_timestamp_seconds", "Time of the newest batch; 0 while there is none."
+    "last_batch_timestamp_seconds",
+    "Time of the newest batch, as a Unix timestamp; 0 before the first one.",
 )
 BATCHES: Final = _counter("batches", "Batches committed.")
 BATCH_DURATION: Final = Name(
     f"{PREFIX}batch_duration_seconds",
     Kind.HISTOGRAM,
-    "How long the batches of this process took.",
+    "Duration of the batches that this process ran.",
 )
 RETENTION_MIN: Final = _gauge(
-    "retention_min_seconds", "Idle retention in force: a key lives at least this long; 0 is off."
+    "retention_min_seconds",
+    "Minimum idle time before a key expires; 0 if the policy has no idle rule.",
 )
 RETENTION_MAX: Final = _gauge(
-    "retention_max_seconds", "Idle retention in force: a key lives at most this long; 0 is off."
+    "retention_max_seconds",
+    "Maximum idle time before a key expires; 0 if the policy has no idle rule.",
 )
 RETENTION_TTL: Final = _gauge(
-    "retention_ttl_seconds", "Time to live in force, from the last write; 0 is off."
+    "retention_ttl_seconds", "Time to live after the last write; 0 if the policy sets none."
 )
 RETENTION_LIFETIME: Final = _gauge(
-    "retention_max_lifetime_seconds", "Longest life in force, from creation; 0 is off."
+    "retention_max_lifetime_seconds", "Maximum lifetime after creation; 0 if the policy sets none."
 )
 POLICY_VERSION: Final = _gauge(
-    "policy_version", "Version of the retention policy that the newest batch went by."
+    "policy_version", "Version of the retention policy that the newest batch used."
 )
 CONFIG_RELOADS: Final = Name(
     f"{PREFIX}config_reloads_total",
     Kind.COUNTER,
-    "How often the configuration was read, the start included, by result; refused changes nothing.",
+    "Configuration loads, including the one at startup, by result; a failed load changes nothing.",
     (RESULT,),
 )
 CONFIG_RELOAD_GOOD: Final = Name(
     f"{PREFIX}config_last_reload_successful",
     Kind.GAUGE,
-    "Whether the configuration that was read last was taken (1), or not (0).",
+    "Whether the last configuration load succeeded (1) or failed (0).",
     (),
 )
 CONFIG_RELOAD_TIME: Final = Name(
     f"{PREFIX}config_last_reload_success_timestamp_seconds",
     Kind.GAUGE,
-    "When a configuration was taken last; 0 before the query started.",
+    "Unix timestamp of the last successful configuration load; 0 before the query starts.",
     (),
 )
 DROPPED_FIGURES: Final = Name(
     f"{PREFIX}dropped_figures_total",
     Kind.COUNTER,
-    "Reports of operators that this process does not run.",
+    "Progress reports dropped because they name an operator that this process does not run.",
     (),
 )
 BUILD_INFO: Final = Name(
-    f"{PREFIX}build_info", Kind.GAUGE, "Always 1; the version is in the label.", ("version",)
+    f"{PREFIX}build_info", Kind.GAUGE, "Always 1; the label holds the version.", ("version",)
 )
 
 ALL: Final = (

@@ -1,7 +1,7 @@
-"""What a sidecar shows to Prometheus, beside the names it shares with pipelines.
+"""Prometheus metrics of a sidecar, in addition to those that it shares with pipelines.
 
-As there, nothing is counted here: a scrape asks the sidecar for its facts as of now. The label
-`operator` takes the uids that the sidecar holds, which are bounded.
+As there, this module counts nothing: each scrape asks the sidecar for its current figures. The
+values of the label `operator` are the uids of the sidecar's operators, which are bounded.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,64 +22,69 @@ def _name(name: str, kind: Kind, text: str, *labels: str) -> Name:
 
 
 COMMITTED_BATCH: Final = _name(
-    "committed_batch", Kind.GAUGE, "Newest batch of the owner query that counts.", OPERATOR
+    "committed_batch", Kind.GAUGE, "Newest committed batch of the owner query.", OPERATOR
 )
 EXPIRED_KEPT: Final = _name(
     "expired_records_kept",
     Kind.GAUGE,
-    "Expired records that wait for their consumers or for the end of their retention.",
+    "Expired records that are not yet acknowledged by all consumers or past their retention.",
     OPERATOR,
 )
 EXPIRED_NUMBERED: Final = _name(
-    "expired_records", Kind.COUNTER, "Expired records numbered so far.", OPERATOR
+    "expired_records", Kind.COUNTER, "Expired records produced.", OPERATOR
 )
 WAITING_WRITES: Final = _name(
-    "waiting_writes", Kind.GAUGE, "Direct writes that wait for a batch border.", OPERATOR
+    "waiting_writes", Kind.GAUGE, "Direct writes that wait for the open batch to end.", OPERATOR
 )
 SET_ASIDE: Final = _name(
     "set_aside_writes_rows",
     Kind.GAUGE,
-    "Rows of acknowledged direct writes that could not be applied at a batch border, and are kept.",
+    "Quarantined rows: acknowledged direct writes that could not be applied after a batch.",
     OPERATOR,
 )
 DUPLICATES: Final = _name(
     "duplicate_writes",
     Kind.COUNTER,
-    "Direct writes that changed nothing: their writer had sent a number that high before.",
+    "Direct writes ignored because their writer had already sent an equal or higher number.",
     OPERATOR,
 )
 FORGOTTEN_CONSUMERS: Final = _name(
     "forgotten_consumers",
     Kind.COUNTER,
-    "Consumers of expired records that acknowledged nothing for the whole retention.",
+    "Consumers dropped because they acknowledged no expired records for the whole retention.",
     OPERATOR,
 )
 STOPPED: Final = _name(
-    "operator_stopped", Kind.GAUGE, "Whether it takes no batches until a person comes.", OPERATOR
+    "operator_stopped",
+    Kind.GAUGE,
+    "Whether the operator is stopped (1) until someone takes manual action, or runs (0).",
+    OPERATOR,
 )
-STORE_BYTES: Final = _name("sidecar_store_bytes", Kind.GAUGE, "Size of the store on disk.")
-WORKERS: Final = _name("sidecar_workers", Kind.GAUGE, "Processes that keep tables and answer.")
+STORE_BYTES: Final = _name("sidecar_store_bytes", Kind.GAUGE, "Size of the store on disk in bytes.")
+WORKERS: Final = _name(
+    "sidecar_workers", Kind.GAUGE, "Running worker processes; 1 if the sidecar has no workers."
+)
 WORKER_RESTARTS: Final = _name(
     "sidecar_worker_restarts",
     Kind.COUNTER,
-    "How often a worker process died and was started again.",
+    "Worker processes restarted after they died.",
 )
-EXCHANGES: Final = _name("sidecar_exchanges", Kind.GAUGE, "Exchanges of tasks under way.")
+EXCHANGES: Final = _name("sidecar_exchanges", Kind.GAUGE, "Task exchanges in progress.")
 SWEEP_BEHIND: Final = _name(
     "sidecar_sweep_behind_seconds",
     Kind.GAUGE,
-    "How long ago the oldest key that is still in a table expired, by its operator's time (wall "
-    "clock or watermark); 0 when there is none.",
+    "Sweep lag: age of the oldest expired key that is still stored, in its operator's time (wall "
+    "clock or watermark); 0 if there is none.",
 )
 CLOCK_DIVERGENCE: Final = _name(
     "sidecar_clock_divergence_seconds",
     Kind.GAUGE,
-    "How far the wall clock is ahead of the monotonic one since it was last believed.",
+    "How far the wall clock has moved ahead of the monotonic clock since it was last accepted.",
 )
 CLOCK_STEPPED: Final = _name(
     "sidecar_clock_stepped",
     Kind.GAUGE,
-    "Whether the wall clock is not believed, and sweeps wait (1), or not (0).",
+    "Whether sweeps are paused because the wall clock jumped (1), or not (0).",
 )
 TROUBLES: Final = _name(
     "sidecar_job_troubles",
@@ -121,13 +126,13 @@ BY_RESULT: Final = (TROUBLES, names.CONFIG_RELOADS)
 
 @dataclass(frozen=True, slots=True)
 class SidecarFacts:
-    """A sidecar as of now, by name of metric."""
+    """The current figures of a sidecar, by metric."""
 
     process: Mapping[Name, float]
     by_result: Mapping[Name, Mapping[str, float]]
     operators: Mapping[str, Mapping[Name, float]] = field(default_factory=dict)
     expired: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Lives ended, by operator and reason."""
+    """Expired keys, by operator and reason."""
 
 
 class SidecarMetrics(Collector):
@@ -135,7 +140,7 @@ class SidecarMetrics(Collector):
 
     Args:
         registry: where to register.
-        facts: asked for each scrape.
+        facts: called once per scrape.
         version: the running version of idlestate.
     """
 
@@ -147,13 +152,13 @@ class SidecarMetrics(Collector):
         registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
-        """The families without samples; the registry refuses names that it already has."""
+        """The families without samples; the registry rejects names that it already has."""
         every = (*OF_OPERATOR, *OF_PROCESS, *BY_RESULT, names.KEYS_EXPIRED, names.BUILD_INFO)
         for name in every:
             yield Metric(name.name.removesuffix("_total"), name.help, name.kind.value)
 
     def collect(self) -> Iterator[Metric]:
-        """The families as of now."""
+        """The families with their current samples."""
         facts = self._facts()
         for name in OF_OPERATOR:
             family = _family(name)

@@ -39,14 +39,14 @@ def summary(
             counted(figures.expired_total, "life", "lives") + (f" ({reasons})" if reasons else ""),
         ),
         ("without retention", without),
-        ("comebacks", f"{figures.comebacks:,} ({share:.1%} of {lives})"),
+        ("returning keys", f"{figures.comebacks:,} ({share:.1%} of {lives})"),
         (
             "remembered",
             f"{counted(figures.remembered_keys, 'ended key')}, {_bytes(figures.remembered_bytes)}",
         ),
         ("rows", f"{figures.input_rows:,}"),
         ("late rows", f"{figures.late_rows:,}"),
-        ("set aside", f"{figures.set_aside_total:,}" + (f" ({aside})" if aside else "")),
+        ("rejected rows", f"{figures.set_aside_total:,}" + (f" ({aside})" if aside else "")),
         ("time in batches", _pace(figures.input_rows, life_seconds)),
         ("this run", f"{counted(run_rows, 'row')}, {_pace(run_rows, run_seconds)}"),
     ]

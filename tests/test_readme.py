@@ -1,4 +1,8 @@
-"""Every code block of the README runs here, and every place it points at exists."""
+"""Every code block of the README and of the pages it leads to runs here, in their order.
+
+The blocks of all these pages are one story in one folder. Pages with a test of their own are named
+in `ELSEWHERE`, and every link of every page leads somewhere.
+"""
 
 import csv
 import gzip
@@ -10,24 +14,27 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
+from tests.docs_pages import ROOT, anchors, blocks, links, page, page_names
+
 BIN = Path(sys.executable).parent
 PICTURE = "docs/state.svg"
+HERE = ("README.md", "docs/jobs.md", "docs/configuration.md", "docs/operations.md")
+ELSEWHERE = {
+    "ARCHITECTURE.md": "test_readme.py",  # drawings alone
+    "docs/cluster.md": "cluster/test_cluster.py",
+    "docs/sidecar.md": "test_sidecar_docs.py",
+    "docs/spark-versions.md": "test_scripts.py",
+    "docs/state.md": "test_state_docs.py",
+}
 
-
-class Block(NamedTuple):
-    language: str
-    text: str
-
-
-BLOCKS = [Block(*found) for found in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.M | re.S)]
+BLOCKS = [block for name in HERE for block in blocks(name)]
 PYTHON = [block.text for block in BLOCKS if block.language == "python"]
 YAML = {block.text.split()[1]: block.text for block in BLOCKS if block.language == "yaml"}
 COMMANDS = [
@@ -55,14 +62,19 @@ def at(hour: int, minute: int) -> datetime:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that the README's examples read."""
+    """A folder with all that the examples read."""
     folder = tmp_path_factory.mktemp("shop")
     for name, text in YAML.items():
         # Any free port: another run on this machine may have the usual one.
         (folder / name).write_text(f"{text}    metrics: {{port: 0}}\n")
     (folder / "clicks").mkdir()
-    rows = [json.dumps(dict(zip(COLUMNS, click, strict=True))) for click in CLICKS]
-    (folder / "clicks" / "clicks.jsonl").write_text("\n".join(rows))
+    rows = [dict(zip(COLUMNS, click, strict=True)) for click in CLICKS]
+    (folder / "clicks" / "clicks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    generated = pa.Table.from_pylist(
+        [{**row, "event_time": datetime.fromisoformat(row["event_time"])} for row in rows]
+    )
+    (folder / "build" / "clicks").mkdir(parents=True)
+    pq.write_table(generated, folder / "build" / "clicks" / "clicks.parquet")
     with gzip.open(folder / "more-clicks.csv.gz", "wt") as file:
         csv.writer(file).writerows([COLUMNS, *CLICKS])
     return folder
@@ -103,11 +115,21 @@ EXPIRED = {
 
 def test_every_block_is_one_that_runs() -> None:
     assert {block.language for block in BLOCKS} == {"console", "python", "yaml"}
-    assert len(BLOCKS) == README.count("```") // 2
     assert len(MAKE) + len(IDLESTATE) == len(COMMANDS)
     for block in BLOCKS:
         if block.language == "console":
             assert all(line.startswith("$ ") for line in block.text.splitlines())
+
+
+@pytest.mark.parametrize("name", page_names())
+def test_every_page_with_code_has_a_test(name: str) -> None:
+    if blocks(name) and name not in HERE:
+        assert name in ELSEWHERE, f"run the blocks of {name} here, or name the test that does"
+        assert Path(name).name in (ROOT / "tests" / ELSEWHERE[name]).read_text()
+
+
+def test_architecture_draws_and_has_no_code() -> None:
+    assert {block.language for block in blocks("ARCHITECTURE.md")} == {"text"}
 
 
 @pytest.mark.parametrize("command", MAKE, ids=shlex.join)
@@ -148,6 +170,7 @@ def test_python_runs_from_top_to_bottom(shop: Path) -> None:
     said = run([sys.executable, "job.py"], shop)
 
     changes = rows_in(shop / "job" / "changes")
+    assert rows_in(shop / "sessions" / "changes") == changes
     expired = [row for row in changes if row["change"] == "expire"]
     updates = [row for row in changes if row["change"] == "update"]
     assert expired == [EXPIRED]
@@ -159,15 +182,24 @@ def test_python_runs_from_top_to_bottom(shop: Path) -> None:
     assert not re.search(r"^\| +a\|", said, re.M)
 
 
-def test_own_job_takes_ten_lines() -> None:
-    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 10
+def test_job_of_the_readme_takes_ten_lines_and_one_screen() -> None:
+    (job,) = (block.text for block in blocks("README.md") if block.language == "python")
+    assert len([line for line in job.splitlines() if line.strip()]) <= 10
+    assert page("README.md").partition("\n## ")[0].count("\n") <= 40
 
 
-def test_places_it_points_at_exist() -> None:
-    for place in re.findall(r"\]\(([^)#]+)[^)]*\)", README):
-        assert place.startswith("https://") or (ROOT / place).exists(), place
+@pytest.mark.parametrize("name", page_names())
+def test_links_lead_somewhere(name: str) -> None:
+    for link in links(name):
+        place, _, anchor = link.partition("#")
+        if place.startswith("https://"):
+            continue
+        target = (ROOT / name).parent / place if place else ROOT / name
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(str(target.resolve().relative_to(ROOT))), link
 
 
 def test_picture_is_a_drawing_that_the_readme_shows() -> None:
-    assert f"]({PICTURE})" in README
+    assert PICTURE in links("README.md")
     assert ElementTree.parse(ROOT / PICTURE).getroot().tag.endswith("svg")

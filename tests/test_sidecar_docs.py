@@ -1,6 +1,5 @@
 """The examples of docs/sidecar.md: files that are good, and programs against a served one."""
 
-import re
 import signal
 import subprocess
 import sys
@@ -13,18 +12,17 @@ import pytest
 
 from idlestate.config.loading import parse
 from idlestate.sidecar.client.client import SidecarClient
+from tests.docs_pages import blocks
 from tests.sidecar.sidecar_process import wait_for
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "sidecar.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
+BLOCKS = blocks("docs/sidecar.md")
 
 
-def blocks(language: str) -> list[str]:
+def in_language(language: str) -> list[str]:
     return [text for found, text in BLOCKS if found == language]
 
 
-PROGRAM, SPARK_JOB = blocks("python")
+PROGRAM, SPARK_JOB = in_language("python")
 
 
 @contextmanager
@@ -61,14 +59,14 @@ def run(folder: Path, text: str, *options: str) -> None:
 
 def test_files_are_good() -> None:
     assert {language for language, _ in BLOCKS} == {"yaml", "python", "sh"}
-    for text in blocks("yaml"):
+    for text in in_language("yaml"):
         assert parse(text.encode()).warnings == ()
 
 
 def test_the_program_runs_against_what_is_served(tmp_path: Path) -> None:
-    with served(tmp_path, blocks("yaml")[0]):
+    with served(tmp_path, in_language("yaml")[0]):
         run(tmp_path, PROGRAM, "-W", "error")
-        for command in blocks("sh")[0].splitlines():
+        for command in in_language("sh")[0].splitlines():
             asked = subprocess.run(
                 ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
             )
@@ -78,7 +76,7 @@ def test_the_program_runs_against_what_is_served(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_the_spark_job_takes_what_expired(tmp_path: Path) -> None:
     slow, soon = "idle: {min: 30m, max: 45m}", "min_gap: 1ms, idle: {min: 10ms, max: 20ms}"
-    text = blocks("yaml")[0]
+    text = in_language("yaml")[0]
     assert slow in text
     with served(tmp_path, text.replace(slow, soon)):
         with SidecarClient(f"unix:{tmp_path}/state/data.sock", "carts") as carts:

@@ -1,13 +1,11 @@
 """The examples of docs/state.md run, from top to bottom, in one program."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "state.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
+from tests.docs_pages import blocks
+
+BLOCKS = blocks("docs/state.md")
 
 
 def test_examples_run(tmp_path):

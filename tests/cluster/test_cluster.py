@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -13,15 +12,14 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import FILES, clicks
+from tests.docs_pages import blocks
 from tests.spark_versions import CAN_REPARTITION
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "cluster.md").read_text()
 MASTER = "local-cluster[2,1,1024]"
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", GUIDE, re.M | re.S)
+BLOCKS = blocks("docs/cluster.md")
 COMMANDS = [
     line.removeprefix("$ ")
     for language, text in BLOCKS

@@ -31,9 +31,9 @@ def check(line: CommandLine, said: Said, reasons: dict[str, int]) -> None:
     summary = said.summary()
     aside = {name: count for name, count in reasons.items() if name != "late"}
     assert summary["late rows"] == "1"
-    assert summary["set aside"].partition(" ")[0] == str(sum(aside.values()))
+    assert summary["rejected rows"].partition(" ")[0] == str(sum(aside.values()))
     for name, count in aside.items():
-        assert f"{count} {name}" in summary["set aside"]
+        assert f"{count} {name}" in summary["rejected rows"]
     assert summary["rows"] == str(5 + sum(reasons.values()))
 
 
@@ -116,7 +116,7 @@ def test_rows_are_counted_also_where_no_folder_takes_them(here):
     here.write(sinks={"results": str(here.out / "results")})
     said = here.run()
     assert_good(said)
-    assert said.summary()["set aside"] == "2 (1 null_time, 1 malformed)"
+    assert said.summary()["rejected rows"] == "2 (1 null_time, 1 malformed)"
     assert sorted(path.name for path in here.out.iterdir() if path.is_dir()) == [
         "checkpoint",
         "results",

@@ -24,7 +24,15 @@ NIGHT = [
     event("2025-03-03T18:22:00Z", "dot"),
     event("2025-03-03T12:02:00Z", "fay"),
 ]  # the 2nd: late
-WHOLE_LIFE = ("keys ever seen", "live now", "peak", "expired", "comebacks", "rows", "set aside")
+WHOLE_LIFE = (
+    "keys ever seen",
+    "live now",
+    "peak",
+    "expired",
+    "returning keys",
+    "rows",
+    "rejected rows",
+)
 
 
 def figures(said) -> dict[str, str]:
@@ -40,7 +48,7 @@ def test_a_run_goes_on_where_the_last_one_ended(here: CommandLine):
     first = here.run()
     assert_good(first)
     assert figures(first)["rows"] == "5"
-    assert figures(first)["comebacks"].startswith("1 ")
+    assert figures(first)["returning keys"].startswith("1 ")
     assert figures(first)["expired"] == "2 lives (2 idle)"
     before = rows(here.out / "results"), rows(here.out / "expired")
 
@@ -55,8 +63,8 @@ def test_a_run_goes_on_where_the_last_one_ended(here: CommandLine):
     more = here.run()
     assert_good(more)
     assert figures(more)["rows"] == "10"
-    assert figures(more)["comebacks"].startswith("2 ")
-    assert figures(more)["set aside"] == "1 (1 malformed)"
+    assert figures(more)["returning keys"].startswith("2 ")
+    assert figures(more)["rejected rows"] == "1 (1 malformed)"
     assert more.summary()["late rows"] == "1"
     assert more.summary()["this run"].startswith("5 rows")
     assert last_counts(here.out / "results")["dot"] == 2

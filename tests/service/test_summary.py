@@ -44,11 +44,11 @@ def test_nothing_at_all_is_told_without_ratios(tmp_path: Path) -> None:
         "peak": "0 keys",
         "expired": "0 lives",
         "without retention": "0 keys, 0 B",
-        "comebacks": "0 (0.0% of 0 lives)",
+        "returning keys": "0 (0.0% of 0 lives)",
         "remembered": "0 ended keys, 0 B",
         "rows": "0",
         "late rows": "0",
-        "set aside": "0",
+        "rejected rows": "0",
         "time in batches": "0.0 s, 0 rows/s",
         "this run": "0 rows, 0.0 s, 0 rows/s",
     }
@@ -70,7 +70,7 @@ def test_one_of_a_thing_is_no_plural(tmp_path: Path) -> None:
     assert said["live now"].startswith("1 key,")
     assert said["peak"] == "1 key"
     assert said["expired"] == "1 life (1 idle)"
-    assert said["comebacks"].endswith("of 1 life)")
+    assert said["returning keys"].endswith("of 1 life)")
     assert said["remembered"].startswith("1 ended key,")
     assert said["this run"].startswith("1 row,")
 
