@@ -103,6 +103,7 @@ class World:
         self.kind, _, spread = kind.partition(" in ")
         self.ranges = int(spread.split()[0]) if spread else 1
         self.folder, self.rule = folder, rule
+        self.declaration = DECLARATION
         self.clock = FakeClock(ORIGIN_MS)
         self.commits: set[int] = set()
         self.run_id = "run-0"
@@ -126,7 +127,7 @@ class World:
             self.works = FarRanges(self.workers, names, lambda: None, lambda: 0)
         reached_ms = lambda _, batch_id: 0 if batch_id in self.commits else None  # noqa: E731
         self.host = host = Host(self.store, self.clock, reached_ms, self.works)
-        host.declare(DECLARATION, policy_processing(self.rule))
+        host.declare(self.declaration, policy_processing(self.rule))
         self.operator = host[UID]
 
     def reload(self, rule: Rule) -> None:
