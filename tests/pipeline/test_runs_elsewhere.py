@@ -159,7 +159,7 @@ def test_what_nothing_names_goes_there_and_here(
     assert len(s3.objects(name)) == 3
     files.remove_unwanted(state, 9, 1, orphans=True)
     (ref,) = state.runs
-    assert ref not in lost.files
+    assert ref not in lost.runs
     assert s3.objects(name) == [f"{name}/3/{ref.name}"]
     assert [path.name for path in (tmp_path / "cache").glob("*/*")] == [ref.name]
 

@@ -93,7 +93,7 @@ class Played:
 def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     played = Played(tmp_path)
 
-    def connect(link: SidecarLink) -> Played:
+    def connect(link: SidecarLink, connect_timeout_s: float = 1.0) -> Played:
         return played.at(link.address.place)
 
     monkeypatch.setattr(SidecarLink, "connect", connect)

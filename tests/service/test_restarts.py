@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from idlestate.backends.files.folder import Folder
 from idlestate.pipeline import run_to_end as run_to_end_module
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.restarts import MOST_RESTARTS, Restarts
@@ -138,7 +139,7 @@ def test_the_error_says_that_nothing_is_lost(text: str, tmp_path: Path) -> None:
 def test_a_query_of_ones_own_is_told_so_too(caplog: pytest.LogCaptureFixture) -> None:
     session: Any = SimpleNamespace()
     listener: Any = _StartListener(session)
-    listener.started |= {run: ("checkpoint", []) for run in ("run-1", "run-2")}
+    listener.started |= {run: (Folder("checkpoint"), []) for run in ("run-1", "run-2")}
     for run, text in (("run-1", None), ("run-2", LATE), ("run-3", LATE)):
         listener.onQueryTerminated(SimpleNamespace(id="query", runId=run, exception=text))
     (record,) = caplog.records
