@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from contestants import GROUP_BY, TTL, Contestant
-from jobs import CHURN, NOTHING_DUE, Job
+from contestants import DROP_DUPLICATES, GROUP_BY, TTL, Contestant
+from jobs import CHURN, DEDUPLICATION, NOTHING_DUE, WITHIN, Job
 
 FORGET_MS = 1000
 """Forgetting half a million keys, their expire rows included."""
@@ -37,6 +37,7 @@ AIMS = {
     ("batch-25000", NOTHING_DUE): Aim(GROUP_BY, 1.0),
     ("batch-1000", NOTHING_DUE): Aim(GROUP_BY, 0.5),
     ("sparse-middle", NOTHING_DUE): Aim(TTL, 5.0),
+    (DEDUPLICATION, WITHIN): Aim(DROP_DUPLICATES, 1.5),
 }
 
 SIDECAR_AIMS = {

@@ -1,4 +1,6 @@
-"""The contestants: every query counts events per key and hands the counts to a noop sink."""
+"""The contestants: every query counts events per key, or lets the first of each through, and hands
+what comes out to a noop sink.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from idlestate import Policy, retain
+from idlestate import Policy, deduplicate, retain
 from idlestate.retention.policy import TimeDomain
 from recipes import Windows
 
@@ -152,6 +154,24 @@ def state_with_ttl(events: DataFrame, windows: Windows) -> DataFrame:
     )
 
 
+def first_of_each(events: DataFrame, windows: Windows) -> DataFrame:
+    """The first record of each key within a span, and a row when the span ends."""
+    return deduplicate(
+        events,
+        key="key",
+        uid=UID,
+        time="event_time",
+        delay=f"{windows.max_ms}ms",
+        policy=Policy(max_lifetime_ms=windows.max_ms),
+    )
+
+
+def drop_duplicates(events: DataFrame, windows: Windows) -> DataFrame:
+    """Spark's own: state goes when the watermark is a delay past the first record."""
+    marked = events.withWatermark("event_time", f"{windows.max_ms} milliseconds")
+    return marked.dropDuplicatesWithinWatermark(["key"])
+
+
 # An availableNow query with state TTL never ends unless batches without data are off.
 _ENDS = (("spark.sql.streaming.noDataMicroBatches.enabled", "false"),)
 
@@ -169,11 +189,15 @@ RETAIN_HEAP = Contestant(
     "retain-heap", "retain, backend: heap", retain_in_sidecar("heap"), "append"
 )
 TTL = Contestant("ttl", "transformWithState (Row), TTL", state_with_ttl, "update", _ENDS)
+DEDUPLICATE = Contestant("deduplicate", "deduplicate, first", first_of_each, "append")
+DROP_DUPLICATES = Contestant(
+    "dropDuplicates", "dropDuplicatesWithinWatermark()", drop_duplicates, "append"
+)
 
 CONTESTANTS = {
     each.name: each
     for each in (
         *(GROUP_BY, BARE, NOTHING, RETAIN_EVENT, RETAIN_PROCESSING),
-        *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL),
+        *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL, DEDUPLICATE, DROP_DUPLICATES),
     )
 }

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 from contestants import (
     BARE,
+    DEDUPLICATE,
+    DROP_DUPLICATES,
     GROUP_BY,
     NOTHING,
     RETAIN_EVENT,
@@ -18,6 +20,7 @@ from recipes import Draw, Recipe, Windows, churn, nothing_due
 from session import LOCAL
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
+DEDUPLICATION, WITHIN = "deduplication", "within"
 BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
 SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
@@ -117,6 +120,7 @@ QUICK_NAMES = (
     "uniform/bare",
     "uniform/retain",
     "small-uniform/ttl",
+    "deduplication",
     "forget/retain-event",
     "sparse",
     "executors",
@@ -159,7 +163,8 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
         ]
         jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
-    jobs += [*_sparse_jobs(scale), *_executor_jobs(scale), *_forget_jobs(scale)]
+    jobs += [*_deduplication_jobs(scale), *_sparse_jobs(scale), *_executor_jobs(scale)]
+    jobs += _forget_jobs(scale)
     return [replace(job, recipe=replace(job.recipe, prelude=scale.prelude)) for job in jobs]
 
 
@@ -182,6 +187,12 @@ def _jobs(
         )
         for contestant, case, windows in plan
     ]
+
+
+def _deduplication_jobs(scale: Scale) -> list[Job]:
+    recipe = Recipe(draw=Draw.UNIFORM, rows=scale.rows, batches=scale.batches, ids=scale.ids)
+    plan = [(each, WITHIN, churn(recipe)) for each in (DROP_DUPLICATES, DEDUPLICATE)]
+    return _jobs(DEDUPLICATION, plan, recipe, scale.warm_up, scale.rounds)
 
 
 def _sparse_jobs(scale: Scale) -> list[Job]:

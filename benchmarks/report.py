@@ -161,4 +161,4 @@ def _sweeps(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def _is_ours(job: Job) -> bool:
-    return job.contestant.name.startswith("retain")
+    return job.contestant.name.startswith(("retain", "deduplicate"))
