@@ -1,0 +1,48 @@
+"""The example of docs/deduplicate.md runs and does what the page says."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs" / "deduplicate.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
+# The same order again within its day, and after it.
+ORDERS = [
+    ("a", "2025-03-03T10:00:00Z", "new"),
+    ("b", "2025-03-03T11:00:00Z", "new"),
+    ("a", "2025-03-04T09:59:59Z", "again"),
+    ("a", "2025-03-04T10:00:00Z", "a day later"),
+]
+
+
+@pytest.mark.spark
+def test_example_runs(tmp_path):
+    ((language, program),) = BLOCKS
+    assert language == "python"
+    (tmp_path / "orders").mkdir()
+    rows = (dict(zip(("order_id", "at", "state"), each, strict=True)) for each in ORDERS)
+    (tmp_path / "orders" / "orders.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "example.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env=os.environ | {"TZ": "UTC"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    files = list((tmp_path / "once").glob("*.parquet"))
+    found = ds.dataset(files).to_table().to_pylist()
+    assert sorted((row["order_id"], row["state"]) for row in found) == [
+        ("a", "a day later"),
+        ("a", "new"),
+        ("b", "new"),
+    ]
