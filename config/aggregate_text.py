@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 
 FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last", "min_by", "max_by")
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
@@ -11,7 +11,7 @@ _PLAIN = re.compile(r"[^\s,()`]+")
 _NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
 
 
-class AggregateError(IdlestateError, ValueError):
+class AggregateError(RefusedError, ValueError):
     """An aggregate cannot be computed as written: correct it in the pipeline's `aggregates`."""
 
 

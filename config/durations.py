@@ -8,7 +8,7 @@ A number without a unit is refused: whether it means seconds or milliseconds is 
 import re
 
 from idlestate.config.problems import show
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 
 UNITS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 """Milliseconds in each unit, the largest first."""
@@ -40,7 +40,7 @@ _NOT_FIXED = {"M", "mo", "mon", "month", "months", "y", "yr", "yrs", "year", "ye
 _TOO_FINE = {"us", "µs", "usec", "micros", "microseconds", "ns", "nanos", "nanoseconds"}
 
 
-class DurationError(IdlestateError, ValueError):
+class DurationError(RefusedError, ValueError):
     """A text is not a valid duration: write what `fix` says."""
 
     def __init__(self, what: str, fix: str) -> None:

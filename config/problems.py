@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 
 FieldPath = tuple[str | int, ...]
 """The keys and list positions that lead to a value, from the top of the file."""
@@ -43,7 +43,7 @@ class Problem:
         return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-class ConfigError(IdlestateError):
+class ConfigError(RefusedError):
     """A file cannot be used. Correct every problem in `problems` and load it again."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

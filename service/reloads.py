@@ -12,7 +12,6 @@ from idlestate.backends.files.folder import Folder
 from idlestate.config.durations import format_duration
 from idlestate.config.loading import Config, load_config
 from idlestate.config.models import Pipeline
-from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
@@ -69,7 +68,7 @@ class Reloads:
             return
         try:
             news = self._reload()
-        except (ConfigError, RefusedError, OSError) as error:
+        except (RefusedError, OSError) as error:
             self._metrics.count_reload(good=False, now_ms=self._clock.now_ms())
             self._tell(
                 f"{error}\n{self._file} was not applied; the previous policy stays in effect"

@@ -14,14 +14,14 @@ from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
 from idlestate.state.cleanup import SnapshotFilter
 from idlestate.state.closed import Closed
 from idlestate.state.context import KeyContext
-from idlestate.state.descriptors import StateDescriptor
+from idlestate.state.descriptors import S_co, StateDescriptor
 from idlestate.state.errors import (
     KeyGroupError,
     StateError,
     StateMigrationError,
     StateTypeError,
 )
-from idlestate.state.kinds import Kinds, state_over
+from idlestate.state.kinds import state_over
 from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.settings import BackendSettings
@@ -67,7 +67,7 @@ class KeyedStateBackend(ABC):
         self._context = KeyContext()
         self._metas: dict[str, StateMeta] = {}
         self._tables: dict[str, Table] = {}
-        self._states: dict[str, Kinds] = {}
+        self._states: dict[str, Any] = {}
         self._ttls: dict[str, Ttl] = {}
         self._queues: dict[str, TimerQueue] = {}
         self._each_record: list[Callable[[], object]] = []
@@ -105,7 +105,7 @@ class KeyedStateBackend(ABC):
         """The key group of a key."""
         return self._keys.group_of(key)
 
-    def get_state(self, descriptor: StateDescriptor) -> Any:
+    def get_state(self, descriptor: StateDescriptor[S_co]) -> S_co:
         """The state with this name, made or restored.
 
         A state is resolved by its name: once it is there, a second descriptor gets the same
@@ -115,21 +115,21 @@ class KeyedStateBackend(ABC):
             StateKindError: the name stands for a state of another kind.
             StateMigrationError: stored values do not fit the declared types.
         """
-        known = self._states.get(descriptor.name)
+        known: S_co | None = self._states.get(descriptor.name)
         if known is not None:
             self._metas[descriptor.name].migration(descriptor, self._clock.now_ms())
             return known
         self._prepare(descriptor)
         ttl = self._ttl_of(descriptor.ttl) if descriptor.ttl.enabled else None
         table = self._tables[descriptor.name]
-        state = state_over(descriptor, table, self._context, ttl)
+        state: S_co = state_over(descriptor, table, self._context, ttl)
         if ttl is not None:
             self._ttls[descriptor.name] = ttl
             self._start_cleanup(descriptor.name, table, ttl)
         self._states[descriptor.name] = state
         return state
 
-    def _prepare(self, descriptor: StateDescriptor) -> None:
+    def _prepare(self, descriptor: StateDescriptor[Any]) -> None:
         """Have a table that fits, with rows rewritten when they do not."""
         meta = self._metas.get(descriptor.name)
         if meta is None:

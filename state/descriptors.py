@@ -3,15 +3,23 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 
+if TYPE_CHECKING:  # used in strings below; these modules import this one
+    from idlestate.state.aggregating_state import AggregatingState
+    from idlestate.state.list_state import ListState
+    from idlestate.state.map_state import MapState
+    from idlestate.state.reducing_state import ReducingState
+    from idlestate.state.value_state import ValueState
+
 In_contra = TypeVar("In_contra", contravariant=True)
 Acc = TypeVar("Acc")
 Out_co = TypeVar("Out_co", covariant=True)
+S_co = TypeVar("S_co", covariant=True)
 
 
 class StateKind(Enum):
@@ -41,8 +49,8 @@ class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateDescriptor:
-    """One state of a backend.
+class StateDescriptor(Generic[S_co]):
+    """One state of a backend; `get_state` returns the kind of state that it describes.
 
     Attributes:
         name: unique in the backend.
@@ -66,7 +74,7 @@ class StateDescriptor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValueStateDescriptor(StateDescriptor):
+class ValueStateDescriptor(StateDescriptor["ValueState"]):
     """One value per key.
 
     Attributes:
@@ -80,14 +88,14 @@ class ValueStateDescriptor(StateDescriptor):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor["ListState"]):
     """A list per key; each element has a time to live of its own."""
 
     kind: ClassVar[StateKind] = StateKind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor["MapState"]):
     """A map per key; each entry has a time to live of its own.
 
     Attributes:
@@ -105,7 +113,7 @@ class MapStateDescriptor(StateDescriptor):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReducingStateDescriptor(StateDescriptor, Generic[Acc]):
+class ReducingStateDescriptor(StateDescriptor["ReducingState"], Generic[Acc]):
     """One value per key, made of all that were added.
 
     Attributes:
@@ -118,7 +126,7 @@ class ReducingStateDescriptor(StateDescriptor, Generic[Acc]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AggregatingStateDescriptor(StateDescriptor):
+class AggregatingStateDescriptor(StateDescriptor["AggregatingState"]):
     """One accumulator per key; what is added and what is read may be of other types.
 
     Attributes:

@@ -13,8 +13,6 @@ from idlestate.state.ttl import Ttl
 from idlestate.state.ttl_map_state import TtlMapState
 from idlestate.state.value_state import TtlValueState, ValueState
 
-Kinds = ValueState | ListState | MapState | ReducingState | AggregatingState
-
 _CLASSES: dict[StateKind, tuple[Any, Any]] = {
     StateKind.VALUE: (ValueState, TtlValueState),
     StateKind.LIST: (ListState, TtlListState),
@@ -25,9 +23,8 @@ _CLASSES: dict[StateKind, tuple[Any, Any]] = {
 
 
 def state_over(
-    descriptor: StateDescriptor, table: Table, context: KeyContext, ttl: Ttl | None
-) -> Kinds:
+    descriptor: StateDescriptor[Any], table: Table, context: KeyContext, ttl: Ttl | None
+) -> Any:
     """The state that a descriptor describes, over its table; with a time to live if one is."""
     plain, timed = _CLASSES[descriptor.kind]
-    state: Kinds = (plain if ttl is None else timed)(descriptor, table, context, ttl)
-    return state
+    return (plain if ttl is None else timed)(descriptor, table, context, ttl)

@@ -37,7 +37,7 @@ class StateMeta:
     family: str
 
     @classmethod
-    def of(cls, descriptor: StateDescriptor) -> "StateMeta":
+    def of(cls, descriptor: StateDescriptor[Any]) -> "StateMeta":
         """How a state with this descriptor is stored."""
         return cls(
             descriptor.name,
@@ -81,7 +81,7 @@ class StateMeta:
         """Another column family for the same state, for rows that are rewritten."""
         return f"{self.family}'"
 
-    def migration(self, descriptor: StateDescriptor, now_ms: int) -> "Migration | None":
+    def migration(self, descriptor: StateDescriptor[Any], now_ms: int) -> "Migration | None":
         """What stored rows need to fit a descriptor; None when they fit as they are.
 
         Raises:

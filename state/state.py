@@ -23,7 +23,11 @@ class State(Generic[T]):
     """State of one name: what it holds belongs to the current key and namespace."""
 
     def __init__(
-        self, descriptor: StateDescriptor, table: T, context: KeyContext, ttl: Ttl | None = None
+        self,
+        descriptor: StateDescriptor[Any],
+        table: T,
+        context: KeyContext,
+        ttl: Ttl | None = None,
     ) -> None:
         """The state over its table, of stamped values when there is a time to live."""
         self.name = descriptor.name

@@ -20,7 +20,7 @@ from idlestate.backends.runs.reading import Ints, Source
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.segment import Segment, SegmentIndex
 from idlestate.backends.runs.table_schema import TableSchema, widens
-from idlestate.errors import IdlestateError
+from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import Policy
 
 _VERSION = b"4"
@@ -40,7 +40,7 @@ _PREFIX = Struct("<ii")
 """How a message of a stream begins: a mark, and the length of its header."""
 
 
-class RunError(IdlestateError, ValueError):
+class RunError(DamagedStateError, ValueError):
     """A run cannot be read: it is damaged, or of another version or schema."""
 
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, to_arrow
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 
 _VERSION = b"2"
 _VERSION_KEY = b"idlestate.packet"
 
 
-class PacketError(IdlestateError, ValueError):
+class PacketError(RefusedError, ValueError):
     """A packet of another version of idlestate: run driver and executors on the same version."""
 
 

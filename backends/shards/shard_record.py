@@ -17,7 +17,7 @@ from idlestate.backends.runs.sweeps import Sweep, Sweeps
 from idlestate.backends.shards import keys_seen_sketch
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.tally import Tally
-from idlestate.errors import IdlestateError
+from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import FOREVER_MS, Policy
 
 OPEN, REMEMBERED = "open", "remembered"
@@ -26,7 +26,7 @@ _MAGIC = b"IDS4"
 _RECENT = 16
 
 
-class RecordError(IdlestateError, ValueError):
+class RecordError(DamagedStateError, ValueError):
     """A shard's record cannot be read: another version of idlestate wrote it."""
 
 

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid, to_int64
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
 _SHIFT_32 = np.uint64(32)
 Ints = npt.NDArray[np.int64]
 
 
-class SumOverflowError(IdlestateError, ArithmeticError):
+class SumOverflowError(RefusedError, ArithmeticError):
     """A sum does not fit its result type: aggregate a wider type or fewer rows."""
 
 

@@ -2,16 +2,16 @@
 
 from typing import ClassVar
 
-from idlestate.errors import IdlestateError
+from idlestate import errors
 
 
-class SidecarError(IdlestateError):
+class SidecarError(errors.IdlestateError):
     """A call to the sidecar failed; the text says what to change."""
 
     code: ClassVar[str] = "failed"
 
 
-class DoesNotFitError(SidecarError):
+class DoesNotFitError(SidecarError, errors.RefusedError):
     """The call does not fit what the sidecar holds, and never will: do what the text says."""
 
     code = "refused"
@@ -21,7 +21,7 @@ class UnknownOperatorError(DoesNotFitError):
     """There is no operator of that uid: correct it, or declare one."""
 
 
-class BusyError(SidecarError):
+class BusyError(SidecarError, errors.UnavailableError):
     """Not now: wait, and make the same call again."""
 
     code = "busy"
@@ -41,7 +41,7 @@ LOST = (
 """Of a `GoneError`, should it come to a person."""
 
 
-class FencedError(SidecarError):
+class FencedError(SidecarError, errors.FencedError):
     """A newer client holds this writer's name: stop this one, or give it another name.
 
     Its writes that were not acknowledged were applied or not.
@@ -50,19 +50,19 @@ class FencedError(SidecarError):
     code = "fenced"
 
 
-class DamagedError(SidecarError):
+class DamagedError(SidecarError, errors.DamagedStateError):
     """A file of the sidecar's directory is lost or damaged: bring back what the text names."""
 
     code = "damaged"
 
 
-class DiskFullError(SidecarError):
+class DiskFullError(SidecarError, errors.StoreError):
     """The sidecar's disk is full, and the write was not applied: make room, and send it again."""
 
     code = "disk full"
 
 
-class AwayError(SidecarError):
+class AwayError(SidecarError, errors.UnavailableError):
     """The sidecar does not answer: start it, or correct its address."""
 
     code = "away"

@@ -2,30 +2,51 @@
 
     from idlestate import configure, read_state, retain
 
-Names are looked up when they are first used, so that `idlestate.retention` and the other rooms
-that need no Spark do not load it.
+What users import is here and in `idlestate.state`, `idlestate.sidecar`, `idlestate.testing` and
+`idlestate.errors`; all other modules may change without notice. Names are looked up when they are
+first used, so that rooms that need no Spark do not load it.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "FolderSinks": "idlestate.pipeline.sinks",
-    "Policy": "idlestate.retention.policy",
-    "SidecarClient": "idlestate.sidecar.client.client",
-    "configure": "idlestate.pipeline.session",
-    "deduplicate": "idlestate.pipeline.deduplicate",
-    "open_backend": "idlestate.state.opening",
-    "read_state": "idlestate.pipeline.read_state",
-    "reload": "idlestate.pipeline.policy_change",
-    "retain": "idlestate.pipeline.retain",
-    "run_to_end": "idlestate.pipeline.run_to_end",
-}
+from idlestate._lazy import lazily
+
+if TYPE_CHECKING:
+    from idlestate.pipeline.deduplicate import deduplicate as deduplicate
+    from idlestate.pipeline.policy_change import reload as reload
+    from idlestate.pipeline.read_state import read_state as read_state
+    from idlestate.pipeline.retain import retain as retain
+    from idlestate.pipeline.run_to_end import run_to_end as run_to_end
+    from idlestate.pipeline.session import configure as configure
+    from idlestate.pipeline.sinks import FolderSinks as FolderSinks
+    from idlestate.retention.policy import Policy as Policy
+    from idlestate.retention.policy import TimeDomain as TimeDomain
+    from idlestate.retention.policy import UpdateType as UpdateType
+    from idlestate.sidecar.client.client import SidecarClient as SidecarClient
+    from idlestate.state.opening import open_backend as open_backend
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "idlestate.pipeline.deduplicate": ["deduplicate"],
+            "idlestate.pipeline.policy_change": ["reload"],
+            "idlestate.pipeline.read_state": ["read_state"],
+            "idlestate.pipeline.retain": ["retain"],
+            "idlestate.pipeline.run_to_end": ["run_to_end"],
+            "idlestate.pipeline.session": ["configure"],
+            "idlestate.pipeline.sinks": ["FolderSinks"],
+            "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
+            "idlestate.sidecar.client.client": ["SidecarClient"],
+            "idlestate.state.opening": ["open_backend"],
+        },
+    )
 
 __all__ = [
     "FolderSinks",
     "Policy",
     "SidecarClient",
+    "TimeDomain",
+    "UpdateType",
     "configure",
     "deduplicate",
     "open_backend",
@@ -34,9 +55,3 @@ __all__ = [
     "retain",
     "run_to_end",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'idlestate' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)

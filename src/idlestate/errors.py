@@ -1,7 +1,8 @@
 """Errors of idlestate, split by what the caller does next.
 
 Every error that idlestate raises on purpose is an `IdlestateError`; its text says what was wrong,
-where, and what to change.
+where, and what to change. Catch one of the kinds below: the classes that rooms raise are of these
+kinds, and of Python's own (`TypeError`, `OSError`) where one fits.
 """
 
 
@@ -10,12 +11,29 @@ class IdlestateError(Exception):
 
 
 class RefusedError(IdlestateError):
-    """The query does not fit its session, checkpoint or sink: change what the text names."""
+    """The call does not fit its arguments, files, session or state: change what the text names.
+
+    Making the same call again fails again. Nothing was changed.
+    """
+
+
+class UnavailableError(IdlestateError):
+    """A sidecar is away or busy: start it or wait, then make the same call again."""
+
+
+class FencedError(IdlestateError):
+    """Another client has taken over this writer's name: end this one, or give it its own name.
+
+    The text says how many of its writes were not acknowledged; those may have been applied.
+    """
+
+
+class StoreError(IdlestateError, OSError):
+    """A disk or store failed: free space or restore access, then make the same call again.
+
+    Nothing was written.
+    """
 
 
 class DamagedStateError(IdlestateError):
     """State is lost or damaged: restore the file that the text names."""
-
-
-class StoreError(IdlestateError, OSError):
-    """A store that holds a checkpoint or runs cannot be reached: check what the text names."""

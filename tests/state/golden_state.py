@@ -99,7 +99,7 @@ def runs_forward(steps: list[Step]) -> bool:
     return times == sorted(times)
 
 
-def descriptor_of(kind: str, ttl: StateTtlConfig, **more: Any) -> StateDescriptor:
+def descriptor_of(kind: str, ttl: StateTtlConfig, **more: Any) -> StateDescriptor[Any]:
     name = more.pop("name", "state")
     match kind:
         case "value":

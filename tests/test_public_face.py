@@ -1,0 +1,117 @@
+"""What users import: a few modules, all of their names, and what documentation says of them."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+from idlestate import errors
+from tests.docs_pages import ROOT, blocks, page, page_names
+
+FACES = {
+    "idlestate": "src/idlestate/__init__.py",
+    "idlestate.errors": "src/idlestate/errors.py",
+    "idlestate.sidecar": "sidecar/__init__.py",
+    "idlestate.state": "state/__init__.py",
+    "idlestate.testing": "src/idlestate/testing.py",
+}
+LAZY = ["idlestate", "idlestate.sidecar", "idlestate.state"]
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
+    """Module and name of everything that is imported; no name where the module is."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("name", page_names())
+def test_documentation_imports_public_names_alone(name: str) -> None:
+    ours = [
+        (module, each)
+        for block in blocks(name)
+        if block.language == "python"
+        for module, each in imported(ast.parse(block.text))
+        if module.split(".")[0] == "idlestate"
+    ]
+    wrong = [
+        (module, each)
+        for module, each in ours
+        if module not in FACES or (each and not hasattr(import_module(module), each))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", [each for each in page_names() if "decisions" not in each])
+def test_documentation_names_no_private_module(name: str) -> None:
+    rooms = "|".join(path.parent.name for path in ROOT.glob("*/__init__.py"))
+    assert not re.findall(rf"\bidlestate\.(?:{rooms})\.[a-z]\w+", page(name))
+
+
+@pytest.mark.parametrize("face", LAZY)
+def test_type_checkers_and_python_see_the_same_names(face: str) -> None:
+    module = import_module(face)
+    tree = ast.parse((ROOT / FACES[face]).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {name: home for statement in block.body for home, name in imported(statement)}
+    assert sorted(seen) == module.__all__
+    for name, home in seen.items():
+        assert getattr(module, name) is getattr(import_module(home), name), name
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"idlestate\.state' has no attribute"):
+        _ = import_module("idlestate.state").nothing
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_importing_a_public_module_loads_neither_spark_nor_a_network(face: str) -> None:
+    program = (
+        f"import sys, {face}\n"
+        "heavy = {'pyspark', 'rocksdict', 'pyarrow.flight', 'http.server'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+KINDS = [
+    each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, errors.IdlestateError)
+]
+
+
+def test_the_page_of_errors_lists_every_kind_with_what_to_do() -> None:
+    listed = re.findall(r"^\| `(\w+)` \| \S", page("docs/errors.md"), re.M)
+    assert listed == [each.__name__ for each in KINDS if each is not errors.IdlestateError]
+
+
+@pytest.mark.parametrize("room", ["idlestate.state.errors", "idlestate.sidecar.protocol.errors"])
+def test_errors_of_a_room_are_of_the_public_kinds(room: str) -> None:
+    others = [
+        name
+        for name, each in vars(import_module(room)).items()
+        if isinstance(each, type)
+        and issubclass(each, errors.IdlestateError)
+        and not issubclass(each, tuple(KINDS[1:]))
+    ]
+    # The two roots stand for what has no kind; an exchange that is gone is begun anew inside.
+    assert set(others) <= {"IdlestateError", "StateError", "SidecarError", "GoneError"}
+
+
+def test_the_example_of_errors_runs() -> None:
+    (block,) = blocks("docs/errors.md")
+    subprocess.run([sys.executable, "-W", "error", "-c", block.text], check=True)
+
+
+def test_the_command_line_is_a_module_of_its_own() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "idlestate", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "Usage: python -m idlestate" in said.stdout
