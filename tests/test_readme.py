@@ -29,6 +29,7 @@ HERE = ("README.md", "docs/jobs.md", "docs/configuration.md", "docs/operations.m
 ELSEWHERE = {
     "ARCHITECTURE.md": "test_readme.py",  # drawings alone
     "docs/cluster.md": "cluster/test_cluster.py",
+    "docs/deduplicate.md": "test_deduplicate_docs.py",
     "docs/errors.md": "test_public_face.py",
     "docs/sidecar.md": "test_sidecar_docs.py",
     "docs/spark-versions.md": "test_scripts.py",
