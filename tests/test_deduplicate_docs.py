@@ -2,17 +2,15 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = (ROOT / "docs" / "deduplicate.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
+from tests.docs_pages import blocks
+
+BLOCKS = blocks("docs/deduplicate.md")
 # The same order again within its day, and after it.
 ORDERS = [
     ("a", "2025-03-03T10:00:00Z", "new"),
