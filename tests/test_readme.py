@@ -25,7 +25,10 @@ from tests.docs_pages import ROOT, anchors, blocks, links, page, page_names
 
 BIN = Path(sys.executable).parent
 PICTURE = "docs/state.svg"
-HERE = ("README.md", "docs/jobs.md", "docs/configuration.md", "docs/operations.md")
+HERE = (
+    *("README.md", "docs/jobs.md", "docs/configuration.md", "docs/operations.md"),
+    "docs/changing-a-job.md",
+)
 ELSEWHERE = {
     "ARCHITECTURE.md": "test_readme.py",  # drawings alone
     "docs/cluster.md": "cluster/test_cluster.py",
@@ -47,6 +50,8 @@ COMMANDS = [
 ]
 MAKE = [command for command in COMMANDS if command[0] == "make"]
 IDLESTATE = [command for command in COMMANDS if command[0] == "idlestate"]
+
+OF_SPARK = {"run", "state", "--against"}
 
 # Session a pauses for longer than its window and ends; b is still there at the end.
 CLICKS = [
@@ -151,7 +156,9 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(each, marks=[pytest.mark.spark] * (each[1] in {"run", "state"}))
+        pytest.param(
+            each, marks=[pytest.mark.spark] * bool({"run", "state", "--against"} & {*each})
+        )
         for each in IDLESTATE
     ],
     ids=shlex.join,
