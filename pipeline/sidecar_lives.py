@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.errors import RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.task_errors import marked
@@ -15,6 +16,9 @@ from idlestate.sidecar.protocol.errors import SidecarError
 
 def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:
     """The lives open after the newest committed batch, a shard per task.
+
+    A task reads its shard in parts, each as the table is at that time. While the table changes,
+    every life that stays open is returned once; one that starts or ends meanwhile may be missing.
 
     Raises:
         RefusedError: the sidecar does not answer, or has stopped the operator.
@@ -35,9 +39,12 @@ def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:
         try:
             for batch in batches:
                 for shard in batch.column(0).to_pylist():
-                    found = connection.call("lives", {"uid": link.uid, "shard": shard})
-                    for part in found.parts:
-                        yield from pa.ipc.open_stream(part)
+                    since: int | None = LOWEST_HASH
+                    while since is not None:
+                        header = {"uid": link.uid, "shard": shard, "since": since}
+                        found = connection.call("lives", header)
+                        yield from pa.ipc.open_stream(found.parts[0])
+                        since = found.header["next"]
         except SidecarError as error:
             raise marked(error) from error
         finally:

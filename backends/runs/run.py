@@ -1,7 +1,7 @@
 """A run: rows in order of hash that were written at once and never change."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -92,6 +92,28 @@ class Run:
         ]
         parts = together(self.source, readings)
         return parts[0] if len(parts) == 1 else Rows.gathered(parts)
+
+    def hashes_from(self, since: int, most: int) -> Ints:
+        """The lowest hashes from `since` on, at most so many; all of the run has been read."""
+        found, left = [np.zeros(0, dtype=np.int64)], most
+        for segment in self.segments[int(np.searchsorted(self._lasts, since)) :]:
+            hashes = segment.stored.hashes
+            begin = int(np.searchsorted(hashes, since))
+            found.append(hashes[begin : begin + left])
+            left -= len(found[-1])
+            if not left:
+                break
+        return np.concatenate(found)
+
+    def between(self, since: int, upto: int) -> "Run | None":
+        """Its rows with hashes from `since` to `upto`, both included, without an index; None for
+        none. All of the run has been read.
+        """
+        begin = int(np.searchsorted(self._lasts, since))
+        stop = int(np.searchsorted(self._firsts, upto, side="right"))
+        parts = [segment.between(since, upto) for segment in self.segments[begin:stop]]
+        segments = tuple(part for part in parts if part is not None)
+        return replace(self, segments=segments) if segments else None
 
     def due(self, policy: Policy, upto_ms: int, sweeps: Sweeps) -> Ints:
         """Rows whose lives end at or before `upto_ms` and that no earlier sweep closed.

@@ -122,6 +122,18 @@ class Segment:
         """The rows begin..stop, without a copy where the file has the columns of today."""
         return self.read(self.stored.slice(begin, stop))
 
+    def between(self, since: int, upto: int) -> "Segment | None":
+        """Its rows with hashes from `since` to `upto`, both included, without an index; None for
+        none.
+        """
+        begin = int(np.searchsorted(self.stored.hashes, since, side="left"))
+        stop = int(np.searchsorted(self.stored.hashes, upto, side="right"))
+        if begin == stop:
+            return None
+        rows = self.stored.slice(begin, stop)
+        fences, last = fences_of(rows.hashes), int(rows.hashes[-1])
+        return replace(self, stored=rows, due=None, fences=fences, last=last)
+
     def read(self, stored: Rows) -> Rows:
         """Some of the stored rows, in the columns of today."""
         return replace(stored, payload=self.reader.read(stored.payload, len(stored)))

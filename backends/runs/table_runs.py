@@ -24,6 +24,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 
 _FIRST_LOOK_MS, _WIDER = 1_000, 16
 """How far beyond the next end the first deadline is looked for at first, and then each time."""
+LOWEST_HASH = -(1 << 63)
 Ints = npt.NDArray[np.int64]
 
 
@@ -112,11 +113,28 @@ class Runs:
             width_ms *= _WIDER
         return None
 
-    def open_rows(self, segment_rows: int) -> Iterator[Rows]:
-        """Every open life, in order of hash, about so many at a time."""
-        none = [np.zeros(0, dtype=np.int64)] * len(self.runs)
+    def open_rows(self, since: int, most_rows: int) -> tuple[Rows, int | None]:
+        """Some open lives in order of hash, and the hash to go on from; None: there are no more.
+
+        Args:
+            since: the lowest hash; `LOWEST_HASH` at first.
+            most_rows: rows that are looked at, closed ones too. Equal hashes stay together, however
+                many there are.
+        """
         nothing = Rows.empty(self.schema)
-        return merged(self.runs, self.sweeps, none, nothing, segment_rows, keep_tombstones=False)
+        for run in self.runs:
+            run.need_all()
+        hashes = [run.hashes_from(since, most_rows) for run in self.runs]
+        ahead = np.sort(np.concatenate([nothing.hashes, *hashes]))[:most_rows]
+        if not len(ahead):
+            return nothing, None
+        upto = int(ahead[-1])
+        parts = [part for run in self.runs if (part := run.between(since, upto)) is not None]
+        none = [np.zeros(0, dtype=np.int64)] * len(parts)
+        size = sum(map(len, parts))
+        found = merged(parts, self.sweeps, none, nothing, size, keep_tombstones=False)
+        is_last = all(run.segments[-1].last <= upto for run in self.runs)
+        return next(found, nothing), None if is_last else upto + 1
 
     def after(
         self,

@@ -17,7 +17,7 @@ from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.fields import join, take
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.runs.table_runs import Next, Runs
+from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.change_rows import Changes, change_rows, life_columns
@@ -73,14 +73,19 @@ class Table:
 
     def lives(self, policy: Policy) -> pa.Table:
         """Every life: keys, aggregates, times, last access, cleanup time, deadline and reason."""
-        return pa.concat_tables(
-            [life_columns(self.spec, self._none(), policy), *self.lives_in_parts(policy)]
-        )
+        return pa.concat_tables(self.lives_in_parts(policy))
 
     def lives_in_parts(self, policy: Policy) -> Iterator[pa.Table]:
         """The same, in order of hash and some 260,000 lives at a time."""
-        for rows in self.current.open_rows(MergePolicy().segment_rows):
-            yield life_columns(self.spec, self._shown(rows), policy)
+        since: int | None = LOWEST_HASH
+        while since is not None:
+            lives, since = self.some_lives(policy, since, MergePolicy().segment_rows)
+            yield lives
+
+    def some_lives(self, policy: Policy, since: int, most_rows: int) -> tuple[pa.Table, int | None]:
+        """Some of the same, and the hash to go on from, as of `Runs.open_rows`."""
+        rows, following = self.current.open_rows(since, most_rows)
+        return life_columns(self.spec, self._shown(rows), policy), following
 
     def apply(
         self,
@@ -207,9 +212,6 @@ class Table:
             return lives
         by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))
         return replace(lives, payload=[by_id[column.id] for column in kind.stored])
-
-    def _none(self) -> Rows:
-        return self._shown(Rows.empty(self.spec.schema))
 
     def _comebacks(self, walk: Walk, touched: Rows, policy: Policy) -> int:
         is_new = np.flatnonzero(~walk.is_old)

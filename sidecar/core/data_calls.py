@@ -1,5 +1,6 @@
 """The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
 
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.exchanges import Exchanges
 from idlestate.sidecar.core.micro_batches import Attempt
@@ -195,8 +196,10 @@ class Calls:
         if not 0 <= shard < len(found.state.shards):
             return Message({"shards": len(found.state.shards)})
         batch_id = found.record.committed  # before the look: it never says too much
-        parts = tuple(stream_of(part) for part in found.lives(shard, self._clock.now_ms()))
-        return Message({"shards": len(found.state.shards), "batch_id": batch_id}, parts)
+        since = int(header.get("since", LOWEST_HASH))
+        lives, following = found.lives(shard, self._clock.now_ms(), since)
+        facts = {"shards": len(found.state.shards), "batch_id": batch_id, "next": following}
+        return Message(facts, (stream_of(lives),))
 
     def _expired(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)

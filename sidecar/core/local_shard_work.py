@@ -1,8 +1,7 @@
 """Work on shards whose runs this process keeps."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from idlestate.sidecar.core.table_edits import edit_steps, edited
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
 from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
-from idlestate.sidecar.protocol.transfers import Stage, in_chunks, stream_of
+from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, Stage, in_chunks, stream_of
 from idlestate.sidecar.stores.store import Store
 
 _MERGE = MergePolicy()
@@ -134,10 +133,17 @@ class ShardWork:
             found.append(life_columns(spec, current.take(rows[rows >= 0]), policy))
         return pa.concat_tables(found)
 
-    def lives(self, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+    def lives(
+        self, shard: ShardRecord, at: int, policy: Policy, since: int
+    ) -> tuple[pa.Table, int | None]:
         """As of `Work`."""
-        parts = self.tables.table(shard, at).lives_in_parts(policy)
-        return chain([Table.empty(self._spec).lives(policy)], parts)
+        table, stored = self.tables.table(shard, at), shard.current
+        most_rows = max(1, CHUNK_BYTES * stored.rows // max(1, stored.bytes))
+        lives, following = table.some_lives(policy, since, most_rows)
+        while lives.nbytes > 2 * CHUNK_BYTES and most_rows > 1:  # they are larger than most
+            most_rows //= 2
+            lives, following = table.some_lives(policy, since, most_rows)
+        return lives, following
 
     def value(self, key: str) -> bytes | None:
         """As of `Work`."""

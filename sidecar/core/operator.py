@@ -1,7 +1,7 @@
 """An operator of the sidecar: its batches, direct writes, background work and readings."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import pyarrow as pa
@@ -101,13 +101,16 @@ class Operator:
 
         return state.read(look)
 
-    def lives(self, shard: int, now_ms: int) -> Iterator[pa.Table]:
-        """The open lives of a shard, some 260,000 at a time, as of `look_up`."""
+    def lives(self, shard: int, now_ms: int, since: int) -> tuple[pa.Table, int | None]:
+        """Some open lives of a shard, as of `look_up`, and the hash to go on from, as of `Work`.
+
+        Each call shows the lives as they are then.
+        """
         state = self.state
 
-        def look(record: OperatorRecord, shards: list[ShardRecord]) -> Iterator[pa.Table]:
-            parts = state.work.lives(shards[shard], shard, record.policy)
-            return (_open_at(part, now_ms, record) for part in parts)
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int | None]:
+            lives, following = state.work.lives(shards[shard], shard, record.policy, since)
+            return _open_at(lives, now_ms, record), following
 
         return state.read(look)
 

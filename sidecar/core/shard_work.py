@@ -5,7 +5,7 @@ which gives back what becomes of them. Nothing that it makes counts until the ru
 record that names it; what they never name is of no use to anybody and is discarded.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -132,8 +132,18 @@ class Work(Protocol):
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """The lives of keys in these shards, those that ended and are not swept yet too."""
 
-    def lives(self, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
-        """The lives of a shard, some 260,000 at a time; an empty table first."""
+    def lives(
+        self, shard: ShardRecord, at: int, policy: Policy, since: int
+    ) -> tuple[pa.Table, int | None]:
+        """Some lives of a shard in order of hash, about `CHUNK_BYTES`, and the hash to go on from;
+        None: there are no more.
+
+        Args:
+            shard: the shard's record.
+            at: its number.
+            policy: the policy in force.
+            since: the lowest hash; `LOWEST_HASH` at first.
+        """
 
     def value(self, key: str) -> bytes | None:
         """Staged expire rows."""

@@ -5,7 +5,7 @@ goes when no record names it any more: one written record commits what all worke
 was made and never named is given back, at the latest by `Workers.keep` at the next start.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -126,11 +126,13 @@ class FarWork:
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
         return pa.concat_tables(found)
 
-    def lives(self, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+    def lives(
+        self, shard: ShardRecord, at: int, policy: Policy, since: int
+    ) -> tuple[pa.Table, int | None]:
         """As of `Work`."""
         going = Going(policy, 0, 0, 0)
-        answer = self._of_shard("lives", shard, at, going)
-        return (pa.ipc.open_stream(part).read_all() for part in answer.parts)
+        answer = self._of_shard("lives", shard, at, going, since=since)
+        return pa.ipc.open_stream(answer.parts[0]).read_all(), answer.header["next"]
 
     def value(self, key: str) -> bytes | None:
         """As of `Work`."""

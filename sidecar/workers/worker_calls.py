@@ -110,8 +110,9 @@ class WorkerCalls:
 
     def _lives(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        lives = self._work(header).lives(shard, at, going_of(header["going"]).policy)
-        return Message({}, tuple(stream_of(part) for part in lives))
+        policy = going_of(header["going"]).policy
+        lives, following = self._work(header).lives(shard, at, policy, header["since"])
+        return Message({"next": following}, (stream_of(lives),))
 
     def _value(self, header: Header, _parts: Parts) -> Message:
         value = self._store.get(header["key"])

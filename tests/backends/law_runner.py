@@ -13,7 +13,7 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import decode_run, encode_run
-from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
@@ -244,7 +244,10 @@ def assert_batch_is_in_form(rows: Sequence[Found], batch: Sequence[Record], batc
 def assert_table_is_whole(table: Table, most_runs: int) -> None:
     """Counts are exact, no key is there twice, runs are in order and no more than allowed."""
     for runs in (table.current, table.remembered):
-        rows = [row for part in runs.open_rows(2) for row in keys_of(part)]
+        rows, since = [], LOWEST_HASH
+        while since is not None:
+            part, since = runs.open_rows(since, 2)
+            rows += keys_of(part)
         assert len(rows) == len(set(rows)) == runs.live
         assert len(runs.runs) <= most_runs
         for run in runs.runs:

@@ -5,7 +5,7 @@ opened anew. Beside both runs the slow reference.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,20 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.retention.policy import TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.micro_batches import Attempt, Prepared
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.core.shard_work import Given, Work
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import BusyError
 from idlestate.sidecar.protocol.message import Message
@@ -273,7 +275,7 @@ class World:
         found = []
         state = self.operator.state
         for at, shard in enumerate(state.shards):
-            for part in state.work.lives(shard, at, state.record.policy):
+            for part in lives_in_parts(state.work, shard, at, state.record.policy):
                 found += plain_rows(SPEC, part)
         return found
 
@@ -293,6 +295,14 @@ class World:
 
     def copy_of_reference(self) -> Reference:
         return copy.deepcopy(self.reference)
+
+
+def lives_in_parts(work: Work, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+    """All lives of a shard that does not change."""
+    since: int | None = LOWEST_HASH
+    while since is not None:
+        lives, since = work.lives(shard, at, policy, since)
+        yield lives
 
 
 def batch(world: World, batch_id: int, *keys: str, value: int = 1) -> Planned:

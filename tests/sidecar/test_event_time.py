@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.config.sidecar_models import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.transfers import stream_of
@@ -73,7 +74,7 @@ def test_a_look_shows_no_life_that_ended_by_what_a_query_has_reached(tmp_path: P
 
     def shown() -> list[int]:
         shards = range(len(operator.state.shards))
-        lives = sum(len(part) for at in shards for part in operator.lives(at, 0))
+        lives = sum(len(operator.lives(at, 0, LOWEST_HASH)[0]) for at in shards)
         return [len(operator.look_up(keys, 0)[0]), lives]
 
     for batch_id, to_ms, left in ((0, 0, 3), (1, 199, 2)):

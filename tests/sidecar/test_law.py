@@ -36,7 +36,7 @@ from tests.backends.law_runner import (
 )
 from tests.compare import assert_rows, assert_states
 from tests.reference import Reference
-from tests.sidecar.sidecar_world import STORES
+from tests.sidecar.sidecar_world import STORES, lives_in_parts
 
 UID, CASES = "law", 50
 LONG_AGO_MS = -(10**15)
@@ -112,7 +112,7 @@ class Sidecar:
         return [
             row
             for at, shard in enumerate(state.shards)
-            for part in state.work.lives(shard, at, policy)
+            for part in lives_in_parts(state.work, shard, at, policy)
             for row in plain_rows(self.spec, part)
         ]
 
