@@ -1,5 +1,6 @@
 """An operator of a sidecar that goes on with other aggregates."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +16,19 @@ from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.loading import parse
 from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator_record import Owner
 from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.protocol.worker_ranges import range_of
+from idlestate.sidecar.server.declared_operators import declare_all
 from tests.sidecar.sidecar_world import (
     CHECKPOINT,
     KINDS,
@@ -160,6 +166,51 @@ def test_operators_of_a_file_change_all_or_none(
     world.host.declare_all(wanted)
     assert lives(world) == {"a": (1, 5, None, 0)}
     assert world.host["second"].record.declaration.definition.next_id == 5
+
+
+FILE = """
+version: 1
+policies:
+  soon: {{idle: {{min: 100ms, max: 150ms}}, min_gap: 1ms, time: processing}}
+sidecar:
+  directory: state
+  operators:
+    counts:
+      columns: {{k: string, v: bigint, w: bigint}}
+      key: [k]
+      aggregates: {aggregates}
+      renamed: {{{renamed}}}
+      policy: soon
+"""
+
+
+def test_a_file_says_what_was_renamed(world: World) -> None:
+    add(world, 0, k=["a"], v=[5])
+    changed = parse(FILE.format(aggregates=json.dumps(AFTER), renamed="events: n").encode())
+    declare_all(world.host, changed)
+    assert lives(world) == {"a": (1, 5, None, 0)}
+    wrong = parse(FILE.format(aggregates=json.dumps(AFTER | {"n": "sum(v)"}), renamed="").encode())
+    declare_all(world.host, wrong)  # as before, and an `n` that begins anew
+    assert lives(world) == {"a": (1, 5, None, 0, None)}
+
+
+def test_a_client_says_what_was_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def call(_connection: Any, _name: str, header: Any = None, *_parts: bytes) -> Message:
+        calls.append(header)
+        return Message({})
+
+    monkeypatch.setattr(Connection, "call", call)
+    with SidecarClient("unix:nowhere", UID) as client:
+        client.declare(
+            key={"k": pa.string()},
+            columns={"v": pa.int64(), "w": pa.int64()},
+            aggregates=AFTER,
+            policy=POLICY,
+            renamed=RENAMED,
+        )
+    assert Declaration.from_json(calls[-1]["declaration"]) == declaration()
 
 
 def test_expired_records_of_before_are_read_with_the_columns_of_today(world: World) -> None:
