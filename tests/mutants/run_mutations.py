@@ -121,4 +121,23 @@ RUN_MUTATIONS = [
         "[_text_span(touch) for touch in touches if _is_text(touch.column)]",
         "[]",
     ),
+    # ---- definitions that change
+    Mutation(
+        "a kept aggregate gets the id of its place",
+        BACKENDS,
+        "ids[each.name] = found.id",
+        "ids[each.name] = len(ids)",
+    ),
+    Mutation(
+        "the id of a removed aggregate is given again",
+        BACKENDS,
+        "ids, next_id = {}, before.next_id",
+        "ids, next_id = {}, len(before.aggregates)",
+    ),
+    Mutation(
+        "a sum takes over a decimal of another scale",
+        BACKENDS,
+        "if is_sum and was.scale != now.scale:",
+        "if is_sum and was.scale > now.scale:",
+    ),
 ]
