@@ -1,9 +1,9 @@
-# One verb per job; `make` alone lists them. Every verb sets up what it needs first.
+# `make` alone lists the targets. Every target first sets up what it needs.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# SPARK=4.1 runs any verb on that version of Spark, in an environment of its own.
+# SPARK=4.1 runs any target on that version of Spark, in a separate environment.
 NEWEST := 4.3
 SPARK := $(NEWEST)
 VENV := $(if $(filter $(NEWEST),$(SPARK)),.venv,build/spark-$(SPARK))
@@ -11,75 +11,75 @@ BIN := $(VENV)/bin
 CLICKS := build/clicks
 PICTURE := build/state.svg
 
-# Tests run in so many processes at once, each with a JVM of its own.
+# The number of parallel test processes, each with its own JVM.
 TESTERS := 2
 
-# Java is looked for when it is needed, after setup. Spark's workers run the same Python.
+# Java is located on use, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
 .PHONY: help setup run test check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema lock clean
 
-help: ## list these verbs
+help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## make .venv with the locked dependencies, and find or install Java (SPARK=4.3)
+setup: ## create .venv with the locked dependencies, and find or install Java (SPARK=4.3)
 	@scripts/setup.sh $(VENV) $(SPARK)
 
 run: setup ## run the main job on a generated click stream, from scratch (ARGS="--source PATH")
-	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a finished folder
+	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a complete folder
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
-# Lint and types go by the newest Spark alone.
-test: $(if $(filter .venv,$(VENV)),check,setup) ## lint, types and all tests (ARGS="-k name", SPARK=4.1)
+# Lint and type checks run on the newest Spark only.
+test: $(if $(filter .venv,$(VENV)),check,setup) ## run lint, type checks and all tests (ARGS="-k name", SPARK=4.1)
 	@$(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20 $(ARGS)
 
-check: setup ## lint, format and types only
+check: setup ## run lint, format and type checks only
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-unit: setup ## tests that need no JVM (ARGS="-k name")
+unit: setup ## run the tests that need no JVM (ARGS="-k name")
 	@$(BIN)/pytest -m "not spark" $(ARGS)
 
 bench: bench-state ## measure keyed state, the pipeline against Spark's own operators, and a sidecar (ARGS)
 	@$(WITH_JAVA) $(BIN)/python benchmarks/main.py $(ARGS)
 
-bench-state: setup ## measure keyed state alone beside dict, rocksdict and Redis (STATE="--quick")
+bench-state: setup ## measure keyed state against dict, rocksdict and Redis (STATE="--quick")
 	@scripts/redis.sh
 	@$(BIN)/python benchmarks/state.py $(STATE)
 
-oracle: setup ## whole real data sets through the stack against the oracle (IDLESTATE_DATA_DIR)
+oracle: setup ## run whole real data sets and compare with an oracle (IDLESTATE_DATA_DIR)
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
 
-fuzz: setup ## a million random steps of keyed state: heap, RocksDB and a model (N=1000000)
+fuzz: setup ## run a million random steps of keyed state on heap, RocksDB and a model (N=1000000)
 	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/state/test_state_machine.py $(ARGS)
 
-mutants: setup ## break the rule in every known way: each must make a test fail
+mutants: setup ## mutate the retention rule; each mutant must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)
 
-crash: setup ## kill a running query N times and compare (N=20, BACKEND=spark|rocksdb|heap)
+crash: setup ## kill a running query N times and compare the results (N=20, BACKEND=spark|rocksdb|heap)
 	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) --backend $(or $(BACKEND),spark) $(ARGS)
 
-crash-sidecar: setup ## kill a sidecar N times in exchanges and writes, no JVM (N=100, BACKEND=rocksdb|heap)
+crash-sidecar: setup ## kill a sidecar N times during exchanges and writes, without a JVM (N=100, BACKEND=rocksdb|heap)
 	@$(BIN)/python tests/crash/exchange_suite.py --kills $(or $(N),100) --backend $(or $(BACKEND),rocksdb) $(ARGS)
 
-bench-sidecar: setup ## measure a sidecar alone beside Redis: writes, look-ups, sweeps, starts
+bench-sidecar: setup ## measure a sidecar against Redis: writes, look-ups, sweeps, startup
 	@scripts/redis.sh
 	@$(BIN)/python benchmarks/sidecar.py $(ARGS)
 
-soak: setup ## an hour of a real query on a compressed clock: nothing may grow (MINUTES=60)
+soak: setup ## run a query for an hour on a compressed clock; nothing may grow (MINUTES=60)
 	@$(WITH_JAVA) $(BIN)/python tests/soak/main.py $(or $(MINUTES),60) $(ARGS)
 
-crash-backend: setup ## kill a process that writes keyed state N times and look at what is left (N=200)
+crash-backend: setup ## kill a process that writes keyed state N times and check what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)
 
-schema: setup ## write the JSON Schema of the configuration files from the models
+schema: setup ## generate the JSON Schema of the configuration files
 	@$(BIN)/idlestate schema --out config/idlestate.schema.json
 
 lock: ## resolve the dependencies again (needs uv; ARGS=--upgrade)
 	@scripts/lock.sh $(ARGS)
 
-clean: ## remove what was built or run here, .venv included
+clean: ## remove all build and run output, including .venv
 	rm -rf .venv build dist src/*.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

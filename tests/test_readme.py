@@ -50,8 +50,7 @@ COMMANDS = [
 ]
 MAKE = [command for command in COMMANDS if command[0] == "make"]
 IDLESTATE = [command for command in COMMANDS if command[0] == "idlestate"]
-
-OF_SPARK = {"run", "state", "--against"}
+STARTS_SPARK = {"run", "state", "--against"}
 
 # Session a pauses for longer than its window and ends; b is still there at the end.
 CLICKS = [
@@ -156,9 +155,7 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(
-            each, marks=[pytest.mark.spark] * bool({"run", "state", "--against"} & {*each})
-        )
+        pytest.param(each, marks=[pytest.mark.spark] * bool(STARTS_SPARK & {*each}))
         for each in IDLESTATE
     ],
     ids=shlex.join,
