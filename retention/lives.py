@@ -4,8 +4,8 @@ A key's records come in ascending time. One after the other they would be judged
 write that finds no open life begins one (closing the ended life, if there is one), a write that
 finds the life open belongs to it, a read that finds it open moves `read_at`, any other read
 leaves no trace. Where lives are written once, by the record that begins them, every record that
-finds the life open is such a read; it leaves a trace only if some rule counts from reads, and time
-has passed since the last access. `walk` reaches the same result without going record by record:
+finds the life open is such a read, and leaves a trace only if some rule counts from reads. `walk`
+reaches the same result without going record by record:
 
 1. The life a key already has becomes a row of its own before the key's records, so that old and
    new are one sequence.
@@ -228,11 +228,13 @@ def _summarise(
     read[is_old] = old.read_at_ms[old_at]
     is_touched = ~is_old | (last_write > start)
     if writes_once:
-        is_found = rows.t_ms[last_write] > rows.t_ms[start]
+        is_found = last_write > start
         if UpdateType.ON_READ_AND_WRITE not in (policy.update, policy.ttl_update):
             is_found[:] = False
         is_touched = ~is_old | is_found
-        read[is_found] = rows.t_ms[last_write[is_found]]
+        # At the time of the write it would only tell that equal records were not added up before.
+        is_later = is_found & (rows.t_ms[last_write] > rows.write_ms[start])
+        read[is_later] = rows.t_ms[last_write[is_later]]
         last_write = start
     written = rows.write_ms[last_write]
     if writes_once:

@@ -31,35 +31,43 @@ class DeduplicationReference(Reference):
         super().__init__(rule, {})
         self.columns, self.keep = tuple(columns), keep
         self.firsts: list[Row] = []
+        self.counts["duplicates"] = 0
 
     def take(self, record: Record) -> None:
         life = self.lives.get(record.key)
         assert record.t_ms is not None
-        if self.keep == "last" or life is None:
+        if self.keep == "last":
             super().take(record)
             return
-        last_ms = life.written_at if life.read_at is None else max(life.written_at, life.read_at)
-        t_ms = max(record.t_ms, last_ms)
-        if self.has_ended(life, t_ms):
-            super().take(record)
-        else:
-            self.counts["at_deadline"] += self.end(life)[0] == t_ms
-            self.counts["duplicates"] = self.counts.get("duplicates", 0) + 1
-            if t_ms > last_ms and ON_READ_AND_WRITE in (self.rule.update, self.rule.ttl_update):
-                self.read(life, t_ms)
+        if life is not None:
+            read_at = life.written_at if life.read_at is None else life.read_at
+            t_ms = max(record.t_ms, life.written_at, read_at)
+            if not self.has_ended(life, t_ms):
+                self.counts["duplicates"] += 1
+                self.drop(life, t_ms)
+                return
+        super().take(record)
+        life = self.lives[record.key]
+        self.firsts.append(
+            Row(record.key, life.results(), "update", life.created_at, life.created_at)
+        )
+        life.aggregates = {name: WholeRecord(name, (), largest=False) for name in self.columns}
+
+    def drop(self, life: Life, t_ms: int) -> None:
+        """A duplicate: a read where some rule counts reads; one at the write's time is not kept."""
+        self.counts["at_deadline"] += self.end(life)[0] == t_ms
+        if ON_READ_AND_WRITE not in (self.rule.update, self.rule.ttl_update):
+            return
+        if self.rule.update == ON_READ_AND_WRITE:
+            self.arm(life, t_ms)
+        if t_ms > life.written_at:
+            life.read_at = t_ms
 
     def create(self, key: tuple[object, ...], t_ms: int) -> Life:
         life = super().create(key, t_ms)
         for name in self.columns:
             life.aggregates[name] = WholeRecord(name, self.columns, largest=self.keep == "last")
         return life
-
-    def touch(self, life: Life) -> None:
-        super().touch(life)
-        if self.keep == "first" and life.read_at is None:
-            (key,) = (key for key, one in self.lives.items() if one is life)
-            self.firsts.append(Row(key, life.results(), "update", life.created_at, life.created_at))
-            life.aggregates = {name: WholeRecord(name, (), largest=False) for name in self.columns}
 
     def rows(self) -> list[Row]:
         """Every row that comes out, whatever the cuts."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.runs.fields import Field, join, take
+from idlestate.backends.runs.fields import Field, join
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.extremes import Extreme
@@ -96,15 +96,12 @@ class Deduplication:
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
         """As of `Kind`."""
-        return self._record.reduce(carried, starts)
+        return self._record.picked(carried, starts, np.arange(len(carried[0])))
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: Walk) -> list[Field]:
         """As of `Kind`."""
-        rows = [
-            take(join([stored, added]), walk.source)
-            for stored, added in zip(old, carried, strict=True)
-        ]
-        return self.combined(rows, walk.life_start)
+        joined = [join([stored, added]) for stored, added in zip(old, carried, strict=True)]
+        return self._record.picked(joined, walk.life_start, walk.source)
 
     def shown(self, walk: Walk, is_over: Flags) -> Flags:
         """As of `Kind`: with `first` each life as it begins, with `last` none."""

@@ -42,7 +42,9 @@ def order_codes(array: pa.Array) -> Ints:
     return codes
 
 
-def extreme_rows(columns: list[Field], valid: Flags, starts: Ints, largest: bool) -> Ints:
+def extreme_rows(
+    columns: list[Field], valid: Flags, starts: Ints, largest: bool, source: Ints | None = None
+) -> Ints:
     """Per segment the row that is extreme among the valid ones, -1 where there is none.
 
     Args:
@@ -50,6 +52,7 @@ def extreme_rows(columns: list[Field], valid: Flags, starts: Ints, largest: bool
         valid: rows that count.
         starts: first row of each segment; rows before starts[0] belong to none.
         largest: whether the largest wins, else the smallest.
+        source: where in the columns each row is; None: at its own place.
     """
     sizes = np.diff(np.append(starts, len(valid)))
     rows = np.flatnonzero(valid)
@@ -65,7 +68,7 @@ def extreme_rows(columns: list[Field], valid: Flags, starts: Ints, largest: bool
             break
         rows, segment = rows[is_tied], segment[is_tied]
         first = np.flatnonzero(np.concatenate([[True], segment[1:] != segment[:-1]]))
-        candidates = key_of(take(column, rows))
+        candidates = key_of(take(column, rows if source is None else source[rows]))
         best = (np.maximum if largest else np.minimum).reduceat(candidates, first)
         wins = candidates == np.repeat(best, np.diff(np.append(first, len(rows))))
         segment, rows = segment[wins], rows[wins]
@@ -142,6 +145,19 @@ class Extreme:
             else:
                 picked.append(field.take(some))
         return picked
+
+    def picked(self, fields: list[Field], starts: Ints, source: Ints) -> list[Field]:
+        """The fields of the extreme record of each segment, or of any where none counts.
+
+        Args:
+            fields: of records in any order.
+            starts: first row of each segment.
+            source: which record each row is.
+        """
+        every = np.ones(len(source), dtype=bool)
+        columns = [fields[at] for at in self.compared]
+        rows = source[extreme_rows(columns, every, starts, self.is_largest, source)]
+        return [take(field, rows) for field in fields]
 
     def result(self, fields: list[Field]) -> pa.Array:
         """The value kept."""

@@ -141,7 +141,7 @@ class Table:
         return Outcome(
             self.spec,
             self.current.after(
-                self.kept(touched.take(is_kept)),
+                self.kept(touched).take(is_kept),
                 closed,
                 live,
                 policy,
@@ -181,14 +181,14 @@ class Table:
         """Lives as their first record left them where they are shown as they begin; elsewhere with
         what is stored.
         """
+        read_at_ms = np.where(is_begun, NEVER_MS, rows.lives.read_at_ms)
+        rows = replace(rows, lives=replace(rows.lives, read_at_ms=read_at_ms))
+        if is_begun.all():
+            return rows
         kept = self._shown(self.kept(rows)).payload
         at = np.arange(len(rows)) + len(rows) * is_begun
-        read_at_ms = np.where(is_begun, NEVER_MS, rows.lives.read_at_ms)
-        return replace(
-            rows,
-            lives=replace(rows.lives, read_at_ms=read_at_ms),
-            payload=[take(join(both), at) for both in zip(kept, rows.payload, strict=True)],
-        )
+        payload = [take(join(both), at) for both in zip(kept, rows.payload, strict=True)]
+        return replace(rows, payload=payload)
 
     def _touched(self, steps: Steps, walk: Walk, old: Rows) -> Rows:
         """The lives of the walk, in order of hash and time: several of one key may be there."""

@@ -63,7 +63,7 @@ def run_reference(case: Case, keep: Keep, names: list[str]) -> DeduplicationRefe
 def test_rows_and_states_equal_those_of_the_reference(keep):
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=CASES, phases=PHASES, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=CASES // 3, phases=PHASES, suppress_health_check=list(HealthCheck))
     @given(cases(is_sorted=True), VALUES)
     def law(drawn: Case, values: list[str]) -> None:
         case = with_writes_and_order(drawn)
