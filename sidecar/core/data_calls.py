@@ -82,6 +82,7 @@ class Calls:
             declaration,
             Policy.from_json(header["policy"]),
             Owner(**{name: str(value) for name, value in query.items()}) if query else None,
+            made,
         )
         return Message({"batch_id": found.record.committed, "made": found.record.made})
 

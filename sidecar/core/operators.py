@@ -12,7 +12,7 @@ from idlestate.sidecar.core.local_placement import Works
 from idlestate.sidecar.core.micro_batches import ReachedMs
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord, Owner
-from idlestate.sidecar.core.ownership import redefined
+from idlestate.sidecar.core.ownership import redefined, refuse_other
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError, UnknownOperatorError
 from idlestate.sidecar.stores.store import Store
@@ -74,7 +74,11 @@ class Host:
                 yield key, len(operator.state.shards)
 
     def declare(
-        self, declaration: Declaration, policy: Policy, query: Owner | None = None
+        self,
+        declaration: Declaration,
+        policy: Policy,
+        query: Owner | None = None,
+        made: str | None = None,
     ) -> Operator:
         """Make an operator, or find the one that is there, which keeps its policy. A changed
         definition is taken over.
@@ -83,13 +87,18 @@ class Host:
             declaration: the operator.
             policy: that of a new one.
             query: the run of a query that declares it; what a query owns changes with it alone.
+            made: the mark of the operator that the query's checkpoint knows.
 
         Raises:
             DoesNotFitError: there is another of that uid whose state cannot be taken over, or the
                 declaration makes no sense.
         """
         with self._lock:
-            self._apply([(self._judged(declaration, policy), policy)], query, keeps_policy=True)
+            judged = self._judged(declaration, policy)
+            known = self._operators.get(declaration.uid)
+            if query is not None and known is not None and known.record.made != made:
+                refuse_other(known.record, judged)
+            self._apply([(judged, policy)], query, keeps_policy=True)
             return self._operators[declaration.uid]
 
     def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:

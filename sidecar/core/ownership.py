@@ -27,6 +27,21 @@ def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -
     return replace(record, owner=Owner(query_id, run_id, checkpoint), superseded=superseded)
 
 
+def refuse_other(record: OperatorRecord, declaration: Declaration) -> None:
+    """Refuse a query that finds an operator of its uid, which its checkpoint does not know, and
+    would define it otherwise: the uid may be another's by chance.
+
+    Raises:
+        DoesNotFitError: the definitions differ.
+    """
+    if declaration != record.declaration:
+        raise DoesNotFitError(
+            f"operator {declaration.uid!r} of the sidecar is another: the query's checkpoint has "
+            "not used it before, and its aggregates differ; give the query's operator another uid, "
+            "or declare the aggregates of the one that is there"
+        )
+
+
 def redefined(
     record: OperatorRecord, declaration: Declaration, query: Owner | None
 ) -> OperatorRecord:

@@ -41,6 +41,7 @@ from tests.sidecar.sidecar_world import (
     Planned,
     World,
     batch,
+    lives_in_parts,
     policy_processing,
 )
 
@@ -90,7 +91,7 @@ def lives(world: World) -> dict[str, tuple[Any, ...]]:
     return {
         row["k"]: tuple(row[name] for name in names)
         for at, shard in enumerate(state.shards)
-        for part in state.work.lives(shard, at, state.record.policy)
+        for part in lives_in_parts(state.work, shard, at, state.record.policy)
         for row in part.to_pylist()
     }
 
@@ -263,8 +264,10 @@ def test_a_write_that_was_looked_at_by_the_definition_before_is_looked_at_again(
 # ---- owned by a query
 
 
-def owner(run: str) -> Owner:
-    return Owner(QUERY, run, CHECKPOINT)
+def change(world: World, run_id: str = "run-1") -> None:
+    """The query starts with the other aggregates."""
+    made = world.operator.record.made
+    world.host.declare(declaration(), POLICY, Owner(QUERY, run_id, CHECKPOINT), made)
 
 
 def packets(world: World, rows: Mapping[str, list[Any]]) -> list[bytes]:
@@ -309,18 +312,30 @@ def owned(world: World) -> World:
 
 
 def test_only_the_query_changes_what_it_owns(owned: World) -> None:
+    made = owned.operator.record.made
     for query in (None, Owner("query-2", "run-1", CHECKPOINT)):
         with pytest.raises(DoesNotFitError, match="idlestate operator release counts"):
-            owned.host.declare(declaration(), POLICY, query)
+            owned.host.declare(declaration(), POLICY, query, made)
     with pytest.raises(DoesNotFitError, match="which alone changes its definition"):
         owned.host.declare_all([(declaration(), POLICY)])
-    owned.host.declare(declaration(), POLICY, owner("run-1"))
+    change(owned)
     assert lives(owned) == {"a": (1, 1, None, 0), "b": (1, 2, None, 0)}
+
+
+def test_a_query_changes_no_operator_that_its_checkpoint_does_not_know(world: World) -> None:
+    """It may be another's by chance."""
+    query = Owner(QUERY, "run-1", CHECKPOINT)
+    for made in (None, "another"):
+        with pytest.raises(DoesNotFitError, match="has not used it before"):
+            world.host.declare(declaration(), POLICY, query, made)
+    world.host.declare(world.operator.record.declaration, POLICY, query)
+    change(world)
+    assert world.operator.state.spec.kind.results[0][0] == "events"
 
 
 def test_tasks_of_the_run_before_are_refused_from_the_change_on(owned: World) -> None:
     """They pack rows by the definition before."""
-    owned.host.declare(declaration(), POLICY, owner("run-1"))
+    change(owned)
     with pytest.raises(DoesNotFitError, match="was superseded"):
         owned.task(batch(owned, 1, "a"), 0, "late")
 
@@ -334,7 +349,7 @@ def test_a_batch_that_was_planned_before_the_change_is_replayed_by_it(
     add(owned, 0, k=["b"], v=[100])  # waits for the batch
     if crashes:
         crash(owned)
-    owned.host.declare(declaration(), POLICY, owner("run-1"))
+    change(owned)
     owned.begin("run-1")
     run(owned, planned, {"k": ["a", "c"], "v": [5, 3], "w": [7, 8]})
     settle(owned, planned)
@@ -354,7 +369,7 @@ def test_a_batch_that_was_committed_before_the_change_counts_as_it_was(
     owned.commits.add(1)
     if crashes:
         crash(owned)
-    owned.host.declare(declaration(), POLICY, owner("run-1"))
+    change(owned)
     owned.begin("run-1")
     assert lives(owned) == {"a": (1, 5, None, 0), "c": (1, 3, None, 0)}
     found = owned.operator.expired(0, None, 100)
