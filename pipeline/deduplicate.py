@@ -33,31 +33,31 @@ def deduplicate(
     sidecar: str | Address | None = None,
     runs: str | None = None,
 ) -> DataFrame:
-    """Let one record of each life of a key through: its first at once, or its last at its end.
+    """Emit one record per life of a key: the first at once, or the last when the life ends.
 
-    Works on streaming and on batch DataFrames. With `keep="first"` the record that begins a life
-    comes out as an `update` row in its batch, and later records of the life are reads: under
-    `on_create_and_write` they change nothing, under `on_read_and_write` they put the end off. An
-    `expire` row, in which the columns besides the keys are null, says that the life has ended. With
-    `keep="last"` every record is a write, and the newest one comes out as the `expire` row.
+    Works on streaming and batch DataFrames. With `keep="first"`, the record that starts a life is
+    emitted as an `update` row in its batch, and later records of the life are reads: under
+    `on_create_and_write` they change nothing, under `on_read_and_write` they postpone the deadline.
+    An `expire` row, with null in the columns other than the keys, reports the end of the life. With
+    `keep="last"`, every record is a write, and the newest one is emitted as the `expire` row.
 
     Args:
-        events: the input. Its columns are of simple types, and it must not carry a watermark.
-        key: one or more columns; records that are equal in them are duplicates of each other.
-        uid: the operator's stable name; its state stands under it in the checkpoint.
-        time: the event-time column, a timestamp; needed unless the policy is in processing time.
+        events: the input, with columns of simple types and without a watermark.
+        key: one or more columns; records with equal values in them are duplicates.
+        uid: the operator's stable name, which identifies its state in the checkpoint.
+        time: the event-time column, a timestamp; required unless the policy uses processing time.
         keep: `first` or `last`: by event time, then the order columns, then the other columns.
-        delay, policy, config, order, max_ahead, min_event_time: as of `retain`.
-        malformed: as of `retain`; this column does not come out.
-        null_key, rejects, shards, backend, sidecar, runs: as of `retain`.
+        delay, policy, config, order, max_ahead, min_event_time: as for `retain`.
+        malformed: as for `retain`; this column is not emitted.
+        null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
 
     Returns:
         Key columns, the other columns of the input, `change`, `first_access`, `last_access`,
         `expired_at`, `reason`, `batch_id`, and with `rejects` the column `rejected`.
 
     Raises:
-        RefusedError: the input, session or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: the input, session or arguments are not valid; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
 
     def kind_of(columns: Columns) -> Deduplication:

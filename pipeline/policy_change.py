@@ -28,21 +28,21 @@ def reload(
     policy: str | Policy | None = None,
     config: str | Path | None = None,
 ) -> PolicyVersion:
-    """Give an operator of a running query another policy; no restart, no state rewritten.
+    """Change the policy of an operator of a running query, without a restart or rewriting state.
 
-    Call it in the query's driver, or anywhere the checkpoint can be written and the clock agrees
-    with the driver's. A later start of the query takes the policy that `retain` names then.
+    Call it in the query's driver, or on any machine that can write the checkpoint and whose clock
+    agrees with the driver's. A later start of the query uses the policy passed to `retain` then.
 
     Args:
         checkpoint: the query's checkpoint folder.
         uid: the operator.
-        policy: a policy of `config` by name, or a `Policy`; None takes what the selectors of
-            `config` give this uid.
+        policy: the name of a policy in `config`, or a `Policy`; None uses the policy that the
+            selectors of `config` assign to this uid.
         config: the policy file.
 
     Returns:
-        The version, its policy, and the batch time (ms) from which it holds; the version in
-        force or announced already if that has the same policy.
+        The version, its policy, and the batch time (ms) from which it applies. If the current or
+        announced version already has the same policy, that version.
 
     Raises:
         RefusedError: no such operator, or the policy goes by another time; the old one holds.

@@ -42,14 +42,14 @@ def read_state(
     batch_id: int | None = None,
     sidecar: str | Address | None = None,
 ) -> DataFrame:
-    """The lives open after a committed batch.
+    """Return the lives that are open after a committed batch.
 
     Args:
         spark: a session set up for idlestate (`configure`).
         checkpoint: the query's checkpoint folder.
-        uid: the operator; None when the query has one.
+        uid: the operator; None if the query has only one.
         batch_id: a batch that Spark still retains; None for the newest committed one.
-        sidecar: the address of the operator's sidecar, if it is another than at the last start.
+        sidecar: the address of the operator's sidecar, if it changed since the last start.
 
     Returns:
         Key columns, aggregates, `created_at`, `written_at`, `read_at`, `armed_at`,

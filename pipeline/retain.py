@@ -37,51 +37,52 @@ def retain(
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Group events by key, keep aggregates per key, and forget keys by a retention policy.
+    """Aggregate events per key, and expire keys by a retention policy.
 
-    Works on streaming and on batch DataFrames. The result is an append-only changelog: per batch
-    and key at most one `update` row with the aggregates of its open life, and one `expire` row
-    with the final aggregates of each life that ended.
+    Works on streaming and batch DataFrames. The result is an append-only changelog. Per batch, each
+    key yields at most one `update` row, with the aggregates of its open life, and one `expire` row
+    for each life that ended, with its final aggregates.
 
     Args:
-        events: the input. It must not carry a watermark: `delay` sets one here.
+        events: the input. It must not have a watermark: `delay` sets one.
         key: one or more columns of string, binary, integer, boolean, date or timestamp type. Null
             is a key like any other, unless `null_key` rejects it.
         aggregates: result name to aggregate: count, count(col), sum, min, max, avg, first, last,
-            min_by(col, by), max_by(col, by), as text or as Spark's functions of the same names;
-            or a list of such columns with names, as `F.count("*").alias("n")`.
-        uid: the operator's stable name; its state stands under it in the checkpoint.
-        time: the event-time column, a timestamp; needed unless the policy is in processing time.
-        delay: how late events may come, as `10m`, `10 minutes` or a timedelta.
-        policy: a policy of `config` by name, or a `Policy`; None takes what the selectors of
-            `config` give this uid, and without any the state grows without bound.
+            min_by(col, by), max_by(col, by), as text or as Spark functions of the same names;
+            or a list of named columns, such as `F.count("*").alias("n")`.
+        uid: the operator's stable name, which identifies its state in the checkpoint.
+        time: the event-time column, a timestamp; required unless the policy uses processing time.
+        delay: how late events may arrive: `10m`, `10 minutes` or a timedelta.
+        policy: the name of a policy in `config`, or a `Policy`. None uses the policy that the
+            selectors of `config` assign to this uid; without one, state grows without bound.
         config: the policy file.
-        order: columns that order records of one key and event time.
-        read_when: a boolean column that marks records which only look.
-        max_ahead: event times further ahead of the batch's time are set aside.
-        min_event_time: event times before this UTC date (or `2015-09-12T06:30:00Z`) are set
-            aside; nothing before 1970-01-02.
-        malformed: a column that is not null where the source could not parse the row.
-        null_key: `keep`, or `reject` for rows in which any key column is null.
-        rejects: whether late and set-aside rows come out as `reject` rows.
-        shards: fixed number of shards of a new checkpoint; four per state partition by default.
-        backend: where state is kept: `spark`, in the query's checkpoint, or in a sidecar on
-            `rocksdb` or `heap`. There expire rows come with a later batch than the one they
+        order: columns that order records of the same key and event time.
+        read_when: a boolean column that marks read-only records.
+        max_ahead: rows with event times further ahead of the batch's time are rejected.
+        min_event_time: rows with event times before this UTC date (or `2015-09-12T06:30:00Z`)
+            are rejected; not before 1970-01-02.
+        malformed: a column that is not null if the source could not parse the row.
+        null_key: `keep`, or `reject` to reject rows in which any key column is null.
+        rejects: whether to emit late and rejected rows as `reject` rows.
+        shards: number of shards of a new checkpoint, fixed from then on; default: four per state
+            partition.
+        backend: state placement: `spark`, in the query's checkpoint, or `rocksdb` or `heap`, in a
+            sidecar. From a sidecar, expire rows come with a later batch than the one they
             belong to.
-        sidecar: the sidecar's address, `unix:PATH` or `HOST:PORT`; by default the driver starts
-            one of its own in the checkpoint's folder.
-        runs: where the files of state are kept, a path or URL (`s3://bucket/folder`) that driver
-            and executors reach; in the checkpoint by default. Fixed by the first start.
-        renamed: new to old names of aggregates: such an aggregate keeps the state that the
-            checkpoint has under the old name. An entry may stay once it has taken effect.
+        sidecar: the sidecar's address, `unix:PATH` or `HOST:PORT`; by default, the driver starts
+            a sidecar in the checkpoint's folder.
+        runs: location of the state files, a path or URL (`s3://bucket/folder`) that driver and
+            executors can reach; default: the checkpoint. Fixed by the first start.
+        renamed: new to old names of aggregates; a renamed aggregate keeps the state under its old
+            name. Entries may stay after they have taken effect.
 
     Returns:
         Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
         `batch_id`, and with `rejects` the column `rejected`.
 
     Raises:
-        RefusedError: the input, session or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: the input, session or arguments are not valid; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
 
     def kind_of(columns: Columns) -> Aggregation:

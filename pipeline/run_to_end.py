@@ -23,15 +23,15 @@ _log = logging.getLogger("idlestate")
 
 
 def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Run a query on bounded input to its end, also if an earlier run of it was killed.
+    """Run a query on bounded input to its end, even if an earlier run of it was killed.
 
         writer = changes.writeStream.option("checkpointLocation", "job/checkpoint")
         run_to_end(lambda: writer.trigger(availableNow=True).start("job/changes"))
 
     Args:
         start: starts the query, with `trigger(availableNow=True)`. It is called again if expire
-            rows are still to come when the query ends, such as those of a last sweep that a crash
-            prevented, and a few times if Spark's Python workers do not start in time.
+            rows are still missing when the query ends, such as those of a final sweep that a
+            crash prevented, and a few times if Spark's Python workers do not start in time.
 
     Returns:
         The query's last run, which has ended.

@@ -86,7 +86,7 @@ _log = logging.getLogger("idlestate")
 
 
 def configure(spark: SparkSession) -> SparkSession:
-    """Set what idlestate needs, and what makes it fast, in a session.
+    """Apply the session settings that idlestate needs, and those that make it fast.
 
     Raises:
         RefusedError: this version of Spark is not supported.

@@ -27,7 +27,7 @@ _MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 @dataclass(frozen=True, slots=True)
 class FolderSinks:
-    """Writes batches of a changelog; give it to `foreachBatch`.
+    """Writes batches of a changelog to folders; pass it to `foreachBatch`.
 
     Attributes:
         results: folder of `update` rows.

@@ -1,4 +1,4 @@
-"""The sidecar as a Python program sees it that is no Spark job."""
+"""The client of a sidecar for Python programs other than Spark jobs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -45,32 +45,31 @@ _TRIES = 5
 
 
 class SidecarClient:
-    """Reads and writes an operator of a sidecar; use it in a `with` statement, or close it.
+    """Reads and writes an operator of a sidecar. Use it in a `with` statement, or close it.
 
-    Threads may share it, and write one after the other.
+    Threads may share a client; their writes are sent one after the other.
 
-    Writes are numbered under the writer's name and count once, however often they are sent; each
-    returns a `WriteResult`. A client that raised an error does not know whether its write was
-    applied: unless it was refused (`DoesNotFitError`), the client sends it again under its own
-    number, before the next write or by `retry`.
+    Writes are numbered under the writer's name and count once, however often they are sent. Each
+    returns a `WriteResult`. If a write raises an error, it may or may not have been applied. Unless
+    it was rejected (`DoesNotFitError`), the client sends it again under the same number, before the
+    next write or by `retry`.
 
-    One client at a time holds a writer's name: with its first write a client takes the name over
-    and goes on with its numbers, and all writes of the client that held it before raise
-    `FencedError`.
+    Only one client at a time holds a writer's name. The first write of a client takes over the
+    name and continues its numbers; all later writes of the previous holder raise `FencedError`.
 
     If your program replays its input after a crash, pass the position of each write in it, such as
     a topic's offset, as `seq`: `add_many(rows, seq=offset)`. A write whose `seq` is not higher than
     all before it under this name is a duplicate and changes nothing.
 
     Args:
-        place: `unix:PATH`, `HOST:PORT`, or an `Address` with token or certificates.
+        place: `unix:PATH`, `HOST:PORT`, or an `Address` with a token or certificates.
         uid: the operator.
-        writer: this writer's name; a new one by default.
-        patience_s: how long a call waits for a sidecar that is away or busy.
-        connect_timeout_s: how long the first calls wait for an address where nothing has answered.
+        writer: this writer's name; default: a new, unique name.
+        patience_s: how long a call waits for an unavailable or busy sidecar.
+        connect_timeout_s: how long a call waits for an address that has never answered.
 
     Raises:
-        SidecarError: every call raises it or one of its kinds; the text says what to change.
+        SidecarError: or one of its subclasses, by every call; the text says how to fix it.
     """
 
     def __init__(
@@ -99,19 +98,19 @@ class SidecarClient:
         shards: int = DEFAULT_SHARDS,
         renamed: Mapping[str, str] | None = None,
     ) -> None:
-        """Make the operator, or change the definition of the one that is there. Its policy goes on
-        holding; the sidecar's file or the owner query changes that.
+        """Create the operator, or change the definition of an existing one. An existing operator
+        keeps its policy; only the sidecar's file or the owner query changes that.
 
         Args:
             key: key columns and their types.
-            aggregates: result name to aggregate, as of `retain`.
-            policy: its retention; in processing time unless a query will own it.
+            aggregates: result name to aggregate, as for `retain`.
+            policy: its retention policy, in processing time unless a query will own the operator.
             columns: the columns that aggregates read, and their types.
-            shards: parts of its state, fixed for good.
-            renamed: new to old names of aggregates, as of `retain`.
+            shards: number of shards, which cannot change later.
+            renamed: new to old names of aggregates, as for `retain`.
 
         Raises:
-            DoesNotFitError: the state of the one that is there cannot be taken over.
+            DoesNotFitError: the new definition cannot take over the existing state.
         """
         types = {**key, **(columns or {})}
         spec = TableSpec(tuple(key.items()), aggregation(aggregates, types))
@@ -121,41 +120,41 @@ class SidecarClient:
         )
 
     def add_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
-        """Take rows into the aggregates of their keys, all at once or not at all."""
+        """Add rows to the aggregates of their keys, all of them or none."""
         return self._write("add", rows, seq)
 
     def put_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
-        """Let each key's aggregates be those of its last row here; its life goes on."""
+        """Replace each key's aggregates by those of its last row here; its life continues."""
         return self._write("put", rows, seq)
 
     def touch(self, keys: Rows, *, seq: int | None = None) -> WriteResult:
-        """Count as a write of these keys that changes no value; keys without a life get none."""
+        """Write to these keys without changing values; does not start new lives."""
         return self._write("touch", keys, seq)
 
     def remove_many(self, keys: Rows, *, seq: int | None = None) -> WriteResult:
-        """Remove keys at once, without an expired record."""
+        """Remove keys immediately, without an expired record."""
         return self._write("remove", keys, seq)
 
     def retry(self) -> list[WriteResult]:
-        """Send the writes that were not acknowledged, in order, each under its own number."""
+        """Resend the writes that were not acknowledged, in order, each under its own number."""
         return self._writes.retry()
 
     def read_many(self, keys: Rows, *, seq: int | None = None) -> pa.Table:
-        """As of `get_many`, and an access: where the policy says `update: on_read_and_write`, it
-        extends the lives of these keys. Numbered, and counted once, as a write.
+        """Like `get_many`, but counts as a read: under `update: on_read_and_write` it extends the
+        lives of these keys. Numbered and counted once, like a write.
         """
         rows = table_of(self._uid, keys)
         self._write("read", rows, seq)
         return self.get_many(rows)
 
     def get_many(self, keys: Rows) -> pa.Table:
-        """The open lives of keys, a row for each row of `keys` and in their order: keys, aggregates
-        and times, as of `read_state`. Of a key without an open life all but the key is null, also
-        `created_at`, which no open life lacks.
+        """Return the open lives of keys, one row per row of `keys`, in order: keys, aggregates and
+        times, as in `read_state`. For a key without an open life, all other columns are null,
+        including `created_at`, which is never null in an open life.
 
-        A look-up does not extend a key's life. The schema's metadata `batch_id` tells the newest
-        committed batch of the owner query; where many keys are asked for, which takes several
-        calls, that of the first.
+        A look-up does not extend a key's life. The schema's metadata `batch_id` is the newest
+        committed batch of the owner query. A look-up of many keys takes several calls; it is that
+        of the first.
         """
         asked = rows = table_of(self._uid, keys)
         if rows.nbytes >= _LARGE_BYTES:
@@ -170,9 +169,9 @@ class SidecarClient:
         return lives.replace_schema_metadata({"batch_id": str(batch_ids[0])})
 
     def expired(self, since: int = 0) -> Iterator[pa.Table]:
-        """Expired records from a number on, in order, a table at a time.
+        """Iterate over expired records from a number on, in order, one table at a time.
 
-        Each has its number in the last column, `seq`; go on from the last one's number plus one.
+        The last column, `seq`, is the record's number; continue from the last number plus one.
         """
         while True:
             header = {"uid": self._uid, "since": since, "most": _EXPIRED_PER_CALL}
@@ -184,8 +183,9 @@ class SidecarClient:
             yield rows
 
     def set_aside(self) -> list[tuple[dict[str, Any], pa.Table]]:
-        """Writes of anybody that were acknowledged while a batch was open and could not be applied
-        at its border: writer, its number `seq`, `kind`, time `t_ms` and `reason`, with their rows.
+        """Return the quarantined writes of all writers: writes acknowledged while a batch was open
+        that could not be applied after it. Each has the writer, its number `seq`, `kind`, time
+        `t_ms` and `reason`, with its rows.
         """
         found: list[tuple[dict[str, Any], pa.Table]] = []
         since = 0
@@ -198,15 +198,15 @@ class SidecarClient:
                 since = facts["number"] + 1
 
     def acknowledge(self, consumer: str, upto: int) -> None:
-        """Say that a consumer has all expired records below a number.
+        """Acknowledge that a consumer has all expired records below a number.
 
-        Records are kept until every consumer that ever spoke has them, or for the sidecar's
-        `expired_retention`.
+        Records are kept until every registered consumer has acknowledged them, or for the
+        sidecar's `expired_retention`.
         """
         self._connection.call("acknowledge", {"uid": self._uid, "consumer": consumer, "upto": upto})
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._routes.close()
 
     def __enter__(self) -> Self:

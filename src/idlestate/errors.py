@@ -1,39 +1,39 @@
-"""Errors of idlestate, split by what the caller does next.
+"""Errors of idlestate, one class for each reaction of the caller.
 
-Every error that idlestate raises on purpose is an `IdlestateError`; its text says what was wrong,
-where, and what to change. Catch one of the kinds below: the classes that rooms raise are of these
-kinds, and of Python's own (`TypeError`, `OSError`) where one fits.
+Every error that idlestate raises deliberately is an `IdlestateError`; its text says what was wrong,
+where, and how to fix it. Catch one of the classes below. Rooms raise subclasses of them, which also
+derive from a built-in class (`TypeError`, `OSError`) where one fits.
 """
 
 
 class IdlestateError(Exception):
-    """Something that you can put right: do what the text says."""
+    """A problem that the caller can fix; the text says how."""
 
 
 class RefusedError(IdlestateError):
-    """The call does not fit its arguments, files, session or state: change what the text names.
+    """The arguments, files, session or state do not allow the call: change what the text names.
 
-    Making the same call again fails again. Nothing was changed.
+    The same call would fail again. Nothing was changed.
     """
 
 
 class UnavailableError(IdlestateError):
-    """A sidecar is away or busy: start it or wait, then make the same call again."""
+    """A sidecar is unavailable or busy: start it or wait, then retry the call."""
 
 
 class FencedError(IdlestateError):
-    """Another client has taken over this writer's name: end this one, or give it its own name.
+    """Another client took over this writer's name: stop this one, or give it a different name.
 
     The text says how many of its writes were not acknowledged; those may have been applied.
     """
 
 
 class StoreError(IdlestateError, OSError):
-    """A disk or store failed: free space or restore access, then make the same call again.
+    """A disk or store failed: free space or restore access, then retry the call.
 
     Nothing was written.
     """
 
 
 class DamagedStateError(IdlestateError):
-    """State is lost or damaged: restore the file that the text names."""
+    """State is lost or damaged: restore the file that the text names from a backup."""
