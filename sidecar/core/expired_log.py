@@ -2,6 +2,7 @@
 
 A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`; when it counts they
 get their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was.
+Small entries are joined later (`expired_joins`), their rows under `j/<uid>/<id>`.
 Records stay until every registered consumer has acknowledged them, or for the retention.
 """
 
@@ -115,10 +116,7 @@ class ExpiredLog:
         for entry in itertools.islice(entries, at, None):
             if entry.first >= before or rows >= most_rows:
                 break
-            value = self._value(entry.key)
-            if value is None:
-                raise DamagedError(f"{entry.key} is missing: bring the folder back from a copy")
-            table = shown_rows(spec, pa.ipc.open_stream(value).read_all())
+            table = shown_rows(spec, self.stored(entry))
             numbers = np.arange(entry.first, entry.stop)
             skip = max(0, since - entry.first)
             length = min(before, entry.stop) - entry.first - skip
@@ -126,6 +124,17 @@ class ExpiredLog:
             tables.append(numbered.slice(skip, min(length, most_rows - rows)))
             rows += len(tables[-1])
         return pa.concat_tables(tables) if tables else None
+
+    def stored(self, entry: Entry) -> pa.Table:
+        """The records of an entry as the log keeps them.
+
+        Raises:
+            DamagedError: they are missing.
+        """
+        value = self._value(entry.key)
+        if value is None:
+            raise DamagedError(f"{entry.key} is missing: bring the folder back from a copy")
+        return pa.ipc.open_stream(value).read_all()
 
     def removable(
         self, consumers: Mapping[str, int], older_than_ms: int
@@ -138,7 +147,11 @@ class ExpiredLog:
                 break
             count += 1
         gone = self.entries[:count]
-        return gone, {key: None for each in gone for key in (self._key(each), each.key)}
+        return gone, self.keys(gone)
+
+    def keys(self, entries: Iterable[Entry]) -> dict[str, None]:
+        """Under which keys entries and their records are."""
+        return {key: None for each in entries for key in (self._key(each), each.key)}
 
     def _key(self, entry: Entry) -> str:
         return f"e/{self._uid}/{entry.first:020}"

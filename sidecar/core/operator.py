@@ -12,6 +12,7 @@ from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS
+from idlestate.sidecar.core.expired_joins import ExpiredJoins
 from idlestate.sidecar.core.micro_batches import Batches, ReachedMs
 from idlestate.sidecar.core.one_way_writes import DirectWrites
 from idlestate.sidecar.core.operator_record import OperatorRecord
@@ -63,6 +64,7 @@ class Operator:
         self.writes = DirectWrites(self.state)
         self.batches = Batches(self.state, reached_ms, self.writes.drain)
         self.sweeper = Sweeper(self.state)
+        self.joins = ExpiredJoins(self.state)
         self.forgotten_consumers = 0
 
     @property

@@ -57,7 +57,7 @@ class OperatorState:
         self.now = (record, shards)
 
     def _value(self, key: str) -> bytes | None:
-        return self.work.value(key)
+        return self.work.value(key) if is_of_shard(key) else self.store.get(key)
 
     @property
     def record(self) -> OperatorRecord:
@@ -102,7 +102,7 @@ class OperatorState:
                 for run in shard.runs:
                     yield from segment_keys(self.uid, at, run)
         yield from (staged.key for piece in pieces for staged in piece.expired)
-        yield from (entry.key for entry in self.log.entries)
+        yield from (entry.key for entry in self.log.entries if is_of_shard(entry.key))
 
     def save(
         self,

@@ -19,9 +19,9 @@ from idlestate.sidecar.stores.store import Store
 from idlestate.timers.clock import Clock
 
 MAX_OPERATORS = 1000
-KINDS = "msxepwia"
-"""What stands under an operator's uid: shards, segments, expired records and their entries,
-prepared pieces, writers, the inbox, and writes set aside.
+KINDS = "msxejpwia"
+"""What stands under an operator's uid: shards, segments, expired records, their entries and those
+joined, prepared pieces, writers, the inbox, and writes set aside.
 """
 
 

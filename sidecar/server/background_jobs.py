@@ -17,6 +17,10 @@ _SETTLE_MS = 500
 _COMPACT_MS = 5_000
 _TRIM_MS = 30_000
 _TIDY_MS = 1_000
+_JOIN_MS = 3_000
+"""After so long what is left to join waits for the next time."""
+_SPANS = 100
+"""Entries are joined that lie within one part in so many of the retention."""
 _SLICES = 5
 """Of a budget: so soon whoever waits for the processor or for a lock gets it."""
 _REST = 3
@@ -70,9 +74,18 @@ class Background:
         self._each(self._compact)
 
     def trim(self) -> None:
-        """Remove expired records that nobody needs any more."""
-        older_than_ms = self._clock.now_ms() - self._settings.expired_retention_ms
-        self._each(lambda operator: operator.trim(older_than_ms))
+        """Remove expired records that nobody needs any more, and join small entries of others."""
+        retention_ms = self._settings.expired_retention_ms
+        older_than_ms = self._clock.now_ms() - retention_ms
+        until_s = self._clock.monotonic_s() + _JOIN_MS / 1000
+
+        def trim(operator: Operator) -> None:
+            operator.trim(older_than_ms)
+            while operator.joins.step(retention_ms // _SPANS):
+                if self._stopping.is_set() or self._clock.monotonic_s() >= until_s:
+                    return
+
+        self._each(trim)
 
     def _each(self, job: Callable[[Operator], object]) -> None:
         """Do it for every operator: one whose state is damaged stops none of the others.

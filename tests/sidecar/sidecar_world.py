@@ -268,6 +268,10 @@ class World:
         now_ms = self.clock.now_ms()
         assert not self.operator.sweeper.sweep(now_ms, self.clock, 1000)
 
+    def join(self, span_ms: int = 1 << 40) -> None:
+        while self.operator.joins.step(span_ms):
+            pass
+
     # ---- what is compared
 
     def lives(self) -> list[dict[str, Any]]:

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
+from idlestate.sidecar.core import expired_joins
 from idlestate.sidecar.protocol import message
 from idlestate.sidecar.protocol.errors import BusyError, GoneError
 from tests.sidecar.sidecar_world import KEYS, NearWorker, Planned, World
+
+
+@pytest.fixture(autouse=True)
+def joins_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the few entries of a test be joined."""
+    monkeypatch.setattr(expired_joins, "_LEAST", 2)
 
 
 class CrashError(Exception):
@@ -39,15 +46,19 @@ def scenario(world: World) -> list[Callable[[], Any]]:
         lambda: world.write("w", 1, "put", [(KEYS[1], 9)]),
         lambda: at(second),
         world.sweep,
+        world.join,
         lambda: world.run(second, "d"),
         lambda: world.commits.add(1),
         lambda: world.run(third, "e"),
         lambda: world.commits.add(2),
         settle,
+        world.join,
         lambda: world.operator.acknowledge("downstream", 3),
+        lambda: world.operator.trim(0),
         lambda: world.write("w", 2, "remove", [(KEYS[2], None)]),
         lambda: world.clock.advance(10_000 - world.clock.now_ms() % 10_000),
         world.sweep,
+        world.join,
     ]
 
 

@@ -1,0 +1,96 @@
+"""Joining small entries of the log of expired records, so that there are not too many of them.
+
+Every batch and every step of a sweep adds an entry per shard, however few records it has. Entries
+that follow each other are therefore joined into one, under a key of no shard. The numbers of
+records, and what is read by them, stay as they are. Joined entries take the time of the newest: a
+record may be kept longer than the retention by the span of time that one entry may have.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from uuid import uuid4
+
+import pyarrow as pa
+
+from idlestate.sidecar.core.expired_log import Entry
+from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
+
+FULL_ROWS = 4096
+"""With so many records an entry is full."""
+_LEAST = 16
+"""Of the newest entries, to which more will come, so many at least are joined at a time."""
+
+
+class ExpiredJoins:
+    """Joins the entries of one operator."""
+
+    def __init__(self, state: OperatorState) -> None:
+        """Nothing is known yet of what the log has."""
+        self._state = state
+        self._done = 0
+        """Entries below this number are joined already, or cannot be."""
+
+    def step(self, span_ms: int) -> bool:
+        """Join the next entries; whether there may be more to join.
+
+        Args:
+            span_ms: entries that are further apart stay apart.
+
+        Raises:
+            DamagedError: a value of the log is missing.
+        """
+        log = self._state.log
+        at = bisect_left(log.entries, self._done, key=lambda entry: entry.first)
+        group, is_complete = _group(log.entries[at : at + FULL_ROWS], span_ms)
+        if not is_complete and len(group) < _LEAST:
+            return False
+        tables = self._read(group)
+        if len(tables) < len(group):
+            group, is_complete = group[: len(tables)], True
+        if len(group) > 1:
+            self._join(group, pa.concat_tables(tables).combine_chunks())
+        if is_complete:
+            self._done = group[-1].stop
+        return is_complete
+
+    def _read(self, group: Sequence[Entry]) -> list[pa.Table]:
+        """The records of the first entries, as many as may be in one value."""
+        found: list[pa.Table] = []
+        size = 0
+        for entry in group:
+            table = self._state.log.stored(entry)
+            size += table.nbytes
+            if found and (size > CHUNK_BYTES or table.schema != found[0].schema):
+                break
+            found.append(table)
+        return found
+
+    def _join(self, group: Sequence[Entry], records: pa.Table) -> None:
+        """Put one entry in the place of several, unless some of them are gone."""
+        state = self._state
+        key = f"j/{state.uid}/{uuid4().hex}"
+        at_ms = max(entry.at_ms for entry in group)
+        joined = Entry(group[0].first, len(records), key, at_ms)
+        value = stream_of(records)
+        with state.lock:
+            entries = state.log.entries
+            at = bisect_left(entries, joined.first, key=lambda entry: entry.first)
+            place = slice(at, at + len(group))
+            if entries[place] == group:
+                values = {key: value, **state.log.values([joined])}
+                state.save(state.record, values=values, removed=state.log.keys(group))
+                entries[place] = [joined]
+
+
+def _group(entries: Sequence[Entry], span_ms: int) -> tuple[Sequence[Entry], bool]:
+    """The first entries that belong together, and whether no later ones do."""
+    rows = 0
+    for at, entry in enumerate(entries):
+        is_far = entry.at_ms - entries[0].at_ms > span_ms
+        if at and (is_far or entry.rows >= FULL_ROWS):
+            return entries[:at], True
+        rows += entry.rows
+        if rows >= FULL_ROWS:
+            return entries[: at + 1], True
+    return entries, False
