@@ -60,7 +60,7 @@ def _gauge(name: str, text: str) -> Name:
 
 INPUT_ROWS: Final = _counter("input_rows", "Rows read, including late and rejected rows.")
 LATE_ROWS: Final = _counter(
-    "late_rows", "Rows at or behind the watermark, dropped without changing state."
+    "late_rows", "Late rows: at or behind the watermark, they change no state."
 )
 SET_ASIDE_ROWS: Final = _counter(
     "set_aside_rows",

@@ -27,7 +27,7 @@ COMMITTED_BATCH: Final = _name(
 EXPIRED_KEPT: Final = _name(
     "expired_records_kept",
     Kind.GAUGE,
-    "Expired records that are not yet acknowledged by all consumers or past their retention.",
+    "Expired records kept until all consumers acknowledge them or their retention ends.",
     OPERATOR,
 )
 EXPIRED_NUMBERED: Final = _name(
