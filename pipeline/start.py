@@ -20,7 +20,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 
-_WAY_OUT = "or restore the job, or use a new checkpoint folder (and new sink folders)"
+_WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folders)"
 
 
 def prepare_checkpoint(

@@ -36,9 +36,9 @@ def refuse_other(record: OperatorRecord, declaration: Declaration) -> None:
     """
     if declaration != record.declaration:
         raise DoesNotFitError(
-            f"operator {declaration.uid!r} of the sidecar is another: the query's checkpoint has "
-            "not used it before, and its aggregates differ; give the query's operator another uid, "
-            "or declare the aggregates of the one that is there"
+            f"operator {declaration.uid!r} of the sidecar has other aggregates, and this query's "
+            "checkpoint has not used it before; give the query's operator another uid, or declare "
+            "the same aggregates"
         )
 
 

@@ -113,8 +113,8 @@ class Declaration:
             differences.append(f"shards was {before.shards}, is now {self.shards}")
         if differences:
             raise DoesNotFitError(
-                f"operator {self.uid!r} of the sidecar is another: {'; '.join(differences)}; or "
-                "put it back, or give it another uid"
+                f"operator {self.uid!r} changed since the sidecar created it: "
+                f"{'; '.join(differences)}; restore it, or use another uid"
             )
         return replace(self, definition=found.definition)
 

@@ -19,7 +19,7 @@ from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, Sink, run, start, states
 
-WAY_OUT = "or restore the job, or use a new checkpoint folder"
+WAY_OUT = "restore the job, or use a new checkpoint folder"
 PROCESSING = Policy(
     idle_min_ms=POLICY.idle_min_ms,
     idle_max_ms=POLICY.idle_max_ms,
