@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 
 from idlestate.config.aggregate_text import AggregateError, parse_call
 from idlestate.config.durations import DurationError, parse_duration
@@ -32,8 +32,8 @@ _EVERY_ROW = ("count(1)", "count(*)")
 class Arguments:
     """Reads the arguments of one operator."""
 
-    def __init__(self, uid: object, events: DataFrame) -> None:
-        """Take the operator's name, which begins every error, and its input.
+    def __init__(self, uid: object, names: Sequence[str], *, ignores_case: bool) -> None:
+        """Take the operator's name, which begins every error, and the names of its input's columns.
 
         Raises:
             RefusedError: the name is not valid.
@@ -44,8 +44,8 @@ class Arguments:
                 "starting with a letter or digit"
             )
         self._uid = uid
-        self._names = events.columns
-        self._ignores_case = events.sparkSession.conf.get("spark.sql.caseSensitive") != "true"
+        self._names = names
+        self._ignores_case = ignores_case
 
     def refused(self, what: str) -> RefusedError:
         """An error of this operator."""

@@ -1,7 +1,7 @@
 """The changelog: cells of change rows become the rows that downstream sees."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -25,22 +25,28 @@ def changelog_schema(spec: OperatorSpec) -> StructType:
     return spark_schema(changelog_arrow_schema(spec))
 
 
+def unpacked_cells(
+    cells: Iterable[bytes | pa.Buffer], rejected: Iterable[str], spec: OperatorSpec
+) -> Iterator[pa.RecordBatch]:
+    """The change rows of cells and the reject rows of texts, as record batches of the changelog."""
+    schema = changelog_arrow_schema(spec)
+    for cell in cells:
+        for rows in pa.ipc.open_stream(cell):
+            yield _with_rejected(rows, schema)
+    for text in rejected:
+        yield _reject_rows(json.loads(text), schema)
+
+
 def unpacker(
     spec: OperatorSpec,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for `mapInArrow` that yields the change rows of cells."""
-    schema = changelog_arrow_schema(spec)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         for batch in batches:
-            for cell in batch.column("cell"):
-                if cell.is_valid:
-                    for rows in pa.ipc.open_stream(cell.as_buffer()):
-                        yield _with_rejected(rows, schema)
-            for text in batch.column("rejected").to_pylist():
-                if text:
-                    yield _reject_rows(json.loads(text), schema)
+            cells = (cell.as_buffer() for cell in batch.column("cell").drop_null())
+            yield from unpacked_cells(cells, batch.column("rejected").drop_null().to_pylist(), spec)
 
     return run
 

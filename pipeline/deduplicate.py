@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.deduplication import Deduplication, Keep, deduplication
 from idlestate.pipeline.arguments import ColumnArgument, DurationArgument
-from idlestate.pipeline.operator import Columns, operator_on
+from idlestate.pipeline.bound_operator import Columns
+from idlestate.pipeline.operator import operator_on
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 

@@ -9,7 +9,8 @@ from idlestate.backends.shards.aggregation import Aggregation, aggregation
 from idlestate.backends.shards.definition import check_renamed
 from idlestate.config.aggregate_text import parse_call
 from idlestate.pipeline.arguments import ColumnArgument, DurationArgument
-from idlestate.pipeline.operator import Columns, operator_on
+from idlestate.pipeline.bound_operator import Columns
+from idlestate.pipeline.operator import operator_on
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
@@ -86,7 +87,7 @@ def retain(
     """
 
     def kind_of(columns: Columns) -> Aggregation:
-        return _aggregation(columns, aggregates, renamed or {})
+        return aggregation_of(columns, aggregates, renamed or {})
 
     return operator_on(
         events,
@@ -112,7 +113,12 @@ def retain(
     )
 
 
-def _aggregation(columns: Columns, aggregates: object, renamed: Mapping[str, str]) -> Aggregation:
+def aggregation_of(columns: Columns, aggregates: object, renamed: Mapping[str, str]) -> Aggregation:
+    """The kind of operator that these aggregates make on an input with these columns.
+
+    Raises:
+        RefusedError: there are none, or one cannot be used.
+    """
     given, types = columns.given, columns.types
     texts = given.aggregates(aggregates)
     if not texts:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from idlestate.backends.files.batch_log import BatchTimes
-from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
 from idlestate.backends.shards.table import Table
@@ -37,7 +37,7 @@ class Advanced:
 def advance(
     spec: TableSpec,
     record: ShardRecord,
-    files: RunFiles | None,
+    files: RunPlace | None,
     packets: Sequence[bytes],
     counts: RowCounts,
     times: BatchTimes,
@@ -48,7 +48,7 @@ def advance(
     Args:
         spec: what the table keeps.
         record: the shard after the last committed batch.
-        files: where the table's files are; None keeps nothing (a batch DataFrame).
+        files: where the table's runs are; None keeps nothing (a batch DataFrame).
         packets: the steps of this shard, one packet per task.
         counts: rows counted by those tasks.
         times: batch id, watermark and batch time.

@@ -19,7 +19,7 @@ FACES = {
     "idlestate.state": "state/__init__.py",
     "idlestate.testing": "src/idlestate/testing.py",
 }
-LAZY = ["idlestate", "idlestate.sidecar", "idlestate.state"]
+LAZY = ["idlestate", "idlestate.sidecar", "idlestate.state", "idlestate.testing"]
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, str | None]]:

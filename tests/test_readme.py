@@ -37,6 +37,7 @@ ELSEWHERE = {
     "docs/sidecar.md": "test_sidecar_docs.py",
     "docs/spark-versions.md": "test_scripts.py",
     "docs/state.md": "test_state_docs.py",
+    "docs/testing.md": "pipeline/test_retain_harness.py",
 }
 
 BLOCKS = [block for name in HERE for block in blocks(name)]

@@ -1,5 +1,22 @@
-"""What tests of jobs use: a clock that stands still until it is moved."""
+"""What tests of jobs use: a clock that stands still, and `retain` batch by batch without a JVM."""
 
-from idlestate.timers.clock import FakeClock
+from typing import TYPE_CHECKING
 
-__all__ = ["FakeClock"]
+from idlestate._lazy import lazily
+
+if TYPE_CHECKING:
+    from idlestate.pipeline.retain_harness import RetainHarness
+    from idlestate.timers.clock import FakeClock
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "idlestate.pipeline.retain_harness": ["RetainHarness"],
+            "idlestate.timers.clock": ["FakeClock"],
+        },
+    )
+
+__all__ = [
+    "FakeClock",
+    "RetainHarness",
+]

@@ -23,7 +23,7 @@ def clicks(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def given(clicks: DataFrame) -> Arguments:
-    return Arguments("clicks", clicks)
+    return Arguments("clicks", clicks.columns, ignores_case=True)
 
 
 @pytest.fixture
@@ -51,7 +51,8 @@ def test_columns_are_names_or_columns(clicks: DataFrame, given: Arguments, case:
 
 @pytest.mark.usefixtures("case_sensitive")
 def test_case_counts_where_the_session_says_so(clicks: DataFrame) -> None:
-    assert Arguments("clicks", clicks).columns("key", "USER") == ("USER",)
+    given = Arguments("clicks", clicks.columns, ignores_case=False)
+    assert given.columns("key", "USER") == ("USER",)
     with pytest.raises(RefusedError, match="column USER not found"):
         retained(clicks, key="USER")
 

@@ -1,0 +1,209 @@
+"""What an operator was told, checked and put into its spec; of the input only its columns count."""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
+
+from idlestate.backends.runs.keys import is_key_type
+from idlestate.backends.shards.operator_kind import Kind
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.aggregate_text import AggregateError
+from idlestate.config.pipeline_rules import ADDED_COLUMNS
+from idlestate.errors import RefusedError
+from idlestate.pipeline.arguments import Arguments, ColumnArgument, DurationArgument
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.policy_argument import choose_policy
+from idlestate.pipeline.types import arrow_type
+from idlestate.retention.policy import Policy, TimeDomain
+
+NULL_KEYS = ("keep", "reject")
+_log = logging.getLogger("idlestate")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The input of an operator, of which its kind is made."""
+
+    given: Arguments
+    schema: StructType
+    types: Mapping[str, pa.DataType]
+    """Arrow types of the columns of simple types, by name."""
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marking:
+    """How rows are marked before they are packed (`HASH`, `TIME`).
+
+    Attributes:
+        time: the event-time column; None in processing time.
+        malformed: the column that is not null in malformed rows.
+        null_key: `keep` or `reject`.
+        min_event_time_ms: rows before it are set aside.
+    """
+
+    time: str | None
+    malformed: str | None
+    null_key: str
+    min_event_time_ms: int
+
+
+def bound_operator(
+    given: Arguments,
+    schema: StructType,
+    kind_of: Callable[[Columns], Kind],
+    *,
+    key: Sequence[ColumnArgument] | ColumnArgument,
+    uid: str,
+    time: ColumnArgument | None,
+    delay: DurationArgument,
+    policy: str | Policy | None,
+    config: str | Path | None,
+    order: Sequence[ColumnArgument] | ColumnArgument,
+    max_ahead: DurationArgument,
+    min_event_time: str,
+    malformed: ColumnArgument | None,
+    null_key: str,
+    rejects: bool,
+    shards: int | None,
+    read_when: ColumnArgument | None,
+    renamed: Mapping[str, str] | None = None,
+    place: Mapping[str, Any],
+) -> tuple[OperatorSpec, Marking]:
+    """The spec of an operator on an input with this schema, and how its rows are marked.
+
+    Arguments as of `retain`; `place` has the fields of the spec that say where state is.
+
+    Raises:
+        RefusedError: schema or arguments do not fit; the text says what to write.
+        ConfigError: the policy file is wrong.
+    """
+    given.must_be("rejects", rejects, bool, "pass True or False")
+    if shards is not None:
+        given.must_be("shards", shards, int, "pass a whole number")
+    if null_key not in NULL_KEYS:
+        raise given.refused(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
+    resolved = _resolve(policy, config, uid)
+    table = _table(given, schema, key, order, kind_of)
+    time, read_when, malformed = (
+        None if column is None else given.column(what, column)
+        for what, column in (("time", time), ("read_when", read_when), ("malformed", malformed))
+    )
+    is_event_time = resolved.time is TimeDomain.EVENT
+    min_event_time_ms = given.instant_ms("min_event_time", min_event_time)
+    _check(schema, uid, time, read_when, malformed, is_event_time, shards)
+    spec = OperatorSpec(
+        uid=uid,
+        table=table,
+        policy=resolved,
+        inputs=tuple(table.inputs.items()),
+        read_when=read_when,
+        delay_ms=given.span_ms("delay", delay),
+        max_ahead_ms=given.span_ms("max_ahead", max_ahead),
+        rejects=rejects,
+        has_time=is_event_time or malformed is not None or null_key == "reject",
+        shards=shards,
+        token=uuid.uuid4().hex,
+        renamed=dict(renamed or {}),
+        **place,
+    )
+    marked_time = time if is_event_time else None
+    return spec, Marking(marked_time, malformed, null_key, min_event_time_ms)
+
+
+def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
+    found = choose_policy(policy, config, uid)
+    if found.is_unbounded:
+        _log.warning(
+            "operator %s has no retention: its state grows with every new key, without bound; "
+            "write a policy with, for example, `idle: {min: 30m, max: 45m}` and name it",
+            uid,
+        )
+    return found
+
+
+def _table(
+    given: Arguments,
+    schema: StructType,
+    key: object,
+    order: object,
+    kind_of: Callable[[Columns], Kind],
+) -> TableSpec:
+    keys, ordering = given.columns("key", key), given.columns("order", order)
+    if not keys:
+        raise given.refused("key is empty; pass at least one column")
+    found = {field.name: arrow_type(field.dataType) for field in schema.fields}
+    types = {name: kind for name, kind in found.items() if kind is not None}
+    missing = [name for name in (*keys, *ordering) if name not in types]
+    if missing:
+        raise given.refused(
+            f"column {', '.join(missing)} not found, or not of a simple type; available: "
+            f"{', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}"
+        )
+    odd = [name for name in keys if not is_key_type(types[name])]
+    if odd:
+        raise given.refused(
+            f"key column {odd[0]} is of type {types[odd[0]]}; keys are strings, binaries, "
+            "integers, booleans, dates or timestamps: cast it first"
+        )
+    try:
+        kind = kind_of(Columns(given, schema, types, keys, ordering))
+    except AggregateError as error:
+        raise given.refused(str(error)) from error
+    _refuse_taken_names((*keys, *(name for name, _ in kind.results)), given)
+    return TableSpec(
+        tuple((name, types[name]) for name in keys),
+        kind,
+        tuple((name, types[name]) for name in ordering),
+    )
+
+
+def _refuse_taken_names(names: Sequence[str], given: Arguments) -> None:
+    taken = set(ADDED_COLUMNS)
+    for name in names:
+        # To Spark SQL names that differ in case alone are the same.
+        if name.lower() in taken:
+            raise given.refused(
+                f"the name {name} is used twice among keys, aggregates and the "
+                f"columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another name"
+            )
+        taken.add(name.lower())
+
+
+def _check(
+    schema: StructType,
+    uid: str,
+    time: str | None,
+    read_when: str | None,
+    malformed: str | None,
+    is_event_time: bool,
+    shards: int | None,
+) -> None:
+    for what, name in (("time", time), ("read_when", read_when), ("malformed", malformed)):
+        if name is not None and name not in schema.names:
+            raise RefusedError(
+                f"operator {uid!r}: {what} column {name} not found; available: "
+                f"{', '.join(schema.names)}"
+            )
+    if is_event_time:
+        if time is None:
+            raise RefusedError(
+                f"operator {uid!r}: its policy uses event time; pass the column: time='...'"
+            )
+        kind = schema[time].dataType
+        if not isinstance(kind, (TimestampType, TimestampNTZType)):
+            raise RefusedError(
+                f"operator {uid!r}: time column {time} is of type {kind.simpleString()}; "
+                "cast it to timestamp first"
+            )
+    if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):
+        raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
+    if shards is not None and shards < 1:
+        raise RefusedError(f"operator {uid!r}: shards is {shards}; it must be at least 1")

@@ -1,0 +1,257 @@
+"""`retain` batch by batch in the calling process, for tests of jobs: no JVM and no checkpoint.
+
+Rows take the way of a query: they are marked, packed, put to a shard and unpacked. The marks and
+the watermark, which come from Spark there, are made here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.segment import Segment
+from idlestate.backends.runs.table_runs import Next
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import RunRef, ShardRecord
+from idlestate.backends.shards.shard_step import open_table
+from idlestate.errors import RefusedError
+from idlestate.pipeline.arguments import Arguments, DurationArgument
+from idlestate.pipeline.bound_operator import Columns, bound_operator
+from idlestate.pipeline.changelog import unpacked_cells
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.operator_spec import HASH, TIME, Aside, carried_name
+from idlestate.pipeline.pack import pack
+from idlestate.pipeline.retain import aggregation_of
+from idlestate.pipeline.shard_batch import advance
+from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.types import spark_schema
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.timers.clock import FakeClock
+
+_UID = "harness"
+
+
+class RetainHarness:
+    """One `retain` operator, fed batch by batch.
+
+    Its change rows are those of a query on the same batches. As in Spark, the watermark of a batch
+    comes from the batches before it.
+
+    Args:
+        schema: the input's columns and their Arrow types; timestamps are
+            `pa.timestamp("us", "UTC")`.
+        key, aggregates, time, delay, policy, config, order, read_when, max_ahead, min_event_time,
+            malformed, null_key, rejects: as of `retain`, with columns by name and aggregates as
+            text.
+        clock: gives each batch its time. In processing time all rows of a batch have this time; the
+            default is `FakeClock(0)`. In event time `max_ahead` counts from it; without a clock no
+            row is too far ahead.
+
+    Raises:
+        RefusedError: schema or arguments do not fit; the text says what to write.
+        ConfigError: the policy file is wrong.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema | Mapping[str, pa.DataType],
+        *,
+        key: Sequence[str] | str,
+        aggregates: Mapping[str, str],
+        time: str | None = None,
+        delay: DurationArgument = "0s",
+        policy: str | Policy | None = None,
+        config: str | Path | None = None,
+        order: Sequence[str] | str = (),
+        read_when: str | None = None,
+        max_ahead: DurationArgument = "1h",
+        min_event_time: str = "1970-01-02",
+        malformed: str | None = None,
+        null_key: str = "keep",
+        rejects: bool = False,
+        clock: FakeClock | None = None,
+    ) -> None:
+        self._schema = pa.schema(schema)
+        for field in self._schema:
+            if not _is_of_spark(field.type):
+                raise RefusedError(
+                    f"schema: column {field.name} is of type {field.type}, which Spark does not "
+                    'have; for timestamps use pa.timestamp("us", "UTC")'
+                )
+
+        def kind_of(columns: Columns) -> Aggregation:
+            return aggregation_of(columns, aggregates, {})
+
+        self._spec, self._marking = bound_operator(
+            Arguments(_UID, self._schema.names, ignores_case=True),
+            spark_schema(self._schema),
+            kind_of,
+            key=key,
+            uid=_UID,
+            time=time,
+            delay=delay,
+            policy=policy,
+            config=config,
+            order=order,
+            read_when=read_when,
+            max_ahead=max_ahead,
+            min_event_time=min_event_time,
+            malformed=malformed,
+            null_key=null_key,
+            rejects=rejects,
+            shards=1,
+            place={"runs": None},
+        )
+        self.clock = clock
+        if clock is None and not self._spec.is_event_time:
+            self.clock = FakeClock()
+        self._record = ShardRecord(_UID, 0)
+        self._runs = _RunsInMemory()
+        self._batch_id = 0
+        self._watermark_ms = 0
+
+    def batch(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> list[dict[str, Any]]:
+        """Process a batch; its change rows, and with `rejects` its reject rows.
+
+        In event time a batch without rows closes what is due, as Spark's batch without data does
+        after the watermark has moved. In processing time it does nothing: Spark runs none.
+
+        Args:
+            rows: as dicts, in which missing columns are null, or as an Arrow table.
+
+        Raises:
+            RefusedError: rows do not fit the schema, or a sum leaves its type.
+        """
+        table = self._table(rows)
+        if not len(table) and not self._spec.is_event_time:
+            return []
+        task = TaskBatch(
+            BatchTimes(self._batch_id, self._watermark_ms, self._now_ms()),
+            self._spec.table,
+            [0],
+            PolicyVersion(1, 0, self._spec.policy),
+            0,
+            None,
+        )
+        packets, rejected, counts = [], [], RowCounts()
+        for cells in pack(iter(self._marked(table).to_batches()), self._spec, task):
+            packets += cells.column("packet").to_pylist()
+            rejected += cells.column("rejected").drop_null().to_pylist()
+            counts = RowCounts(**json.loads(cells.column("counts")[0].as_py()))
+        advanced = advance(
+            self._spec.table,
+            self._record,
+            self._runs,
+            packets,
+            counts,
+            task.times,
+            task.in_force,
+        )
+        self._record = advanced.record
+        self._batch_id += 1
+        reached_ms = counts.highest_ms - self._spec.delay_ms - 1
+        self._watermark_ms = max(self._watermark_ms, reached_ms)
+        changes = unpacked_cells(advanced.cells, rejected, self._spec)
+        return [row for part in changes for row in part.to_pylist()]
+
+    def finish(self) -> list[dict[str, Any]]:
+        """The change rows of the last sweep of bounded input: of a batch without rows."""
+        return self.batch([])
+
+    def lives(self) -> list[dict[str, Any]]:
+        """The open lives, with the columns of `read_state`."""
+        table = open_table(self._spec.table, self._record, self._runs)
+        found: list[dict[str, Any]] = table.lives(self._spec.policy).to_pylist()
+        return found
+
+    def _now_ms(self) -> int:
+        if self.clock is None:
+            return FOREVER_MS - self._spec.max_ahead_ms
+        return self.clock.now_ms()
+
+    def _table(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> pa.Table:
+        given = [rows.column_names] if isinstance(rows, pa.Table) else rows
+        unknown = sorted(set[str]().union(*given) - set(self._schema.names))
+        if unknown:
+            raise RefusedError(
+                f"column {', '.join(unknown)} not found; available: {', '.join(self._schema.names)}"
+            )
+        try:
+            if isinstance(rows, pa.Table):
+                return rows.select(self._schema.names).cast(self._schema)
+            return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
+        except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise RefusedError(f"the rows do not fit the schema: {error}") from error
+
+    def _marked(self, rows: pa.Table) -> pa.Table:
+        """The columns the packing step needs, hash and time first."""
+        rows = rows.combine_chunks()
+        keys = [_column(rows, name) for name in self._spec.table.key_names]
+        front = {HASH: pa.array(hash_keys(keys))}
+        if self._spec.has_time:
+            front[TIME] = pa.array(self._times_ms(rows, keys))
+        back = {carried_name(name): rows.column(name) for name in rows.column_names}
+        return pa.table(front | back)
+
+    def _times_ms(self, rows: pa.Table, keys: list[pa.Array]) -> np.ndarray[Any, Any]:
+        times_ms = np.zeros(len(rows), dtype=np.int64)
+        marking = self._marking
+        if marking.time is not None:
+            moments = _column(rows, marking.time)
+            times_ms = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy() // 1000
+            times_ms[times_ms < marking.min_event_time_ms] = Aside.TOO_OLD
+            times_ms[_flags(moments.is_null())] = Aside.NULL_TIME
+        if marking.null_key == "reject":
+            for column in keys:
+                times_ms[_flags(column.is_null())] = Aside.NULL_KEY
+        if marking.malformed is not None:
+            times_ms[_flags(_column(rows, marking.malformed).is_valid())] = Aside.MALFORMED
+        return times_ms
+
+
+class _RunsInMemory:
+    """As of `RunPlace`: the runs of one shard."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+
+    def write(self, table: str, segments: Iterator[Segment], following: Next) -> tuple[RunRef, Run]:
+        run = Run(tuple(segments), following.policy, following.batch_id)
+        ref = RunRef(f"{following.batch_id}-{table}", following.batch_id, len(run), 0)
+        self._runs[ref.name] = run
+        return ref, run
+
+    def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:  # noqa: ARG002
+        return self._runs[ref.name]
+
+    def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
+        """Let go of the others."""
+        of_table = {name for name in self._runs if name.endswith(f"-{table}")}
+        for name in of_table - {ref.name for ref in runs}:
+            del self._runs[name]
+
+
+def _is_of_spark(kind: pa.DataType) -> bool:
+    try:
+        spark_schema(pa.schema([("column", kind)]))
+    except KeyError:
+        return False
+    return True
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    chunks = rows.column(name).chunks
+    return chunks[0] if chunks else pa.array([], rows.schema.field(name).type)
+
+
+def _flags(flags: pa.Array) -> np.ndarray[Any, Any]:
+    return np.asarray(flags.to_numpy(zero_copy_only=False))
