@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
-from idlestate.sidecar.protocol.connection import Address
+
+if TYPE_CHECKING:  # tasks of a query that keeps its own state load no network
+    from idlestate.sidecar.protocol.connection import Address
 
 
 class Aside(IntEnum):
@@ -69,7 +72,7 @@ class OperatorSpec:
     """Tells this operator from another of the same uid in one session."""
     backend: str = "spark"
     """`spark`, or what the sidecar keeps state on: `rocksdb` or `heap`."""
-    sidecar: Address | None = None
+    sidecar: "Address | None" = None
     """The sidecar; None: one that the driver starts for itself."""
     partitions: int = 1
     """Over how many partitions a sidecar's shards are spread in Spark."""
