@@ -71,6 +71,8 @@ Time = Annotated[TimeDomain, _members(TimeDomain)]
 Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", "csv")]
 Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
 NullKey = Annotated[Literal["keep", "reject"], _words("keep", "reject")]
+Operator = Annotated[Literal["retain", "deduplicate"], _words("retain", "deduplicate")]
+Keep = Annotated[Literal["first", "last"], _words("first", "last")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 
 

@@ -16,7 +16,9 @@ from idlestate.config.kinds import (
     Backend,
     Flag,
     Format,
+    Keep,
     NullKey,
+    Operator,
     Time,
     Update,
     refuse,
@@ -121,7 +123,7 @@ class Sinks(Section):
     """Where the rows go. Each sink needs its own folder."""
 
     results: text.Place = Field(examples=["build/out/results"])
-    """The latest aggregates of each key."""
+    """The latest aggregates of each key; of deduplicate the first record of each life."""
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
@@ -162,8 +164,12 @@ class Pipeline(Section):
     """The columns that make up the key."""
     null_key: NullKey = "keep"
     """keep: null is a key like any other; reject: rows with a null key column go to rejects."""
+    kind: Operator = "retain"
+    """retain keeps aggregates of each key; deduplicate lets one record of each life through."""
+    keep: Keep = "first"
+    """deduplicate: the first record at once (to results), or the last at the end (to expired)."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
-        min_length=1, examples=["{events: count}"]
+        default_factory=dict, min_length=1, examples=["{events: count}"]
     )
     """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ..."""
     renamed: dict[text.Column, text.Column] = Field(default_factory=dict)

@@ -22,6 +22,7 @@ ADDED_COLUMNS = (
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
+_RETAIN_ONLY = ("aggregates", "renamed", "read_when")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ def check_pipelines(
         if pipeline.fields:
             yield from _check_time(pipeline, time_of(pipeline))
             yield from _check_source(pipeline["source"])
+            yield from _check_kind(pipeline)
             yield from _check_columns(pipeline)
             yield from _check_shards(pipeline)
             yield from _check_aggregates(pipeline["aggregates"])
@@ -130,6 +132,24 @@ def _check_source(source: Raw) -> Iterator[Finding]:
         if name in source.fields:
             what = f"{name} does not apply to {kind} files"
             yield Finding((*source.path, name), what, "remove it")
+
+
+def _check_kind(pipeline: Raw) -> Iterator[Finding]:
+    if pipeline["kind"].text != "deduplicate":
+        if "aggregates" not in pipeline.fields:
+            what, fix = "aggregates is missing", "add aggregates: {events: count}"
+            yield Finding((*pipeline.path, "aggregates"), what, fix)
+        if "keep" in pipeline.fields:
+            what = "keep applies to kind: deduplicate"
+            yield Finding((*pipeline.path, "keep"), what, "remove it, or add kind: deduplicate")
+        return
+    for name in _RETAIN_ONLY:
+        if name in pipeline.fields:
+            what = f"{name} does not apply to kind: deduplicate"
+            yield Finding((*pipeline.path, name), what, "remove it, or set kind: retain")
+    if pipeline["keep"].text == "last" and "expired" not in pipeline["sinks"].fields:
+        what = "with keep: last, records come out as expired records alone, and no sink takes them"
+        yield Finding((*pipeline.path, "sinks"), what, "add expired: PATH to sinks")
 
 
 def _check_columns(pipeline: Raw) -> Iterator[Finding]:

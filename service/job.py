@@ -28,6 +28,7 @@ from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.metrics.version import VERSION
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_place import remove_runs
+from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.restarts import Restarts
@@ -249,26 +250,31 @@ class Job:
 
     def _changes(self, spark: SparkSession) -> DataFrame:
         events = read_events(spark, self._source, self.pipeline.event_time)
+        shared: dict[str, Any] = {
+            "key": list(self.pipeline.key),
+            "uid": self.uid,
+            "time": self.pipeline.event_time,
+            "delay": f"{self.pipeline.delay_ms}ms",
+            "policy": self.policy,
+            "order": self.pipeline.order,
+            "max_ahead": f"{self.pipeline.max_ahead_ms}ms",
+            "min_event_time": _instant(self.pipeline.min_event_time_ms),
+            "malformed": events.malformed,
+            "null_key": self.pipeline.null_key,
+            "rejects": self._sinks.rejects is not None,
+            "shards": self.pipeline.shards,
+            "backend": self.pipeline.backend,
+            "sidecar": self._sidecar,
+            "runs": self.pipeline.runs,
+        }
+        if self.pipeline.kind == "deduplicate":
+            return deduplicate(events.frame, keep=self.pipeline.keep, **shared)
         return retain(
             events.frame,
-            key=list(self.pipeline.key),
             aggregates=self.pipeline.aggregates,
-            uid=self.uid,
-            time=self.pipeline.event_time,
-            delay=f"{self.pipeline.delay_ms}ms",
-            policy=self.policy,
-            order=self.pipeline.order,
             read_when=self.pipeline.read_when,
-            max_ahead=f"{self.pipeline.max_ahead_ms}ms",
-            min_event_time=_instant(self.pipeline.min_event_time_ms),
-            malformed=events.malformed,
-            null_key=self.pipeline.null_key,
-            rejects=self._sinks.rejects is not None,
-            shards=self.pipeline.shards,
-            backend=self.pipeline.backend,
-            sidecar=self._sidecar,
-            runs=self.pipeline.runs,
             renamed=self.pipeline.renamed,
+            **shared,
         )
 
     def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:
