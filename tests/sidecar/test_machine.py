@@ -1,21 +1,24 @@
 """Random interleavings of everything that happens to an operator, against the slow reference.
 
 A query plans, runs, retries and commits batches, in order and with crashes of both sides anywhere;
-others add, put, touch, remove and look, policies are reloaded, lives swept. After every step the
-committed lives and the expired records are the reference's, which knows of no attempts, sets or
-crashes.
+others add, put, touch, read, remove and look, policies are reloaded, lives swept, expired records
+joined. After every step the committed lives and the expired records are the reference's, which
+knows of no attempts, sets or crashes.
 """
 
 import shutil
 import tempfile
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from idlestate.sidecar.core import expired_joins
 from idlestate.sidecar.core.table_edits import KINDS as KINDS_OF_WRITES
 from idlestate.sidecar.protocol.errors import SidecarError
 from tests.reference import Record, Reference, Rule
@@ -160,6 +163,11 @@ class Machine(RuleBasedStateMachine):
     def compact(self) -> None:
         self.world.operator.sweeper.compact()
 
+    @rule(span_ms=st.sampled_from([0, 50, 10_000]))
+    def join(self, span_ms: int) -> None:
+        with patch.object(expired_joins, "_LEAST", 2):  # the few entries of a case
+            self.world.join(span_ms)
+
     @rule()
     def settle(self) -> None:
         self.world.operator.batches.settle()
@@ -209,6 +217,9 @@ class Machine(RuleBasedStateMachine):
         if kind == "remove":
             if is_open:
                 del reference.lives[record.key]
+        elif kind == "read":
+            if is_open:
+                reference.take(replace(record, read=True))
         elif kind == "touch":
             if is_open:
                 kept = deepcopy(reference.lives[record.key].aggregates)
