@@ -75,6 +75,7 @@ def deduplicate(
         policy=policy,
         config=config,
         order=order,
+        read_when=None,
         max_ahead=max_ahead,
         min_event_time=min_event_time,
         malformed=malformed,
