@@ -244,7 +244,7 @@ def test_files_in_a_checkpoint_are_counted_for_the_batch_that_wrote_them(
     for name, size in {
         "offsets/3": 10,
         "commits/3": 20,
-        "idlestate/clicks/runs/0/3-run-abc.arrow": 1000,
+        "idlestate/clicks/runs/0/3-open-abc.arrow": 1000,
         "idlestate/clicks/layout.json": 7,
         "state/0/1/4_abc.changelog": 300,
         "state/0/1/.4_abc.changelog.crc": 4,

@@ -117,8 +117,8 @@ def test_files_of_attempts_that_lost_are_removed(spark: SparkSession, tmp_path: 
     query = Query(spark, tmp_path, shards=2)
     query.run(2)
     some = next(iter(query.files.values()))
-    lost = some.with_name("1-run-0123456789abcdef0123456789abcdef.arrow")
-    future = some.with_name("99-run-0123456789abcdef0123456789abcdef.arrow")
+    lost = some.with_name("1-open-0123456789abcdef0123456789abcdef.arrow")
+    future = some.with_name("99-open-0123456789abcdef0123456789abcdef.arrow")
     foreign = some.with_name("notes.txt")
     for path in (lost, future, foreign):
         path.write_bytes(b"left behind")
@@ -132,7 +132,7 @@ def test_files_of_attempts_that_lost_are_removed(spark: SparkSession, tmp_path: 
 def test_a_lost_file_is_named_and_can_be_brought_back(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path, shards=1)
     query.run(1)
-    (name,) = (name for name in query.named if "-run-" in name)
+    (name,) = (name for name in query.named if "-open-" in name)
     path = query.files[name]
     copy = path.rename(tmp_path / name)
     data = copy.read_bytes()

@@ -186,12 +186,12 @@ def test_checkpoints_with_one_url_have_folders_of_their_own(s3: S3Server, tmp_pa
     places = [prepare(one, url), prepare(two, url)]
     assert prepare(one, url).shown("") == places[0].shown("")
     for place in places:
-        place.write("0/0-run-x.arrow", b"data")
+        place.write("0/0-open-x.arrow", b"data")
     assert len(s3.objects("shared")) == 4
     remove_runs(one)
     remove_runs(one)
     assert places[0].names("") == []
-    assert places[1].names("0") == ["0-run-x.arrow"]
+    assert places[1].names("0") == ["0-open-x.arrow"]
     with pytest.raises(RefusedError, match=r"the folder is gone, or .* leads elsewhere today"):
         prepare(one, url)
 

@@ -191,7 +191,10 @@ def test_a_sink_folder_below_a_file(here):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"aggregates": {"n": "count"}}, ["aggregates was", "total: sum(amount)"]),
+        (
+            {"aggregates": {"n": "count", "total": "max(amount)"}},
+            ["aggregate total was sum(amount), is now max(amount)", "another name"],
+        ),
         ({"key": ["user", "amount"]}, ["keys was", "amount"]),
         ({"shards": 4}, ["shards was 2, is now 4"]),
     ],
@@ -202,7 +205,7 @@ def test_an_operator_that_is_not_the_checkpoints(ran, changed, words, more):
         ran.add("1.json", more)
     before = rows(ran.out / "results")
     ran.write(**changed)
-    assert_refused(ran.run(), "'clicks'", str(ran.checkpoint), "restore it", *words)
+    assert_refused(ran.run(), "'clicks'", str(ran.checkpoint), "restore the job", *words)
     assert rows(ran.out / "results") == before
     # With the change put back it goes on where it was.
     ran.write()

@@ -95,7 +95,7 @@ def test_a_kill_an_outage_a_lost_cache_and_a_lost_object_change_nothing(
 
     line.add("last.json", FILES[-1])
     shutil.rmtree(tmp_path / "cache")
-    newest = max((name for name in s3.objects("state") if "-run-" in name), key=batch_of)
+    newest = max((name for name in s3.objects("state") if "-open-" in name), key=batch_of)
     data = s3.read(newest)
     s3.remove(newest)
     assert_refused(line.run_apart(), f"s3://idlestate-tests/{newest} is missing", "state verify")

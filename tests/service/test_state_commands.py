@@ -68,7 +68,7 @@ def test_a_whole_checkpoint_is_listed_measured_and_verified(ran: CommandLine, st
     assert "live keys          2" in stats  # a, and f of the last hour
     assert "orphans            0" in stats
 
-    stray = written(ran, 1)[0].with_name("1-run-left.arrow")
+    stray = written(ran, 1)[0].with_name("1-open-left.arrow")
     stray.write_bytes(b"left by an attempt that was killed")
     verified = state("verify")
     assert_good(verified)
@@ -181,7 +181,7 @@ def test_runs_elsewhere_are_looked_after_as_well(
     here.write(runs=str(tmp_path / "other"), state_partitions=None)
     assert_refused(here.run(), "runs was", "elsewhere, is now", "other")
     assert "all good" in state_of("verify").text
-    path = max(place.glob("*/*-run-*.arrow"), key=lambda path: int(path.name.partition("-")[0]))
+    path = max(place.glob("*/*-open-*.arrow"), key=lambda path: int(path.name.partition("-")[0]))
     path.unlink()
     assert_refused(state_of("verify"), f"{path} is missing")
     here.write(runs=str(tmp_path / "other"))
