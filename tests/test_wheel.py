@@ -1,5 +1,6 @@
-"""The wheel in an environment of its own, outside of the repository: a job runs on it."""
+"""The wheel in an environment of its own: type checkers see its names, and a job runs on it."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 JOB = "sample_job.py"
+MISUSE = """
+from idlestate import Policy, retain
+from idlestate.state import ValueStateDescriptor, open_backend
+reveal_type(retain)
+reveal_type(open_backend("heap").get_state)
+Policy(idle_min_ms="30m")
+from idlestate import retian
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +45,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Dependencies are those of this environment; a .pth in it that names this checkout is not read.
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     shutil.copy(ROOT / "tests" / JOB, folder)
+    (folder / "misuse.py").write_text(MISUSE)
     return folder
 
 
-def run(*command: str, cwd: Path) -> str:
+def run(*command: str, cwd: Path, fails: bool = False) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert bool(done.returncode) == fails, done.stdout + done.stderr
     return done.stdout
+
+
+def mypy(folder: Path, file: str, *, fails: bool = False) -> str:
+    python = folder / "v" / "bin" / "python"
+    (folder / "mypy.ini").write_text("[mypy]\n[mypy-pyarrow.*]\nignore_missing_imports = True\n")
+    options = ("--strict", "--config-file", "mypy.ini", "--python-executable", str(python))
+    return run(sys.executable, "-m", "mypy", *options, file, cwd=folder, fails=fails)
 
 
 def test_the_job_runs_on_the_wheel(folder: Path) -> None:
@@ -50,3 +67,14 @@ def test_the_job_runs_on_the_wheel(folder: Path) -> None:
     place = run(python, "-c", "import idlestate; print(idlestate.__file__)", cwd=folder)
     assert Path(place.strip()).is_relative_to(folder)
     assert "set_current_key" in run(python, JOB, cwd=folder)
+
+
+def test_mypy_accepts_the_job(folder: Path) -> None:
+    assert "no issues found" in mypy(folder, JOB)
+
+
+def test_mypy_sees_what_names_are(folder: Path) -> None:
+    said = mypy(folder, "misuse.py", fails=True)
+    assert re.search(r'Revealed type is "def \(events: pyspark\S*DataFrame', said)
+    assert re.search(r'"idle_min_ms" to "Policy" has incompatible type "str"', said)
+    assert 'Module "idlestate" has no attribute "retian"' in said
