@@ -14,6 +14,7 @@ from idlestate.pipeline.hadoop import Hadoop
 _MARK = "_idlestate.json"
 """Names the query that owns the folder; readers skip it as they do all names that begin so."""
 _TRIAL = "_idlestate.trial"
+_FULL = "No space left on device"
 
 
 class SinkFolder:
@@ -139,6 +140,11 @@ class SinkFolder:
             raise self._refused(done, said.splitlines()[0]) from error
 
     def _refused(self, done: str, reason: str) -> RefusedError:
+        if _FULL in reason:
+            return RefusedError(
+                f"{self.sink}: folder {self.folder} cannot be {done}: the disk is full: free some "
+                "space and run the same command again; nothing is lost"
+            )
         return RefusedError(
             f"{self.sink}: folder {self.folder} cannot be {done}: {reason}; let the user that "
             "runs this write there, or set another path for this sink"
