@@ -51,7 +51,7 @@ class Ran:
                 query.stop()
             self.batches.append(len(sink.batches) - seen)
             self.shards = shards(spark, checkpoint, UID)
-            self.runs.append(max(len(shard.current.files) for shard in self.shards))
+            self.runs.append(max(len(shard.current.runs) for shard in self.shards))
         self.rows = plain_rows(sink.table, setting.keys)
         self.states = states(spark, checkpoint, setting.keys)
 
