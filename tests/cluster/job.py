@@ -70,7 +70,7 @@ def held_by_partition(spark: SparkSession, checkpoint: str) -> list[dict[str, in
     for state in read_shards(spark, checkpoint, UID, committed_batch(folder)):
         mine = held[spark_partition(state.shard, partitions)]
         mine["rows"] += state.live_keys
-        mine["bytes"] += sum(file.bytes for file in state.files)
+        mine["bytes"] += sum(file.bytes for file in state.runs)
     return held
 
 

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
@@ -73,7 +74,7 @@ def serving(place: Path) -> Iterator[None]:
 def counts_of(reports: list[Any]) -> dict[str, int]:
     """The same from the reports of a sidecar."""
     wanted = ("created", "comebacks", "expired_lifetime", "expired_ttl", "expired_idle")
-    wanted += ("input", "late", "null_time", "too_old", "too_far_ahead", "malformed")
+    wanted += tuple(each.name for each in fields(RowCounts) if each.name != "highest_ms")
     found = {name: sum(getattr(each, name) for each in reports) for name in wanted}
     return found | {"live": sum(each.live_keys for each in reports)}
 

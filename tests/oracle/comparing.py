@@ -10,11 +10,15 @@ from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.oracle.idle_oracle import AGGREGATES, IdleOracle, Life
 
 SHOWN = 5
 ROW_TIMES = ("first_access", "last_access", "expired_at")
 STATE_TIMES = ("created_at", "written_at", "cleanup_at")
+
+EXACT = Policy(remember_ms=FOREVER_MS)
+"""Every ended key is remembered."""
 
 
 def differences(
@@ -55,7 +59,7 @@ def differences(
         "lives ended": (len(oracle.ended), sum(shard.tally.expired[2] for shard in shards)),
         "keys ever seen": (
             len(oracle.seen),
-            sum(shard.keys_ever_seen(exact=True) for shard in shards),
+            sum(shard.keys_ever_seen(EXACT) for shard in shards),
         ),
         "input rows": (rows, sum(shard.rows.input for shard in shards)),
         "late rows": (0, sum(shard.rows.late for shard in shards)),

@@ -69,7 +69,7 @@ class Query:
     def named(self) -> set[str]:
         """The files that the newest committed state is made of."""
         found = shards(self.spark, self.checkpoint, UID)
-        return {ref.name for shard in found for ref in shard.files}
+        return {ref.name for shard in found for ref in shard.runs}
 
 
 def test_files_go_when_no_retained_batch_names_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def assert_files_are_those_in_use(query: Query) -> None:
     ]
     assert query.files.keys() == query.named | {each.name for each in dropped}
     # The batch without data at the end visits only the shards in which something was due.
-    assert all(each.batch_id + RETAINED >= newest - 1 for each in dropped)
+    assert all(each.version + RETAINED >= newest - 1 for each in dropped)
     # Not every batch merges; of the last three at least one did.
     assert dropped, "gone too early"
 
