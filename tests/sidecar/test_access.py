@@ -78,8 +78,8 @@ def test_who_shows_no_token_is_told_alive_and_never_ready(made: Any) -> None:
     sidecar.settings["token_file"] = str(token)
     sidecar.start()
     for words, code, told in (
-        ([], 1, "give its token file (--token-file PATH)"),
-        (["--token-file", str(other)], 1, "give its token file (--token-file PATH)"),
+        ([], 1, "pass --token-file PATH"),
+        (["--token-file", str(other)], 1, "pass --token-file PATH"),
         (["--token-file", str(token)], 0, "ready"),
         (["--live"], 0, "authentication required"),
     ):
