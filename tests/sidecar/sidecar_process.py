@@ -56,12 +56,12 @@ def add(client: Any, number: int) -> None:
     client.add_many({"user": [*users, "same"], "amount": [1] * 201})
 
 
-def fill(client: Any) -> int:
+def fill(client: Any, error: type[Exception] = DiskFullError) -> int:
     """Write until that is refused plainly; how many writes were acknowledged."""
     for number in range(MOST_WRITES):
         try:
             add(client, number)
-        except DiskFullError:
+        except error:
             return number
     raise AssertionError("nothing went wrong")
 

@@ -153,7 +153,7 @@ def test_a_second_instance_is_refused_with_the_pid_of_the_first(made: Any) -> No
     second = subprocess.run(
         [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
     )
-    assert second.returncode == 1
+    assert second.returncode == 75
     assert f"is in use by the sidecar with pid {sidecar.process.pid}" in second.stderr
     assert sidecar.ask("/healthz") == (200, "ok\n")
 
