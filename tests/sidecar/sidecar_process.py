@@ -151,10 +151,11 @@ class Sidecar:
         self.process.stderr.close()
         return code
 
-    def client(self, writer: str | None = None, place: str | Address | None = None) -> Any:
-        return SidecarClient(
-            place or f"unix:{self.data_socket}", UID, writer=writer, patience_s=PATIENCE_S
-        )
+    def client(
+        self, writer: str | None = None, place: str | Address | None = None, uid: str = UID
+    ) -> Any:
+        place = place or f"unix:{self.data_socket}"
+        return SidecarClient(place, uid, writer=writer, patience_s=PATIENCE_S)
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
         """One request to the control plane: status, and JSON or text."""

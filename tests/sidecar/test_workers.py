@@ -141,8 +141,7 @@ def test_another_number_of_workers_finds_everything(made: Any, backend: str) -> 
     short = {UID: OPERATOR, "short": OPERATOR | {"policy": "short"}}
     sidecar = made(backend=backend, operators=short, sweep_every="20ms").start()
     expected = play(sidecar)
-    with sidecar.client() as client:
-        client._uid = "short"
+    with sidecar.client(uid="short") as client:
         client.add_many(rows_of(300))
         wait_for(lambda: sum(map(len, client.expired())) == 300)
         records = pa.concat_tables(client.expired()).to_pylist()
@@ -152,7 +151,7 @@ def test_another_number_of_workers_finds_everything(made: Any, backend: str) -> 
         sidecar.start()
         with sidecar.client() as client:
             assert found_in(client, 2 * LARGE) == expected
-            client._uid = "short"
+        with sidecar.client(uid="short") as client:
             assert pa.concat_tables(client.expired()).to_pylist() == records
         folders = list((sidecar.folder / "state" / f"{backend}-ranges").glob("*"))
         assert [each.name for each in folders] == ([] if workers == 1 else [str(workers)])
