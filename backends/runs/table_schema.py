@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, take, to_arrow
@@ -99,8 +98,3 @@ def _as(field: Field, column: Column) -> Field:
     if isinstance(field, np.ndarray) or field.type == column.kind:
         return field
     return field.cast(column.kind)
-
-
-def numpy_blank(value: float, dtype: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
-    """A blank of a column that moves as a numpy array."""
-    return np.array([value], dtype=dtype)

@@ -92,7 +92,7 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A run that the record no longer names since a version; removed when nobody can want it."""
+    """A run that the record no longer names; it goes when no retained version names it either."""
 
     name: str
     version: int
