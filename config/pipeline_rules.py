@@ -7,18 +7,13 @@ missing or of another type (the models report that): one wrong field hides nothi
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from idlestate.config.added_columns import ADDED_COLUMNS
 from idlestate.config.aggregate_text import problem_with
 from idlestate.config.places import Place, check_places
 from idlestate.config.problems import FieldPath, Finding, listed, nearest, show
 from idlestate.retention.policy import TimeDomain
 
 """Says what is wrong with an aggregate such as `max(event_time)`; None when it can be computed."""
-
-ADDED_COLUMNS = (
-    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id", "rejected"),
-    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
-)
-"""Columns beside keys and aggregates: the changelog's, then those of the state read back."""
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")

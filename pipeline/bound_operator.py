@@ -13,8 +13,8 @@ from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, Timesta
 from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.shards.operator_kind import Kind
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
-from idlestate.config.pipeline_rules import ADDED_COLUMNS
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments, ColumnArgument, DurationArgument
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -166,15 +166,11 @@ def _table(
 
 
 def _refuse_taken_names(names: Sequence[str], given: Arguments) -> None:
-    taken = set(ADDED_COLUMNS)
-    for name in names:
-        # To Spark SQL names that differ in case alone are the same.
-        if name.lower() in taken:
-            raise given.refused(
-                f"the name {name} is used twice among keys, aggregates and the "
-                f"columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another name"
-            )
-        taken.add(name.lower())
+    if (name := used_twice(names)) is not None:
+        raise given.refused(
+            f"the name {name} is used twice among keys, aggregates and the "
+            f"columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another name"
+        )
 
 
 def _check(

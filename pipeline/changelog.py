@@ -7,17 +7,18 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.change_rows import change_schema
+from idlestate.config.added_columns import REJECTED
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.types import spark_schema
 from idlestate.pipeline.worker import settle
 
-REJECT, REJECTED = "reject", "rejected"
+REJECT = "reject"
 
 
 def changelog_arrow_schema(spec: OperatorSpec) -> pa.Schema:
     """Arrow schema of the changelog; with rejects it ends with `rejected`, JSON text."""
     schema = change_schema(spec.table)
-    return schema.append(pa.field("rejected", pa.string())) if spec.rejects else schema
+    return schema.append(pa.field(REJECTED, pa.string())) if spec.rejects else schema
 
 
 def changelog_schema(spec: OperatorSpec) -> StructType:
@@ -65,5 +66,5 @@ def _reject_rows(found: list[tuple[int, str, str]], schema: pa.Schema) -> pa.Rec
     batch_ids, reasons, rows = zip(*found, strict=True)
     columns["batch_id"] = pa.array(batch_ids, pa.int64())
     columns["reason"] = pa.array(reasons, pa.string())
-    columns["rejected"] = pa.array(rows, pa.string())
+    columns[REJECTED] = pa.array(rows, pa.string())
     return pa.RecordBatch.from_pydict(columns, schema=schema)

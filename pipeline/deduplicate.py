@@ -53,7 +53,7 @@ def deduplicate(
         null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
 
     Returns:
-        Key columns, the other columns of the input, `change`, `first_access`, `last_access`,
+        Key columns, the other columns of the input, `change`, `created_at`, `last_access`,
         `expired_at`, `reason`, `batch_id`, and with `rejects` the column `rejected`.
 
     Raises:

@@ -78,7 +78,7 @@ def retain(
             name. Entries may stay after they have taken effect.
 
     Returns:
-        Key columns, aggregates, `change`, `first_access`, `last_access`, `expired_at`, `reason`,
+        Key columns, aggregates, `change`, `created_at`, `last_access`, `expired_at`, `reason`,
         `batch_id`, and with `rejects` the column `rejected`.
 
     Raises:

@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StructType
 
+from idlestate.config.added_columns import REJECTED
 from idlestate.errors import IdlestateError, RefusedError
-from idlestate.pipeline.changelog import REJECT, REJECTED
+from idlestate.pipeline.changelog import REJECT
 from idlestate.pipeline.sink_folder import SinkFolder
 from idlestate.pipeline.task_errors import marked
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
 DEFAULT_PERIODIC_COMPACTION_MS: Final = 30 * 24 * 3600 * 1000
 DEFAULT_QUERY_TIME_AFTER: Final = 1000
@@ -23,13 +23,6 @@ class StateVisibility(Enum):
 
     NEVER_RETURN_EXPIRED = "NeverReturnExpired"
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
-
-
-class TtlTime(Enum):
-    """The clock that timestamps are taken from and judged by. Flink has the first only."""
-
-    PROCESSING = "ProcessingTime"
-    EVENT = "EventTime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ class StateTtlConfig:
         ttl_ms: whole milliseconds, above 0.
         update_type: what renews the timestamp; `DISABLED` leaves the state without TTL.
         visibility: whether expired values that are still stored are returned.
-        time: whose clock counts.
+        time: the time that values are stamped with and judged by. Flink has processing time only.
         full_snapshot: leave expired values out of snapshots.
         incremental: cleanup on heap; None takes the default when cleanup runs in background.
         compaction: cleanup on RocksDB; None takes the default when cleanup runs in background.
@@ -77,7 +70,7 @@ class StateTtlConfig:
     ttl_ms: int
     update_type: TtlUpdateType = TtlUpdateType.ON_CREATE_AND_WRITE
     visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
-    time: TtlTime = TtlTime.PROCESSING
+    time: TimeDomain = TimeDomain.PROCESSING
     full_snapshot: bool = False
     incremental: IncrementalCleanup | None = None
     compaction: CompactionCleanup | None = None
@@ -93,7 +86,7 @@ class StateTtlConfig:
         for name, kind in (
             ("update_type", TtlUpdateType),
             ("visibility", StateVisibility),
-            ("time", TtlTime),
+            ("time", TimeDomain),
         ):
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(f"{name} is {getattr(self, name)!r}: give a {kind.__name__}")

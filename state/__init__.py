@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from idlestate._lazy import lazily
 
 if TYPE_CHECKING:
+    from idlestate.retention.policy import TimeDomain as TimeDomain
     from idlestate.retention.state_ttls import ttls_of_states as ttls_of_states
     from idlestate.retention.ttl_config import CompactionCleanup as CompactionCleanup
     from idlestate.retention.ttl_config import IncrementalCleanup as IncrementalCleanup
     from idlestate.retention.ttl_config import StateTtlConfig as StateTtlConfig
     from idlestate.retention.ttl_config import StateVisibility as StateVisibility
-    from idlestate.retention.ttl_config import TtlTime as TtlTime
     from idlestate.retention.ttl_config import TtlUpdateType as TtlUpdateType
     from idlestate.state.backend import KeyedStateBackend as KeyedStateBackend
     from idlestate.state.count_trigger import CountTrigger as CountTrigger
@@ -41,13 +41,13 @@ else:
     __getattr__ = lazily(
         __name__,
         {
+            "idlestate.retention.policy": ["TimeDomain"],
             "idlestate.retention.state_ttls": ["ttls_of_states"],
             "idlestate.retention.ttl_config": [
                 "CompactionCleanup",
                 "IncrementalCleanup",
                 "StateTtlConfig",
                 "StateVisibility",
-                "TtlTime",
                 "TtlUpdateType",
             ],
             "idlestate.state.backend": ["KeyedStateBackend"],
@@ -100,11 +100,11 @@ __all__ = [
     "StateTtlConfig",
     "StateVisibility",
     "SweepReport",
+    "TimeDomain",
     "Timer",
     "TimerBatch",
     "TimerService",
     "TriggerResult",
-    "TtlTime",
     "TtlUpdateType",
     "Usage",
     "ValueStateDescriptor",

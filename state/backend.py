@@ -10,7 +10,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
+from idlestate.retention.policy import TimeDomain
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cleanup import SnapshotFilter
 from idlestate.state.closed import Closed
 from idlestate.state.context import KeyContext
@@ -152,7 +153,7 @@ class KeyedStateBackend(ABC):
         return Ttl(config, self._now_of(config))
 
     def _now_of(self, config: StateTtlConfig) -> Callable[[], int]:
-        return self.watermark.now_ms if config.time is TtlTime.EVENT else self._clock.now_ms
+        return self.watermark.now_ms if config.time is TimeDomain.EVENT else self._clock.now_ms
 
     @abstractmethod
     def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:

@@ -7,7 +7,6 @@ removed by the read that finds it, by cleanup, or by a compaction, whichever com
 from collections.abc import Callable
 from typing import Any
 
-from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cells import Stored
@@ -34,11 +33,7 @@ class Ttl:
 
     def expired(self, stored: Stored, now_ms: int) -> bool:
         """Whether a stored value has expired; one that is missing never has."""
-        if stored is None:
-            return False
-        # `horizon_ms`, without a call
-        expired: bool = stored[1] <= now_ms - self.ttl_ms or now_ms == FOREVER_MS
-        return expired
+        return stored is not None and stored[1] <= horizon_ms(self.ttl_ms, now_ms)
 
     def horizon_ms(self, now_ms: int) -> int:
         """The youngest timestamp whose values have expired at this time."""

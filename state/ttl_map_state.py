@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.ttl import horizon_ms
 from idlestate.state.cells import Stored
 from idlestate.state.key_batch import first_of_each_pair
 from idlestate.state.map_state import MapEntry, MapIterator, MapState
@@ -30,8 +30,8 @@ class TtlMapState(MapState):
         if found is None:
             return None
         now = ttl.now_ms()
-        # `_judged` for what lives and is not renewed, without a call.
-        if not ttl.updates_on_read and found[1] > now - ttl.ttl_ms and now != FOREVER_MS:
+        # The common case of `_judged`: most reads end here.
+        if not ttl.updates_on_read and found[1] > horizon_ms(ttl.ttl_ms, now):
             return found[0]
         seen = self._judged(found, now, (self._key, self.namespace, user_key), self.table.remove)
         return None if seen is None else seen[0]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.ttl import horizon_ms
 from idlestate.state.cells import Cells, Stored, as_column
 from idlestate.state.context import KeyContext
 from idlestate.state.descriptors import ValueStateDescriptor
@@ -72,8 +72,8 @@ class TtlValueState(ValueState):
         if found is None:
             return None
         now = ttl.now_ms()
-        # `_judged` for what lives and is not renewed, without a call.
-        if not ttl.updates_on_read and found[1] > now - ttl.ttl_ms and now != FOREVER_MS:
+        # The common case of `_judged`: most reads end here.
+        if not ttl.updates_on_read and found[1] > horizon_ms(ttl.ttl_ms, now):
             return found[0]
         seen = _judged(found, now, self.table, self._key, self.namespace, ttl)
         return None if seen is None else seen[0]

@@ -16,7 +16,7 @@ from tests.reference import Key, Row, State
 TOLERANCE = 1e-12
 LAST_MS = (2**63 - 1) // 1000
 """The last millisecond that a timestamp in microseconds can say."""
-ROW_TIMES = ("first_access", "last_access", "expired_at")
+ROW_TIMES = ("created_at", "last_access", "expired_at")
 STATE_TIMES = (
     *("created_at", "written_at", "read_at", "armed_at"),
     *("last_access", "cleanup_at", "deadline"),
@@ -64,10 +64,10 @@ def assert_rows(
             ms and `reason`.
         texts: the aggregates, name to text.
     """
-    wanted = sorted(expected, key=lambda row: _place(row.key, row.first_access, row.expired_at))
-    rows = sorted(found, key=lambda row: _place(row["key"], row["first_access"], row["expired_at"]))
-    names = [(row.key, row.first_access, row.change) for row in wanted]
-    assert names == [(row["key"], row["first_access"], row["change"]) for row in rows]
+    wanted = sorted(expected, key=lambda row: _place(row.key, row.created_at, row.expired_at))
+    rows = sorted(found, key=lambda row: _place(row["key"], row["created_at"], row["expired_at"]))
+    names = [(row.key, row.created_at, row.change) for row in wanted]
+    assert names == [(row["key"], row["created_at"], row["change"]) for row in rows]
     for row, other in zip(wanted, rows, strict=True):
         for name in (*ROW_TIMES, "reason"):
             assert getattr(row, name) == other[name], (name, row, other)
@@ -103,5 +103,5 @@ def sayable(t_ms: int | None) -> int | None:
     return None if t_ms is None or t_ms > LAST_MS else t_ms
 
 
-def _place(key: Key, first_access: int, expired_at: int | None) -> tuple[str, int, bool, int]:
-    return (repr(key), first_access, expired_at is None, expired_at or 0)
+def _place(key: Key, created_at: int, expired_at: int | None) -> tuple[str, int, bool, int]:
+    return (repr(key), created_at, expired_at is None, expired_at or 0)

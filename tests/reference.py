@@ -97,7 +97,7 @@ class Row:
     key: Key
     aggregates: dict[str, Any]
     change: str
-    first_access: int
+    created_at: int
     last_access: int
     expired_at: int | None = None
     reason: str | None = None
@@ -236,7 +236,7 @@ class Reference:
                 key=key,
                 aggregates=life.results(),
                 change="expire",
-                first_access=life.created_at,
+                created_at=life.created_at,
                 last_access=self.last_access(life, self.rule.update),
                 expired_at=deadline,
                 reason=reason,
@@ -258,7 +258,7 @@ class Reference:
                 key=key,
                 aggregates=life.results(),
                 change="update",
-                first_access=life.created_at,
+                created_at=life.created_at,
                 last_access=life.row_last_access,
                 batch_id=life.batch_id,
             )

@@ -113,7 +113,7 @@ EXPIRED = {
     "clicks": 2,
     "last_page": "/cart",
     "change": "expire",
-    "first_access": at(0, 0),
+    "created_at": at(0, 0),
     "last_access": at(0, 10),
     "expired_at": at(0, 45),
     "reason": "idle",

@@ -42,7 +42,7 @@ def run(rule, *records, aggregates=None, sweep=None):
 
 
 def ends(reference):
-    return [(row.first_access, row.expired_at, row.reason) for row in reference.expired]
+    return [(row.created_at, row.expired_at, row.reason) for row in reference.expired]
 
 
 @pytest.mark.parametrize("name", ["reference", "reference_values", "reference_pipeline"])
@@ -231,7 +231,7 @@ def test_remember_forever():
 
 def test_each_life_has_one_last_row():
     reference = run(IDLE, write(0), write(10), write(100), look(110))
-    rows = [(row.change, row.first_access, row.last_access) for row in reference.last_rows()]
+    rows = [(row.change, row.created_at, row.last_access) for row in reference.last_rows()]
     assert rows == [("expire", 0, 10), ("update", 100, 100)]
     assert [row.aggregates["n"] for row in reference.last_rows()] == [2, 1]
 

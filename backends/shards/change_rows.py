@@ -1,7 +1,7 @@
 """Change rows: what a batch hands downstream, and lives as people read them.
 
 Output columns of a change row: the key columns, the aggregates under their names, `change`
-(`update` | `expire`), `first_access`, `last_access`, `expired_at` (UTC timestamps, microseconds,
+(`update` | `expire`), `created_at`, `last_access`, `expired_at` (UTC timestamps, microseconds,
 whole milliseconds), `reason` (`idle` | `ttl` | `lifetime`), `batch_id` (int64).
 """
 
@@ -18,11 +18,6 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
-ADDED_COLUMNS = (
-    *("change", "first_access", "last_access", "expired_at", "reason", "batch_id"),
-    *("created_at", "written_at", "read_at", "armed_at", "cleanup_at", "deadline"),
-)
-"""Columns beside keys and aggregates: of change rows, then those of lives."""
 _LAST_MS = FOREVER_MS // 1000
 """The last millisecond that a timestamp in microseconds reaches."""
 _REASONS = pa.array([reason.label for reason in Reason])
@@ -44,7 +39,7 @@ def change_schema(spec: TableSpec) -> pa.Schema:
     fields += spec.kind.results
     fields += [
         ("change", pa.string()),
-        ("first_access", TIMESTAMP),
+        ("created_at", TIMESTAMP),
         ("last_access", TIMESTAMP),
         ("expired_at", TIMESTAMP),
         ("reason", pa.string()),

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.runs.keys import is_key_type
-from idlestate.backends.shards.change_rows import ADDED_COLUMNS
 from idlestate.backends.shards.definition import Definition, check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.errors import DoesNotFitError
@@ -91,15 +91,13 @@ class Declaration:
                     f"operator {self.uid!r}: key column {name} is of type {kind}; keys are "
                     "strings, binaries, integers, booleans, dates or timestamps: cast it first"
                 )
-        taken = set(ADDED_COLUMNS)
-        for name in (*spec.key_names, *(name for name, _ in spec.kind.results)):
-            if name.lower() in taken:  # to Spark SQL names that differ in case alone are the same
-                raise DoesNotFitError(
-                    f"operator {self.uid!r}: the name {name} is used twice among keys, aggregates "
-                    f"and the columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use "
-                    "another name"
-                )
-            taken.add(name.lower())
+        twice = used_twice((*spec.key_names, *(name for name, _ in spec.kind.results)))
+        if twice is not None:
+            raise DoesNotFitError(
+                f"operator {self.uid!r}: the name {twice} is used twice among keys, aggregates "
+                f"and the columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another "
+                "name"
+            )
 
     def taking_over(self, before: "Declaration") -> "Declaration":
         """This declaration with the ids under which it finds the state of an earlier one.

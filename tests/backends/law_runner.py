@@ -207,11 +207,11 @@ def last_rows(rows: Sequence[Found]) -> list[Found]:
     expired: list[Found] = []
     updates: dict[tuple[Any, int], Found] = {}
     for row in rows:
-        life = row["key"], row["first_access"]
+        life = row["key"], row["created_at"]
         if row["change"] == "expire":
             expired.append(row)
             updates.pop(life, None)
-        elif row["first_access"] is not None:
+        elif row["created_at"] is not None:
             updates[life] = row
     return [*expired, *updates.values()]
 
@@ -227,10 +227,10 @@ def assert_batch_is_in_form(rows: Sequence[Found], batch: Sequence[Record], batc
     written = {record.key for record in batch if not record.read}
     looked_at = {record.key for record in batch}
     for key, found in of_key.items():
-        silent = [row for row in found if row["first_access"] is None]
-        lives = [row for row in found if row["first_access"] is not None]
+        silent = [row for row in found if row["created_at"] is None]
+        lives = [row for row in found if row["created_at"] is not None]
         assert [row["change"] for row in lives[:-1]] == ["expire"] * (len(lives) - 1)
-        born = [row["first_access"] for row in lives]
+        born = [row["created_at"] for row in lives]
         assert born == sorted(born)
         if silent:
             assert len(silent) == 1

@@ -6,7 +6,8 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig, TtlTime
+from idlestate.retention.policy import TimeDomain
+from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.errors import StorageError
 from idlestate.state.opening import open_backend
@@ -34,7 +35,7 @@ def ttl_of(period_ms=PERIOD_MS, **more):
 
 
 @pytest.mark.parametrize("kind", FILL)
-@pytest.mark.parametrize("time", TtlTime)
+@pytest.mark.parametrize("time", TimeDomain)
 def test_what_has_expired_is_gone_a_period_after_the_last_walk(kind, time, tmp_path):
     clock, (op, args) = FakeClock(1_000), FILL[kind]
     with open_backend("rocksdb", tmp_path / "db", clock=clock) as backend:

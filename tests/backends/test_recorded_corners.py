@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.ttl_config import StateTtlConfig, TtlTime
+from idlestate.retention.policy import FOREVER_MS, TimeDomain
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, raw_of, replay
@@ -50,7 +50,7 @@ REDUCING = [
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-@pytest.mark.parametrize("time", TtlTime)
+@pytest.mark.parametrize("time", TimeDomain)
 def test_a_reducing_state_whose_values_have_all_expired_becomes_empty(backend, time):
     trace = SETTINGS | {"kind": "reducing", "backend": backend, "ops": REDUCING}
     assert replay(trace, compare_sizes=backend == "hashmap", time=time) == len(REDUCING)
@@ -101,6 +101,6 @@ def test_the_raw_value_without_ttl_is_the_default_where_nothing_is_stored(backen
         "steps": DEFAULT,
     }
     with ExitStack() as stack:
-        run = Scenario(trace, tmp_path, stack, TtlTime.PROCESSING)
+        run = Scenario(trace, tmp_path, stack, TimeDomain.PROCESSING)
         for each in DEFAULT:
             run.step(each)

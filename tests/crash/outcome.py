@@ -21,7 +21,7 @@ from tests.reference_pipeline import play
 Fact = tuple[Any, ...]
 Rows = Iterable[tuple[dict[str, Any], int]]
 """Rows of a sink with their batch."""
-ROW_TIMES = ("first_access", "last_access", "expired_at")
+ROW_TIMES = ("created_at", "last_access", "expired_at")
 LIFE = (
     *("created_at", "written_at", "read_at", "armed_at"),
     *("last_access", "cleanup_at", "deadline", "reason"),

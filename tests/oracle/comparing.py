@@ -14,7 +14,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.oracle.idle_oracle import AGGREGATES, IdleOracle, Life
 
 SHOWN = 5
-ROW_TIMES = ("first_access", "last_access", "expired_at")
+ROW_TIMES = ("created_at", "last_access", "expired_at")
 STATE_TIMES = ("created_at", "written_at", "cleanup_at")
 
 EXACT = Policy(remember_ms=FOREVER_MS)

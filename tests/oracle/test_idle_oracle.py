@@ -36,7 +36,7 @@ def test_fast_oracle_equals_the_reference(seed: int) -> None:
 
 
 def from_row(row: Row) -> tuple[Any, ...]:
-    return (row.key, row.first_access, row.last_access, row.expired_at, *row.aggregates.values())
+    return (row.key, row.created_at, row.last_access, row.expired_at, *row.aggregates.values())
 
 
 def from_state(key: tuple[Any, ...], state: State) -> tuple[Any, ...]:

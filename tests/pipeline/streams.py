@@ -117,13 +117,13 @@ def last_rows(rows: Iterable[Found]) -> list[Found]:
     ended: set[tuple[Any, int]] = set()
     updates: dict[tuple[Any, int], Found] = {}
     for row in sorted(rows, key=lambda row: row["batch_id"]):
-        life = row["key"], row["first_access"]
+        life = row["key"], row["created_at"]
         assert life not in ended, ("a row after the end of its life", row)
         if row["change"] == "expire":
             expired.append(row)
             ended.add(life)
             updates.pop(life, None)
-        elif row["change"] == "update" and row["first_access"] is not None:
+        elif row["change"] == "update" and row["created_at"] is not None:
             updates[life] = row
     return [*expired, *updates.values()]
 

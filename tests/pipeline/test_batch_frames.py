@@ -68,7 +68,7 @@ def test_times_are_instants_whatever_the_session_s_zone(
             key=["user", "event_time"],
             aggregates={"n": "count", "at": "max(event_time)"},
         )
-        moments = ["event_time", "at", "first_access", "last_access"]
+        moments = ["event_time", "at", "created_at", "last_access"]
         found = changes.select(*(F.unix_micros(name).alias(name) for name in moments)).collect()
         assert all(len(set(row)) == 1 for row in found)
         micros = {row["event_time"] for row in found}
@@ -82,7 +82,7 @@ def test_event_times_without_a_zone_are_of_the_session_s(spark: SparkSession) ->
         changes = retain(
             spark.sql(text), key="user", time="t", aggregates={"n": "count"}, policy=POLICY, uid="u"
         )
-        (row,) = changes.select(F.unix_seconds("first_access").alias("at")).collect()
+        (row,) = changes.select(F.unix_seconds("created_at").alias("at")).collect()
     assert row["at"] == 1_714_564_800  # noon in UTC
 
 
@@ -110,6 +110,6 @@ def test_no_rows_give_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     changes = retained(nothing.table(spark))
     assert changes.collect() == []
     assert changes.columns == [
-        *("user", "n", "total", "page", "change", "first_access", "last_access"),
+        *("user", "n", "total", "page", "change", "created_at", "last_access"),
         *("expired_at", "reason", "batch_id"),
     ]

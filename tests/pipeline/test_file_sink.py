@@ -73,7 +73,7 @@ class Written:
         expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
         table = self.rows.toArrow()
         assert_rows(expected.last_rows(), last_rows(plain_rows(table, KEYS)), AGGREGATES)
-        once = ("user", "first_access", "batch_id", "change")
+        once = ("user", "created_at", "batch_id", "change")
         found = Counter(tuple(row[name] for name in once) for row in table.to_pylist())
         assert set(found.values()) == {1}
         assert ds.dataset(self.out, format="parquet").count_rows() == len(table)
@@ -113,9 +113,7 @@ def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(
         written.run()
         assert "5.compact" in written.noted()
     rows = written.rows
-    assert (
-        rows.count() == rows.dropDuplicates(["user", "first_access", "batch_id", "change"]).count()
-    )
+    assert rows.count() == rows.dropDuplicates(["user", "created_at", "batch_id", "change"]).count()
 
 
 @both

@@ -141,7 +141,7 @@ def test_a_batch_frame_is_one_batch_at_one_time(spark: SparkSession, tmp_path: P
     feed = Feed(tmp_path / "input", SCHEMA)
     feed.add(batch)
     rows = plain_rows(retained(feed.table(spark), RULES["like-batches"]).toArrow(), ["user"])
-    times_ms = {row["first_access"] for row in rows if row["first_access"] is not None}
+    times_ms = {row["created_at"] for row in rows if row["created_at"] is not None}
     (t_ms,) = times_ms
     expected = played([batch], [t_ms], RULES["like-batches"]).reference
     assert_rows(expected.last_rows(), last_rows(rows), AGGREGATES)

@@ -55,7 +55,7 @@ def test_wikipedia_edits_by_user_equal_the_oracle(
     last = last_rows(plain_rows(sink.table, ["user"]))
     assert len(last) == len(oracle.ended) + len(oracle.open)
     still_open = [
-        (row["key"], row["first_access"], row["last_access"], *(row[name] for name in AGGREGATES))
+        (row["key"], row["created_at"], row["last_access"], *(row[name] for name in AGGREGATES))
         for row in last
         if row["change"] == "update"
     ]

@@ -115,7 +115,7 @@ def test_an_input_with_a_watermark_is_refused(clicks: DataFrame) -> None:
 def test_what_retain_gives_cannot_be_retained_by_event_time_again(clicks: DataFrame) -> None:
     changes = retained(clicks)
     with pytest.raises(RefusedError, match="watermark already"):
-        retained(changes, key="user", aggregates={"m": "count"}, time="first_access", uid="again")
+        retained(changes, key="user", aggregates={"m": "count"}, time="created_at", uid="again")
 
 
 @pytest.mark.parametrize("name", REQUIRED_SETTINGS)

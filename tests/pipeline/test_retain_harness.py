@@ -68,7 +68,7 @@ CHANGES = pa.schema(
         ("total", pa.int64()),
         ("newest", pa.int64()),
         ("change", pa.string()),
-        *((name, pa.timestamp("us", "UTC")) for name in ("first_access", "last_access")),
+        *((name, pa.timestamp("us", "UTC")) for name in ("created_at", "last_access")),
         ("expired_at", pa.timestamp("us", "UTC")),
         ("reason", pa.string()),
         ("batch_id", pa.int64()),

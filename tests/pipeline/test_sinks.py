@@ -152,7 +152,7 @@ def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, ki
     start_both(spark, feed, tmp_path / "checkpoint", both)
     assert not (tmp_path / "out" / "rejects").exists()
     schema = (
-        "user string, n long, total long, page string, change string, first_access timestamp, "
+        "user string, n long, total long, page string, change string, created_at timestamp, "
         "last_access timestamp, expired_at timestamp, reason string, batch_id long"
     )
     for name in ("results", "expired"):

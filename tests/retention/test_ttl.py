@@ -1,11 +1,11 @@
-"""The rule of a time to live in its two forms."""
+"""The rule of a time to live."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.ttl import has_expired, horizon_ms
+from idlestate.retention.ttl import horizon_ms
 
 EDGES = [-FOREVER_MS - 1, -FOREVER_MS, -1, 0, 1, 1000, FOREVER_MS - 1, FOREVER_MS]
 TIMES = st.sampled_from(EDGES) | st.integers(-FOREVER_MS - 1, FOREVER_MS)
@@ -15,7 +15,6 @@ TTLS = st.sampled_from([1, 2, 1000, FOREVER_MS - 1, FOREVER_MS]) | st.integers(1
 @given(TIMES, TTLS, TIMES)
 def test_the_horizon_parts_what_has_expired_from_what_lives(stamp, ttl_ms, now):
     expired = min(stamp + ttl_ms, FOREVER_MS) <= now
-    assert bool(has_expired(stamp, ttl_ms, now)) == expired
     assert (stamp <= horizon_ms(ttl_ms, now)) == expired
     stamps = np.array([stamp], dtype=np.int64)
     assert bool((stamps <= horizon_ms(ttl_ms, now))[0]) == expired

@@ -31,7 +31,7 @@ def outcome(line: CommandLine) -> dict[object, tuple[str, int, object]]:
     found = {}
     for folder in ("results", "expired"):
         for row in rows(line.out / folder):
-            life = row["user"], row["first_access"]
+            life = row["user"], row["created_at"]
             found[life] = (row["change"], row["n"], row["expired_at"])
     return found
 

@@ -27,7 +27,7 @@ def fill(line: CommandLine, hours: range) -> None:
 def outcome(line: CommandLine, said: Said) -> dict[str, Any]:
     assert_good(said)
     ends = sorted(
-        (str(row["user"]), str(row["first_access"]), str(row["expired_at"]), row["n"])
+        (str(row["user"]), str(row["created_at"]), str(row["expired_at"]), row["n"])
         for row in rows(line.out / "expired")
     )
     figures = {k: v for k, v in said.summary().items() if k in ("live now", "expired", "rows")}

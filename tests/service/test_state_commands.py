@@ -202,4 +202,4 @@ def test_a_folder_without_a_checkpoint_is_told_at_once(tmp_path: Path, command: 
 
 def ends(ran: CommandLine) -> list[tuple[object, ...]]:
     found = rows(ran.out / "expired")
-    return sorted((row["user"], row["first_access"], row["n"]) for row in found)
+    return sorted((row["user"], row["created_at"], row["n"]) for row in found)

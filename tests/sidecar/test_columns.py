@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.change_rows import ADDED_COLUMNS, change_schema
+from idlestate.backends.shards.change_rows import change_schema
 from idlestate.backends.shards.table import Table
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.added_columns import ADDED_COLUMNS, CHANGE_COLUMNS, LIFE_COLUMNS, REJECTED
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
@@ -45,8 +46,10 @@ def test_a_name_that_would_stand_twice_is_refused(world: World, name: str) -> No
 
 def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: World) -> None:
     shown = Table.empty(SPEC).lives(world.operator.record.policy).column_names
-    own = {*SPEC.key_names, *(name for name, _ in SPEC.kind.results)}
-    assert {*change_schema(SPEC).names, *shown} - own == set(ADDED_COLUMNS)
+    own = [*SPEC.key_names, *(name for name, _ in SPEC.kind.results)]
+    assert change_schema(SPEC).names == [*own, *CHANGE_COLUMNS]
+    assert shown == [*own, *LIFE_COLUMNS]
+    assert {*CHANGE_COLUMNS, *LIFE_COLUMNS, REJECTED} == set(ADDED_COLUMNS)
 
 
 @pytest.mark.parametrize(

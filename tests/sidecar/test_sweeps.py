@@ -28,7 +28,7 @@ def test_rule_7_what_passes_between_two_starts_is_downtime(world: World) -> None
     world.clock.advance(86_400_000)
     world.crash()
     world.sweep()
-    assert [row["expired_at"] - row["first_access"] for row in world.expired()] == [150]
+    assert [row["expired_at"] - row["created_at"] for row in world.expired()] == [150]
 
 
 def test_rule_7_time_never_runs_back_below_what_was_judged(world: World) -> None:

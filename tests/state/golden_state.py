@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import (
     CompactionCleanup,
     IncrementalCleanup,
     StateTtlConfig,
     StateVisibility,
-    TtlTime,
     TtlUpdateType,
 )
 from idlestate.state.backend import KeyedStateBackend
@@ -77,7 +77,7 @@ def error_name(error: Exception) -> str:
     return next((name for kind, name in ERRORS.items() if isinstance(error, kind)), repr(error))
 
 
-def ttl_of(config: dict[str, Any], time: TtlTime = TtlTime.PROCESSING) -> StateTtlConfig:
+def ttl_of(config: dict[str, Any], time: TimeDomain = TimeDomain.PROCESSING) -> StateTtlConfig:
     cleanup = config["cleanup"]
     incremental, each = cleanup["incremental"], cleanup["rocksdb_filter"]
     if isinstance(each, list):
@@ -176,7 +176,7 @@ class Replay:
         *,
         compare_sizes=True,
         compare_raw=True,
-        time=TtlTime.PROCESSING,
+        time=TimeDomain.PROCESSING,
     ):
         self.trace = trace
         self.time = time
@@ -205,11 +205,11 @@ class Replay:
                 None if kind == "heap" else self.folder / f"db{self.opened}",
                 max_parallelism=total,
                 groups=key_group_range(total, count, index),
-                clock=self.clock if self.time is TtlTime.PROCESSING else FakeClock(WRONG_MS),
+                clock=self.clock if self.time is TimeDomain.PROCESSING else FakeClock(WRONG_MS),
                 restore=restore,
             )
             backend.watermark.advance(
-                self.clock.now_ms() if self.time is TtlTime.EVENT else WRONG_MS
+                self.clock.now_ms() if self.time is TimeDomain.EVENT else WRONG_MS
             )
             self.stack.callback(backend.close)
             self.backends.append(backend)
@@ -228,7 +228,7 @@ class Replay:
 
     def step(self, step: Step) -> None:
         self.clock.advance(step["t"] - self.clock.now_ms())
-        if self.time is TtlTime.EVENT:
+        if self.time is TimeDomain.EVENT:
             for backend in self.backends:
                 backend.watermark.advance(step["t"])
         match step["op"]:
@@ -279,7 +279,7 @@ class Replay:
 
 
 def replay(
-    trace: dict[str, Any], *, compare_sizes: bool = True, time: TtlTime = TtlTime.PROCESSING
+    trace: dict[str, Any], *, compare_sizes: bool = True, time: TimeDomain = TimeDomain.PROCESSING
 ) -> int:
     """Replay a trace; the number of steps."""
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from idlestate.retention.ttl_config import TtlTime
+from idlestate.retention.policy import TimeDomain
 from idlestate.state.key_groups import key_group_range, operator_index
 from idlestate.state.opening import open_backend
 from idlestate.state.snapshots.snapshot import SnapshotMode
@@ -94,7 +94,7 @@ class KeyedState(RuleBasedStateMachine):
     @property
     def now(self):
         """The time that counts for the state."""
-        behind = WATERMARK_DELAY_MS if self.ttl.time is TtlTime.EVENT else 0
+        behind = WATERMARK_DELAY_MS if self.ttl.time is TimeDomain.EVENT else 0
         return self.clock.now_ms() - behind
 
     @property

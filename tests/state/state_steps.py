@@ -5,10 +5,10 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import (
     StateTtlConfig,
     StateVisibility,
-    TtlTime,
     TtlUpdateType,
 )
 
@@ -84,7 +84,7 @@ TTLS = [
         cleanup_in_background=False,
     )
     for update, visibility, ttl_ms, time in product(
-        TtlUpdateType, StateVisibility, [1, 10, 100], TtlTime
+        TtlUpdateType, StateVisibility, [1, 10, 100], TimeDomain
     )
     if update is not TtlUpdateType.DISABLED or visibility is StateVisibility.NEVER_RETURN_EXPIRED
 ]

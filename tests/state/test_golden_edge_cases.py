@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from idlestate.retention.ttl_config import TtlTime
+from idlestate.retention.policy import TimeDomain
 from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.golden_files import read_traces
@@ -50,7 +50,7 @@ class Scenario:
                 kind,
                 None if kind == "heap" else folder,
                 max_parallelism=trace["max_parallelism"],
-                clock=self.clock if time is TtlTime.PROCESSING else FakeClock(WRONG_MS),
+                clock=self.clock if time is TimeDomain.PROCESSING else FakeClock(WRONG_MS),
             )
         )
         more = {"default": default_of(trace)} if trace["kind"] == "value" else {}
@@ -103,7 +103,7 @@ class Scenario:
 
     def step(self, step):
         self.clock.advance(step["t"] - self.clock.now_ms())
-        if self.time is TtlTime.EVENT:
+        if self.time is TimeDomain.EVENT:
             self.backend.watermark.advance(step["t"])
         error = result = None
         try:
@@ -118,11 +118,11 @@ class Scenario:
         assert self.backend.size("state") == step["size"]
 
 
-@pytest.mark.parametrize("time", TtlTime)
+@pytest.mark.parametrize("time", TimeDomain)
 def test_golden_edge_cases(time, tmp_path, record_property):
     """Also by event time, but for clocks that run back: a watermark does not."""
     traces, steps = read_traces("ttl_edge_cases", "steps"), 0
-    if time is TtlTime.EVENT:
+    if time is TimeDomain.EVENT:
         traces = [trace for trace in traces if runs_forward(trace["steps"])]
     for number, trace in enumerate(traces):
         with ExitStack() as stack:

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from idlestate.retention.ttl_config import TtlTime
+from idlestate.retention.policy import TimeDomain
 from tests.golden_files import read_traces
 from tests.state.golden_state import Replay, replay, runs_forward
 
@@ -37,7 +37,7 @@ def test_golden_state_in_event_time(name, backend, record_property):
     if not traces:
         pytest.skip(f"{name} has no traces of {backend}")
     forward = [trace for trace in traces if runs_forward(trace["ops"])]
-    steps = sum(replay(trace, time=TtlTime.EVENT) for trace in forward)
+    steps = sum(replay(trace, time=TimeDomain.EVENT) for trace in forward)
     record_property("traces", len(forward))
     record_property("steps", steps)
     print(

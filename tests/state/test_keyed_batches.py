@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.rules import NEVER_MS
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility, TtlTime
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
 from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -154,7 +154,7 @@ def test_adding_a_batch_is_adding_one_by_one(backend, kind, ttl):
 
 
 @pytest.mark.parametrize("kind", ["reducing", "aggregating"])
-@pytest.mark.parametrize("ttl", [BRIEF, SHOWN, replace(SHOWN, time=TtlTime.EVENT)])
+@pytest.mark.parametrize("ttl", [BRIEF, SHOWN, replace(SHOWN, time=TimeDomain.EVENT)])
 @pytest.mark.parametrize("now", [NEVER_MS, 5, FOREVER_MS - 1])
 def test_a_batch_adds_at_the_ends_of_time_as_calls_do(backend, kind, ttl, now):
     backend.clock.advance(now - backend.clock.now_ms())
