@@ -25,7 +25,7 @@ _Member = TypeVar("_Member", bound=StrEnum)
 
 
 @dataclass(frozen=True, eq=False)  # two kinds are the same only when they are one
-class Kind:
+class FieldKind:
     """Reads one kind of value; `schema` is its JSON Schema."""
 
     read: Callable[[Any], Any]
@@ -57,13 +57,13 @@ def _read_word(value: object, words: tuple[str, ...], hint: str = "") -> str:
     raise refuse(what + hint, f"use {meant or ' or '.join(words)}")
 
 
-def _words(*words: str, hint: str = "") -> Kind:
-    return Kind(partial(_read_word, words=words, hint=hint), {"enum": list(words)})
+def _words(*words: str, hint: str = "") -> FieldKind:
+    return FieldKind(partial(_read_word, words=words, hint=hint), {"enum": list(words)})
 
 
-def _members(enum: type[_Member]) -> Kind:
+def _members(enum: type[_Member]) -> FieldKind:
     words = tuple(member.value for member in enum)
-    return Kind(lambda value: enum(_read_word(value, words)), {"enum": list(words)})
+    return FieldKind(lambda value: enum(_read_word(value, words)), {"enum": list(words)})
 
 
 Update = Annotated[UpdateType, _members(UpdateType)]
@@ -85,10 +85,10 @@ def _read_whole(value: object, least: int, most: int) -> int:
     return value
 
 
-def whole(least: int, most: int) -> Kind:
+def whole(least: int, most: int) -> FieldKind:
     """Whole numbers between two bounds, both included."""
     schema = {"type": "integer", "minimum": least, "maximum": most}
-    return Kind(partial(_read_whole, least=least, most=most), schema)
+    return FieldKind(partial(_read_whole, least=least, most=most), schema)
 
 
 def _read_flag(value: object) -> bool:
@@ -97,7 +97,7 @@ def _read_flag(value: object) -> bool:
     return value
 
 
-Flag = Annotated[bool, Kind(_read_flag, {"type": "boolean"})]
+Flag = Annotated[bool, FieldKind(_read_flag, {"type": "boolean"})]
 
 
 def _read_address(value: object) -> str:
@@ -111,5 +111,5 @@ def _read_address(value: object) -> str:
     return value
 
 
-Address = Annotated[str, Kind(_read_address, {"type": "string", "minLength": 2})]
+Address = Annotated[str, FieldKind(_read_address, {"type": "string", "minLength": 2})]
 """An IP address to listen on, or `localhost`."""

@@ -100,7 +100,7 @@ class Selector(Section):
     """The policy."""
 
 
-class Source(Section):
+class SourceSection(Section):
     """Where the events come from: a folder or pattern of files."""
 
     path: text.Place = Field(examples=["build/clicks"])
@@ -144,7 +144,7 @@ class Metrics(Section):
 class Pipeline(Section):
     """A query over one source; its name is the operator's uid."""
 
-    source: Source = Field(examples=["{path: build/clicks, format: parquet}"])
+    source: SourceSection = Field(examples=["{path: build/clicks, format: parquet}"])
     """Where the events come from."""
     event_time: text.Column | None = None
     """Timestamp column with the event time; required unless the policy sets time: processing."""

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
-from idlestate.config.kinds import Flag, Kind, Store, refuse, whole
+from idlestate.config.kinds import FieldKind, Flag, Store, refuse, whole
 from idlestate.config.models import Section
 from idlestate.config.problems import show
 
@@ -29,7 +29,7 @@ def _read_listen(value: object) -> str:
 
 
 Listen = Annotated[
-    str, Kind(_read_listen, {"type": "string", "pattern": "^unix:.+|.+:[0-9]{1,5}$"})
+    str, FieldKind(_read_listen, {"type": "string", "pattern": "^unix:.+|.+:[0-9]{1,5}$"})
 ]
 """Where to listen: `unix:PATH` or `ADDRESS:PORT`."""
 
@@ -45,7 +45,7 @@ def _read_type(value: object, words: tuple[str, ...]) -> str:
     return value
 
 
-ColumnType = Annotated[str, Kind(partial(_read_type, words=_TYPES), {"enum": list(_TYPES)})]
+ColumnType = Annotated[str, FieldKind(partial(_read_type, words=_TYPES), {"enum": list(_TYPES)})]
 
 
 class HostedOperator(Section):

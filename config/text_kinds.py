@@ -4,7 +4,7 @@ import re
 from functools import partial
 from typing import Annotated, Any
 
-from idlestate.config.kinds import Kind, refuse
+from idlestate.config.kinds import FieldKind, refuse
 from idlestate.config.problems import show
 from idlestate.config.urls import holds_secret, without_secrets
 
@@ -30,9 +30,9 @@ def _read_text(value: object, noun: str, example: str, longest: int = MAX_TEXT) 
     return value
 
 
-def _text(noun: str, example: str) -> Kind:
+def _text(noun: str, example: str) -> FieldKind:
     schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-    return Kind(partial(_read_text, noun=noun, example=example), schema)
+    return FieldKind(partial(_read_text, noun=noun, example=example), schema)
 
 
 _COLUMN = _text("a column name", "user_id")
@@ -59,9 +59,9 @@ def _read_columns(value: object, least: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _columns(least: int) -> Kind:
+def _columns(least: int) -> FieldKind:
     schema = {"type": "array", "items": _COLUMN.schema, "minItems": least, "uniqueItems": True}
-    return Kind(partial(_read_columns, least=least), schema)
+    return FieldKind(partial(_read_columns, least=least), schema)
 
 
 KeyColumns = Annotated[tuple[str, ...], _columns(1)]
@@ -83,7 +83,9 @@ def take_as_written(path: str) -> str:
     return path
 
 
-Place = Annotated[str, Kind(_read_place, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})]
+Place = Annotated[
+    str, FieldKind(_read_place, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})
+]
 """A path, or a URI that Spark can open; a relative path counts from the working directory."""
 
 
@@ -98,7 +100,7 @@ def _read_runs(value: object) -> str:
 
 
 RunsPlace = Annotated[
-    str, Kind(_read_runs, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})
+    str, FieldKind(_read_runs, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})
 ]
 """A path, or a URL of an object store or file system; without names and passwords."""
 
@@ -111,7 +113,7 @@ def _read_delimiter(value: object) -> str:
 
 
 Delimiter = Annotated[
-    str, Kind(_read_delimiter, {"type": "string", "minLength": 1, "maxLength": 1})
+    str, FieldKind(_read_delimiter, {"type": "string", "minLength": 1, "maxLength": 1})
 ]
 
 
@@ -136,7 +138,7 @@ _DDL_SCHEMA: dict[str, Any] = {
         {"type": "object", "minProperties": 1, "additionalProperties": {"type": "string"}},
     ]
 }
-Ddl = Annotated[str, Kind(_read_ddl, _DDL_SCHEMA)]
+Ddl = Annotated[str, FieldKind(_read_ddl, _DDL_SCHEMA)]
 
 
 def _read_name(value: object, pattern: str, noun: str, characters: str) -> str:
@@ -150,9 +152,9 @@ def _read_name(value: object, pattern: str, noun: str, characters: str) -> str:
     return value
 
 
-def _name(pattern: str, noun: str, characters: str) -> Kind:
+def _name(pattern: str, noun: str, characters: str) -> FieldKind:
     read = partial(_read_name, pattern=pattern, noun=noun, characters=characters)
-    return Kind(read, {"type": "string", "pattern": pattern})
+    return FieldKind(read, {"type": "string", "pattern": pattern})
 
 
 Name = Annotated[str, _name(NAME_PATTERN, "name", "A-Z a-z 0-9 . _ -")]

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from idlestate.config import durations, instants
-from idlestate.config.kinds import Kind, refuse
+from idlestate.config.kinds import FieldKind, refuse
 from idlestate.config.problems import show
 from idlestate.retention.policy import FOREVER_MS
 
@@ -49,21 +49,25 @@ def _span_schema(word: str = "", zero: bool = True) -> dict[str, Any]:
     return {"anyOf": [text, *others]} if others else text
 
 
-Span = Annotated[int, Kind(partial(_read_span, endless_fix="use 0 for none"), _span_schema())]
+Span = Annotated[int, FieldKind(partial(_read_span, endless_fix="use 0 for none"), _span_schema())]
 """A duration in milliseconds, 0 allowed."""
 
-IdleEdge = Annotated[int, Kind(partial(_read_span, endless_fix="use idle: never"), _span_schema())]
+IdleEdge = Annotated[
+    int, FieldKind(partial(_read_span, endless_fix="use idle: never"), _span_schema())
+]
 """One end of an idle window in milliseconds."""
 
 PositiveSpan = Annotated[
     int,
-    Kind(partial(_read_span, zero_fix="use at least 1ms, such as 1h"), _span_schema(zero=False)),
+    FieldKind(
+        partial(_read_span, zero_fix="use at least 1ms, such as 1h"), _span_schema(zero=False)
+    ),
 ]
 """A duration in milliseconds, above 0."""
 
 RuleSpan = Annotated[
     int,
-    Kind(
+    FieldKind(
         partial(
             _read_span,
             word="never",
@@ -77,7 +81,7 @@ RuleSpan = Annotated[
 
 Memory = Annotated[
     int,
-    Kind(
+    FieldKind(
         partial(
             _read_span,
             word="forever",
@@ -100,7 +104,7 @@ def read_idle_text(value: object) -> int:
     return _read_span(value, word="never", endless_fix="use never")
 
 
-IdleText = Annotated[int, Kind(read_idle_text, _span_schema("never"))]
+IdleText = Annotated[int, FieldKind(read_idle_text, _span_schema("never"))]
 """An idle window written as one duration, in milliseconds; `never` and 0 give 0, which is off."""
 
 
@@ -115,7 +119,7 @@ def _read_trigger(value: object) -> int | None:
 
 Trigger = Annotated[
     int | None,
-    Kind(_read_trigger, {"anyOf": [{"const": AVAILABLE_NOW}, _span_schema(zero=False)]}),
+    FieldKind(_read_trigger, {"anyOf": [{"const": AVAILABLE_NOW}, _span_schema(zero=False)]}),
 ]
 """Milliseconds from one batch to the next; None for `available_now`."""
 
@@ -137,6 +141,6 @@ def _read_first_event_time(value: object) -> int:
 
 
 FirstEventTime = Annotated[
-    int, Kind(_read_first_event_time, {"type": "string", "pattern": instants.PATTERN})
+    int, FieldKind(_read_first_event_time, {"type": "string", "pattern": instants.PATTERN})
 ]
 """Milliseconds since 1970-01-01T00:00:00Z, from `FIRST_EVENT_TIME_MS` on."""

@@ -32,7 +32,7 @@ BATCH_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0
 """From a batch of a few rows to one that works off a backlog of hours."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """The Prometheus type of a metric."""
 
     COUNTER = "counter"
@@ -45,17 +45,17 @@ class Name:
     """One metric family."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = (OPERATOR,)
 
 
 def _counter(name: str, text: str, *more_labels: str) -> Name:
-    return Name(f"{PREFIX}{name}_total", Kind.COUNTER, text, (OPERATOR, *more_labels))
+    return Name(f"{PREFIX}{name}_total", MetricKind.COUNTER, text, (OPERATOR, *more_labels))
 
 
 def _gauge(name: str, text: str) -> Name:
-    return Name(PREFIX + name, Kind.GAUGE, text)
+    return Name(PREFIX + name, MetricKind.GAUGE, text)
 
 
 INPUT_ROWS: Final = _counter("input_rows", "Rows read, including late and rejected rows.")
@@ -92,7 +92,7 @@ LAST_BATCH: Final = _gauge(
 BATCHES: Final = _counter("batches", "Batches committed.")
 BATCH_DURATION: Final = Name(
     f"{PREFIX}batch_duration_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "Duration of the batches that this process ran.",
 )
 RETENTION_MIN: Final = _gauge(
@@ -114,30 +114,30 @@ POLICY_VERSION: Final = _gauge(
 )
 CONFIG_RELOADS: Final = Name(
     f"{PREFIX}config_reloads_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Configuration loads, including the one at startup, by result; a failed load changes nothing.",
     (RESULT,),
 )
 CONFIG_RELOAD_GOOD: Final = Name(
     f"{PREFIX}config_last_reload_successful",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Whether the last configuration load succeeded (1) or failed (0).",
     (),
 )
 CONFIG_RELOAD_TIME: Final = Name(
     f"{PREFIX}config_last_reload_success_timestamp_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Unix timestamp of the last successful configuration load; 0 before the query starts.",
     (),
 )
 DROPPED_FIGURES: Final = Name(
     f"{PREFIX}dropped_figures_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Progress reports dropped because they name an operator that this process does not run.",
     (),
 )
 BUILD_INFO: Final = Name(
-    f"{PREFIX}build_info", Kind.GAUGE, "Always 1; the label holds the version.", ("version",)
+    f"{PREFIX}build_info", MetricKind.GAUGE, "Always 1; the label holds the version.", ("version",)
 )
 
 ALL: Final = (

@@ -185,7 +185,7 @@ class PipelineMetrics(Collector):
 
 def _family(name: names.Name) -> CounterMetricFamily | GaugeMetricFamily:
     """The empty family of a counter or a gauge."""
-    make = CounterMetricFamily if name.kind is names.Kind.COUNTER else GaugeMetricFamily
+    make = CounterMetricFamily if name.kind is names.MetricKind.COUNTER else GaugeMetricFamily
     return make(name.name, name.help, labels=name.labels)
 
 

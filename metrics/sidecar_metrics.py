@@ -13,82 +13,89 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from idlestate.metrics import names
-from idlestate.metrics.names import OPERATOR, PREFIX, RESULT, Kind, Name
+from idlestate.metrics.names import OPERATOR, PREFIX, RESULT, MetricKind, Name
 
 
-def _name(name: str, kind: Kind, text: str, *labels: str) -> Name:
-    end = "_total" if kind is Kind.COUNTER else ""
+def _name(name: str, kind: MetricKind, text: str, *labels: str) -> Name:
+    end = "_total" if kind is MetricKind.COUNTER else ""
     return Name(f"{PREFIX}{name}{end}", kind, text, labels)
 
 
 COMMITTED_BATCH: Final = _name(
-    "committed_batch", Kind.GAUGE, "Newest committed batch of the owner query.", OPERATOR
+    "committed_batch", MetricKind.GAUGE, "Newest committed batch of the owner query.", OPERATOR
 )
 EXPIRED_KEPT: Final = _name(
     "expired_records_kept",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Expired records kept until all consumers acknowledge them or their retention ends.",
     OPERATOR,
 )
 EXPIRED_NUMBERED: Final = _name(
-    "expired_records", Kind.COUNTER, "Expired records produced.", OPERATOR
+    "expired_records", MetricKind.COUNTER, "Expired records produced.", OPERATOR
 )
 WAITING_WRITES: Final = _name(
-    "waiting_writes", Kind.GAUGE, "Direct writes that wait for the open batch to end.", OPERATOR
+    "waiting_writes",
+    MetricKind.GAUGE,
+    "Direct writes that wait for the open batch to end.",
+    OPERATOR,
 )
 SET_ASIDE: Final = _name(
     "set_aside_writes_rows",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Quarantined rows: acknowledged direct writes that could not be applied after a batch.",
     OPERATOR,
 )
 DUPLICATES: Final = _name(
     "duplicate_writes",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Direct writes ignored because their writer had already sent an equal or higher number.",
     OPERATOR,
 )
 FORGOTTEN_CONSUMERS: Final = _name(
     "forgotten_consumers",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Consumers dropped because they acknowledged no expired records for the whole retention.",
     OPERATOR,
 )
 STOPPED: Final = _name(
     "operator_stopped",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Whether the operator is stopped (1) until someone takes manual action, or runs (0).",
     OPERATOR,
 )
-STORE_BYTES: Final = _name("sidecar_store_bytes", Kind.GAUGE, "Size of the store on disk in bytes.")
+STORE_BYTES: Final = _name(
+    "sidecar_store_bytes", MetricKind.GAUGE, "Size of the store on disk in bytes."
+)
 WORKERS: Final = _name(
-    "sidecar_workers", Kind.GAUGE, "Running worker processes; 1 if the sidecar has no workers."
+    "sidecar_workers",
+    MetricKind.GAUGE,
+    "Running worker processes; 1 if the sidecar has no workers.",
 )
 WORKER_RESTARTS: Final = _name(
     "sidecar_worker_restarts",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Worker processes restarted after they died.",
 )
-EXCHANGES: Final = _name("sidecar_exchanges", Kind.GAUGE, "Task exchanges in progress.")
+EXCHANGES: Final = _name("sidecar_exchanges", MetricKind.GAUGE, "Task exchanges in progress.")
 SWEEP_BEHIND: Final = _name(
     "sidecar_sweep_behind_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Sweep lag: age of the oldest expired key that is still stored, in its operator's time (wall "
     "clock or watermark); 0 if there is none.",
 )
 CLOCK_DIVERGENCE: Final = _name(
     "sidecar_clock_divergence_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "How far the wall clock has moved ahead of the monotonic clock since it was last accepted.",
 )
 CLOCK_STEPPED: Final = _name(
     "sidecar_clock_stepped",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "Whether sweeps are paused because the wall clock jumped (1), or not (0).",
 )
 TROUBLES: Final = _name(
     "sidecar_job_troubles",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "Background jobs that failed, were missed or overlapped, by result.",
     RESULT,
 )
@@ -185,5 +192,5 @@ class SidecarMetrics(Collector):
 
 
 def _family(name: Name) -> CounterMetricFamily | GaugeMetricFamily:
-    make = CounterMetricFamily if name.kind is Kind.COUNTER else GaugeMetricFamily
+    make = CounterMetricFamily if name.kind is MetricKind.COUNTER else GaugeMetricFamily
     return make(name.name, name.help, labels=name.labels)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
 from idlestate.backends.runs.keys import is_key_type
-from idlestate.backends.shards.operator_kind import Kind
+from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
@@ -58,7 +58,7 @@ class Marking:
 def bound_operator(
     given: Arguments,
     schema: StructType,
-    kind_of: Callable[[Columns], Kind],
+    kind_of: Callable[[Columns], OperatorKind],
     *,
     key: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
@@ -134,7 +134,7 @@ def _table(
     schema: StructType,
     key: object,
     order: object,
-    kind_of: Callable[[Columns], Kind],
+    kind_of: Callable[[Columns], OperatorKind],
 ) -> TableSpec:
     keys, ordering = given.columns("key", key), given.columns("order", order)
     if not keys:

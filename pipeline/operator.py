@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate.backends.shards.operator_kind import Kind
+from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch import retain_batch
@@ -29,7 +29,7 @@ from idlestate.sidecar.protocol.connection import Address
 
 def operator_on(
     events: DataFrame,
-    kind_of: Callable[[Columns], Kind],
+    kind_of: Callable[[Columns], OperatorKind],
     *,
     uid: str,
     backend: str,

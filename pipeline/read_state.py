@@ -10,7 +10,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
@@ -72,7 +72,7 @@ def read_state(
     states = read_shards(spark, checkpoint, uid, batch_id)
     policy = policy_in_force(folder, uid, batch_id)
     spec = layout.at(batch_id).spec()
-    schema = Table.empty(spec).lives(policy).schema
+    schema = ShardTable.empty(spec).lives(policy).schema
     rows = [(state.encode(),) for state in states]
     values = spark.createDataFrame(rows, "value binary").repartition(max(1, len(rows)))
 
@@ -82,7 +82,7 @@ def read_state(
                 state = ShardRecord.decode(value)
                 try:
                     files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
-                    table = Table(spec, read_table(files, OPEN, state.current, spec.schema))
+                    table = ShardTable(spec, read_table(files, OPEN, state.current, spec.schema))
                     for lives in table.lives_in_parts(policy):
                         yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:

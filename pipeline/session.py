@@ -22,7 +22,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
-from idlestate.pipeline.checkpoint.operator_layout import Layout, read_layout
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout
 from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -298,7 +298,7 @@ def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], core
         warn_of_idle_cores(spec.uid, read_layout(checkpoint, spec.uid), cores)
 
 
-def warn_of_idle_cores(uid: str, layout: Layout, cores: int) -> None:
+def warn_of_idle_cores(uid: str, layout: OperatorLayout, cores: int) -> None:
     """Say so where an operator cannot use all cores, and what would help."""
     partitions, shards = layout.state_partitions, len(layout.shards)
     if cores <= partitions:

@@ -15,7 +15,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import TimeDomain
@@ -58,7 +58,7 @@ def advance(
     now_ms, at_ms = times.watermark_ms, None
     if policy.time is TimeDomain.PROCESSING:
         now_ms = at_ms = max(times.time_ms, record.time_ms)
-    table = open_table(spec, record, files) if files else Table.empty(spec)
+    table = open_table(spec, record, files) if files else ShardTable.empty(spec)
     steps = steps_of(spec, packets, at_ms)
     merge = MergePolicy(stagger=stagger(record.shard))
     outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StringType, StructField, StructType
 
-from idlestate.config.models import Source
+from idlestate.config.models import SourceSection
 from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.task_errors import spark_says
@@ -35,7 +35,7 @@ class Events:
     malformed: str | None
 
 
-def elsewhere(source: Source, path: str) -> Source:
+def elsewhere(source: SourceSection, path: str) -> SourceSection:
     """The same source reading another path; a known ending decides the format."""
     endings = [suffix for suffix in PurePosixPath(path).suffixes if suffix != ".gz"]
     kind = _FORMATS.get(endings[-1].lower()) if endings else None
@@ -43,7 +43,7 @@ def elsewhere(source: Source, path: str) -> Source:
     return changed if changed.format == source.format else changed.model_copy(update={"ddl": None})
 
 
-def check_there(source: Source) -> None:
+def check_there(source: SourceSection) -> None:
     """Refuse a local path at which nothing is; patterns and other file systems are left to Spark.
 
     Raises:
@@ -59,7 +59,7 @@ def check_there(source: Source) -> None:
         )
 
 
-def read_events(spark: SparkSession, source: Source, event_time: str | None) -> Events:
+def read_events(spark: SparkSession, source: SourceSection, event_time: str | None) -> Events:
     """A stream over the source's files, oldest first.
 
     Columns come from the file's `schema`, else from the files themselves; an event time written
@@ -115,7 +115,7 @@ def _as_stream_path(spark: SparkSession, path: str) -> str:
     return f"{parent}{slash}[{name[0]}]{name[1:]}"
 
 
-def _options(source: Source) -> dict[str, str]:
+def _options(source: SourceSection) -> dict[str, str]:
     if source.format == "parquet":
         return {}
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -126,7 +126,7 @@ def _options(source: Source) -> dict[str, str]:
     return options
 
 
-def _schema(spark: SparkSession, source: Source, options: dict[str, str]) -> StructType:
+def _schema(spark: SparkSession, source: SourceSection, options: dict[str, str]) -> StructType:
     if source.ddl is not None:
         schema = cast("StructType", StructType.fromDDL(source.ddl))
     else:

@@ -7,7 +7,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Definition, Takeover, refused
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
-    Layout,
+    OperatorLayout,
     PolicyJournal,
     layout_path,
     read_layout,
@@ -59,7 +59,7 @@ def prepare_checkpoint(
     else:
         check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions
-        layout = Layout.of(
+        layout = OperatorLayout.of(
             spec.table,
             spec.policy.time,
             partitions,

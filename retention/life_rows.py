@@ -12,7 +12,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LifeLayout:
     """Rows of old lives and records, with what each would be as the start of a life."""
 
     source: Rows
@@ -32,12 +32,12 @@ class Layout:
     next_write: Rows
     """The first write at or after a row, of any key; the number of rows when there is none."""
 
-    def pick(self, picked: Rows, keys: Flags) -> "Layout":
+    def pick(self, picked: Rows, keys: Flags) -> "LifeLayout":
         """The layout of some keys alone."""
         sizes = (self.stops - self.starts)[keys]
         stops = np.cumsum(sizes)
         is_write = self.is_write[picked]
-        return Layout(
+        return LifeLayout(
             self.source[picked],
             stops - sizes,
             stops,

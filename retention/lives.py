@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from idlestate.retention.life_rows import Flags, Layout, Rows, next_true
+from idlestate.retention.life_rows import Flags, LifeLayout, Rows, next_true
 from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
 from idlestate.retention.rearming import dead_by_ttl, follow, is_quiet
 from idlestate.retention.rules import (
@@ -91,7 +91,7 @@ class Accesses:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class DividedLives:
     """What `walk` found, over rows = old lives and records in one sequence per key.
 
     `source` says where each row came from: below m it is the m-th old life, else record
@@ -114,7 +114,7 @@ class Walk:
     """Per record, not per life: a read that found no open life."""
 
 
-def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Walk:
+def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> DividedLives:
     """Split accesses into lives.
 
     Args:
@@ -154,7 +154,7 @@ def _parted(policy: Policy, *, writes_once: bool) -> tuple[Policy, Policy]:
 
 def _lay_out(
     accesses: Accesses, old: Lives, has_old: Flags, policy: Policy, fixed: Policy
-) -> Layout:
+) -> LifeLayout:
     sizes = accesses.counts + has_old
     stops = np.cumsum(sizes)
     starts = stops - sizes
@@ -192,21 +192,21 @@ def _lay_out(
         fixed_end_ms = Lives(created_ms, created_ms, never, t_ms).ends(fixed).deadline_ms
         fixed_end_ms[old_rows] = old.ends(fixed).deadline_ms
     key = np.repeat(np.arange(len(sizes)), sizes)
-    return Layout(
+    return LifeLayout(
         source, starts, stops, key, t_ms, write_ms, created_ms, fixed_end_ms, cleanup_ms,
         arm_from_ms, is_old, is_write, next_write,
     )  # fmt: skip
 
 
 def _summarise(
-    rows: Layout,
+    rows: LifeLayout,
     is_start: Flags,
     anchor: Rows,
     old: Lives,
     policy: Policy,
     *,
     writes_once: bool,
-) -> Walk:
+) -> DividedLives:
     n = len(rows.t_ms)
     start = np.flatnonzero(is_start)
     key = rows.key[start]
@@ -249,14 +249,14 @@ def _summarise(
     lives = Lives(created, written, read, armed)
     base = last_access(written, read, policy.ttl_update)
     found = ends(created, base, cleanup, policy)
-    return Walk(
+    return DividedLives(
         rows.source, start, key, lives, found, is_closed, is_old, is_touched,
         is_trackless[~rows.is_old],
     )  # fmt: skip
 
 
 def _counted_reads(
-    rows: Layout, is_start: Flags, start: Rows, created: Times, cleanup: Times, policy: Policy
+    rows: LifeLayout, is_start: Flags, start: Rows, created: Times, cleanup: Times, policy: Policy
 ) -> Times:
     """Times of the reads that find their life open, `NEVER_MS` for every other row."""
     life = np.maximum(np.cumsum(is_start) - 1, 0)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from idlestate.retention.life_rows import Flags, Layout, Rows, next_true
+from idlestate.retention.life_rows import Flags, LifeLayout, Rows, next_true
 from idlestate.retention.policy import Policy, UpdateType
 from idlestate.retention.rules import NEVER_MS, is_due, needs_rearm, saturating_add
 
 
-def is_quiet(rows: Layout, start: Rows, policy: Policy) -> Flags:
+def is_quiet(rows: LifeLayout, start: Rows, policy: Policy) -> Flags:
     """For each key: whether its last record neither ends nor re-arms the life begun at `start`."""
     last_ms = rows.t_ms[rows.stops - 1]
     quiet = np.ones(len(last_ms), dtype=bool)
@@ -29,7 +29,7 @@ def is_quiet(rows: Layout, start: Rows, policy: Policy) -> Flags:
     return quiet
 
 
-def follow(rows: Layout, policy: Policy) -> tuple[Flags, Rows]:
+def follow(rows: LifeLayout, policy: Policy) -> tuple[Flags, Rows]:
     """Where lives start, and for each start the row that armed it last."""
     n = len(rows.t_ms)
     stop = np.repeat(rows.stops, rows.stops - rows.starts)
@@ -61,7 +61,7 @@ def follow(rows: Layout, policy: Policy) -> tuple[Flags, Rows]:
     return is_start, root
 
 
-def _next_arming(rows: Layout, stop: Rows, policy: Policy) -> tuple[Rows, Flags]:
+def _next_arming(rows: LifeLayout, stop: Rows, policy: Policy) -> tuple[Rows, Flags]:
     """For a life armed at each row: the next row that arms, and whether it does so by ending it.
 
     A read that comes after the end arms nothing; the write after it then begins a new life. The
@@ -86,7 +86,7 @@ def _next_arming(rows: Layout, stop: Rows, policy: Policy) -> tuple[Rows, Flags]
     return row, ended & (row < n)
 
 
-def dead_by_ttl(rows: Layout, policy: Policy) -> Flags:
+def dead_by_ttl(rows: LifeLayout, policy: Policy) -> Flags:
     """Rows that come at or after the end that ttl sets to the life of the last write."""
     n = len(rows.t_ms)
     last_write = np.maximum.accumulate(np.where(rows.is_write, np.arange(n), -1))

@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from idlestate.retention.life_rows import Flags, Rows
-from idlestate.retention.lives import Accesses, Lives, Walk, walk
+from idlestate.retention.lives import Accesses, DividedLives, Lives, walk
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, Times
 
 
-def walk_sequence(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Walk:
+def walk_sequence(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> DividedLives:
     """Split accesses in any order of time into lives; arguments as of `walk`."""
     if not _descends(accesses):
         return walk(accesses, old, has_old, policy)
@@ -62,7 +62,7 @@ def _carried(times_ms: Times, counts: Rows) -> Times:
     return carried
 
 
-def _first_in_the_way(found: Walk, own_ms: Times, carried_ms: Times, counts: Rows) -> Rows:
+def _first_in_the_way(found: DividedLives, own_ms: Times, carried_ms: Times, counts: Rows) -> Rows:
     """Per key the first trackless read that held its successor back, as a position in the walk's
     records. Everything before it is judged as it should be, so it is trackless for certain.
     """

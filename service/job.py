@@ -20,7 +20,7 @@ from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Takeover
 from idlestate.config.loading import Config
-from idlestate.config.models import Pipeline, Source
+from idlestate.config.models import Pipeline, SourceSection
 from idlestate.errors import RefusedError
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
@@ -86,7 +86,7 @@ class Job:
         self.uid = uid
         self.pipeline: Pipeline = config.pipelines[uid]
         self.policy = config.policy_for(uid)
-        self._source: Source = self.pipeline.source
+        self._source: SourceSection = self.pipeline.source
         if source is not None:
             self._source = elsewhere(self._source, source)
         self.checkpoint = Path(self.pipeline.checkpoint).absolute()

@@ -29,7 +29,7 @@ from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_rows import Part
-from idlestate.state.sweep import Sweep, SweepReport
+from idlestate.state.sweep import SweepReport, TableSweep
 from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
 from idlestate.state.ttl import Ttl
@@ -72,7 +72,7 @@ class KeyedStateBackend(ABC):
         self._ttls: dict[str, Ttl] = {}
         self._queues: dict[str, TimerQueue] = {}
         self._each_record: list[Callable[[], object]] = []
-        self._sweeps: dict[str, Sweep] = {}
+        self._sweeps: dict[str, TableSweep] = {}
         self._services: list[TimerService] = []
         self._closed = False
 
@@ -208,7 +208,7 @@ class KeyedStateBackend(ABC):
         report = SweepReport()
         for name, ttl in self._ttls.items():
             if name not in self._sweeps:
-                self._sweeps[name] = Sweep(name, self._tables[name], ttl)
+                self._sweeps[name] = TableSweep(name, self._tables[name], ttl)
         while report.seen < budget:
             waiting = [sweep for sweep in self._sweeps.values() if not sweep.done]
             if not waiting:

@@ -26,7 +26,7 @@ class SweepReport:
     expired: dict[str, pa.Table] = field(default_factory=dict)
 
 
-class Sweep:
+class TableSweep:
     """One walk over one state.
 
     Attributes:

@@ -225,13 +225,32 @@ def test_the_version_that_is_told_is_the_packages() -> None:
     assert PROJECT["project"]["version"] == VERSION
 
 
+def lines_of(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
 def test_files_stay_short() -> None:
     long = [
-        f"{place(path)}: {lines} lines"
-        for path in python_files(*ROOMS, "src")
-        if (lines := len(path.read_text().splitlines())) > 350
+        f"{place(path)}: {lines_of(path)} lines"
+        for path in python_files(*ROOMS, "src", "tests", "benchmarks")
+        if lines_of(path) > 350
     ]
     assert not long, "one noun per file, 250 lines or so: " + ", ".join(long)
+
+
+def test_no_room_holds_more_than_a_quarter_of_the_lines() -> None:
+    lines = {room: sum(map(lines_of, python_files(room))) for room in ROOMS}
+    largest = max(lines, key=lambda room: lines[room])
+    assert lines[largest] * 4 <= sum(lines.values()), f"{largest}: {lines}"
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in python_files(*ROOMS, "src"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(place(path, node))
+    assert not {name: places for name, places in homes.items() if len(places) > 1}
 
 
 def banned_names(file: Path) -> set[str]:

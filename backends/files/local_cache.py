@@ -31,7 +31,7 @@ _ATTEMPTS = 9
 _T = TypeVar("_T")
 
 
-class Entry:
+class CacheEntry:
     """What this machine has of one file, mapped; it outlives the deletion of the cache."""
 
     def __init__(self, path: Path, size: int) -> None:
@@ -70,13 +70,13 @@ class LocalCache:
         self._limit_bytes = limit_bytes
         self._until_trim = 0
 
-    def open(self, place: str, name: str, size: int) -> Entry:
+    def open(self, place: str, name: str, size: int) -> CacheEntry:
         """The entry of a file of this size.
 
         Raises:
             RefusedError: the folder cannot be written.
         """
-        entry = self._make(lambda: Entry(self._folder(place) / name, size))
+        entry = self._make(lambda: CacheEntry(self._folder(place) / name, size))
         if entry.mapped.size != size:  # two processes made it at once, or somebody else did
             raise self.unusable(OSError(f"{self._folder(place) / name} is of another size"))
         self._note(size if entry.is_new else 0)

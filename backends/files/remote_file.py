@@ -10,7 +10,7 @@ import pyarrow as pa
 from idlestate.backends.files.checked_file import Span, damaged, missing
 from idlestate.backends.files.file_blocks import BLOCK_BYTES
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.local_cache import Entry, LocalCache
+from idlestate.backends.files.local_cache import CacheEntry, LocalCache
 from idlestate.backends.files.local_file import read_spans
 from idlestate.backends.shards.shard_record import RunRef
 
@@ -42,7 +42,7 @@ class FarBytes:
         self.path = store.shown(ref.name)
         self._store, self._ref, self._cache = store, ref, cache
         self._file: pa.NativeFile | None = None
-        self._entry: Entry = cache.open(str(store), ref.name, ref.bytes)
+        self._entry: CacheEntry = cache.open(str(store), ref.name, ref.bytes)
         self.mapped = self._entry.mapped
         if self._entry.is_new:
             end = max(0, ref.bytes - _END_BYTES) // BLOCK_BYTES * BLOCK_BYTES

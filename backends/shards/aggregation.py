@@ -11,7 +11,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
-from idlestate.retention.lives import Walk
+from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -78,7 +78,7 @@ class Aggregation:
             for field in each.accumulator.reduce(fields, starts)
         ]
 
-    def of_lives(self, old: list[Field], carried: list[Field], walk: Walk) -> list[Field]:
+    def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
         """As of `Kind`."""
         rows = [
             take(join([stored, added]), walk.source)
@@ -86,7 +86,7 @@ class Aggregation:
         ]
         return self.combined(rows, walk.life_start)
 
-    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+    def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
         """As of `Kind`: every life that the batch touched and that goes on."""
         return walk.is_touched & ~is_over
 

@@ -20,7 +20,7 @@ from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.extremes import Extreme
 from idlestate.config.aggregate_text import Call
-from idlestate.retention.lives import Walk
+from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -98,12 +98,12 @@ class Deduplication:
         """As of `Kind`."""
         return self._record.picked(carried, starts, np.arange(len(carried[0])))
 
-    def of_lives(self, old: list[Field], carried: list[Field], walk: Walk) -> list[Field]:
+    def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
         """As of `Kind`."""
         joined = [join([stored, added]) for stored, added in zip(old, carried, strict=True)]
         return self._record.picked(joined, walk.life_start, walk.source)
 
-    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+    def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
         """As of `Kind`: with `first` each life as it begins, with `last` none."""
         return ~walk.is_old if self.writes_once else np.zeros(len(is_over), dtype=bool)
 

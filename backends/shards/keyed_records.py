@@ -16,7 +16,7 @@ from idlestate.backends.runs.fields import Field, is_valid, join, slice_field, t
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
 from idlestate.backends.shards.extremes import order_codes
-from idlestate.backends.shards.operator_kind import Kind
+from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
 
 Ints = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ class Steps:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def at(self, t_ms: int, kind: Kind) -> "Steps":
+    def at(self, t_ms: int, kind: OperatorKind) -> "Steps":
         """The same records, all at one time (ms)."""
         carried = kind.at(self.carried, t_ms)
         return replace(self, t_ms=np.full(len(self.t_ms), t_ms), carried=carried)
@@ -107,7 +107,7 @@ class Steps:
             [slice_field(field, begin, end) for field in self.carried],
         )
 
-    def collapsed(self, kind: Kind) -> "Steps":
+    def collapsed(self, kind: OperatorKind) -> "Steps":
         """The same with the rows of one step added up to one row."""
         n = len(self.t_ms)
         if n == 0:

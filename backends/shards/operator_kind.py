@@ -18,13 +18,13 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate
-from idlestate.retention.lives import Walk
+from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Kind(Protocol):
+class OperatorKind(Protocol):
     """A kind of operator, bound to the columns of one input. Travels to tasks."""
 
     @property
@@ -68,7 +68,7 @@ class Kind(Protocol):
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
         """Rows that are one step as one row each; a step's rows go from one start to the next."""
 
-    def of_lives(self, old: list[Field], carried: list[Field], walk: Walk) -> list[Field]:
+    def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
         """What each life of the walk is after the batch.
 
         Args:
@@ -77,7 +77,7 @@ class Kind(Protocol):
             walk: how rows, stored lives first, fall into lives.
         """
 
-    def shown(self, walk: Walk, is_over: Flags) -> Flags:
+    def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
         """Which lives of the walk an update shows; `is_over` says which ones the batch ends."""
 
     def result(self, life: list[Field]) -> list[pa.Array]:

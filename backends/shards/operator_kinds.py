@@ -3,16 +3,16 @@
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.deduplication import Deduplication, Keep
-from idlestate.backends.shards.operator_kind import Kind
+from idlestate.backends.shards.operator_kind import OperatorKind
 
 
-def kind_of(name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]) -> Kind:
+def kind_of(name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]) -> OperatorKind:
     """The kind that is written down under a name.
 
     Raises:
         ValueError: there is none of that name.
     """
-    kinds: tuple[Kind, ...] = (
+    kinds: tuple[OperatorKind, ...] = (
         Aggregation(aggregates),
         *(Deduplication(keep, aggregates, order) for keep in Keep),
     )

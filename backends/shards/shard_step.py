@@ -11,7 +11,7 @@ from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import decode_packet
 from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED, ShardRecord
-from idlestate.backends.shards.table import Outcome, Table
+from idlestate.backends.shards.table import Outcome, ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 
@@ -32,12 +32,12 @@ def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None)
     return steps if t_ms is None else steps.at(t_ms, spec.kind)
 
 
-def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> Table:
+def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> ShardTable:
     """The table of a shard's record."""
     current, remembered = (
         read_table(place, name, record.table(name), schema) for name, schema in spec.tables.items()
     )
-    return Table(spec, current, remembered, record.seen)
+    return ShardTable(spec, current, remembered, record.seen)
 
 
 def next_record(

@@ -1,6 +1,6 @@
 """The table of one shard: lives of keys, and what a batch of records makes of it.
 
-`Table.apply` is the whole of a micro-batch for one shard and a pure function: table, records,
+`ShardTable.apply` is the whole of a micro-batch for one shard and a pure function: table, records,
 policy and sweep time in, change rows and the runs to write out. It knows nothing of Spark, files
 or clocks. How records fall into lives is `retention.lives`, how lives are kept `backends.runs`;
 here keys are found, accumulators added up, ended lives closed and shown.
@@ -24,7 +24,7 @@ from idlestate.backends.shards.change_rows import Changes, change_rows, life_col
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
-from idlestate.retention.lives import Accesses, Walk
+from idlestate.retention.lives import Accesses, DividedLives
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
 from idlestate.retention.times_running_back import walk_sequence
@@ -45,13 +45,15 @@ class Outcome:
     tally: Tally
 
     @property
-    def table(self) -> "Table":
+    def table(self) -> "ShardTable":
         """The next table, in memory."""
-        return Table(self.spec, self.current.in_memory(), self.remembered.in_memory(), self.seen)
+        return ShardTable(
+            self.spec, self.current.in_memory(), self.remembered.in_memory(), self.seen
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ShardTable:
     """The state of one shard."""
 
     spec: TableSpec
@@ -64,7 +66,7 @@ class Table:
     """A sketch of every key that ever had a life."""
 
     @classmethod
-    def empty(cls, spec: TableSpec) -> "Table":
+    def empty(cls, spec: TableSpec) -> "ShardTable":
         """A table that saw nothing."""
         return cls(spec, Runs(spec.schema))
 
@@ -164,7 +166,9 @@ class Table:
             tally,
         )
 
-    def _changes(self, walk: Walk, touched: Rows, is_over: Flags, is_shown: Flags) -> Changes:
+    def _changes(
+        self, walk: DividedLives, touched: Rows, is_over: Flags, is_shown: Flags
+    ) -> Changes:
         """Of each life in turn its update, its end, or both."""
         either = is_shown | is_over
         lives = np.flatnonzero(either)
@@ -190,7 +194,7 @@ class Table:
         payload = [take(join(both), at) for both in zip(kept, rows.payload, strict=True)]
         return replace(rows, payload=payload)
 
-    def _touched(self, steps: Steps, walk: Walk, old: Rows) -> Rows:
+    def _touched(self, steps: Steps, walk: DividedLives, old: Rows) -> Rows:
         """The lives of the walk, in order of hash and time: several of one key may be there."""
         payload = [column.blanks(0) for column in self.spec.kind.life]
         if len(walk.life_start):
@@ -213,7 +217,7 @@ class Table:
         by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))
         return replace(lives, payload=[by_id[column.id] for column in kind.stored])
 
-    def _comebacks(self, walk: Walk, touched: Rows, policy: Policy) -> int:
+    def _comebacks(self, walk: DividedLives, touched: Rows, policy: Policy) -> int:
         is_new = np.flatnonzero(~walk.is_old)
         previous_end = np.full(len(walk.key), NEVER_MS)
         previous_end[is_new] = remembered_keys.ends_of(self.remembered, touched.hashes[is_new])
@@ -225,7 +229,7 @@ class Table:
         return int(back.sum())
 
 
-def _silent_keys(steps: Steps, walk: Walk) -> list[pa.Array]:
+def _silent_keys(steps: Steps, walk: DividedLives) -> list[pa.Array]:
     """Keys that were read and have no open life."""
     answered = np.ones(len(steps), dtype=bool)
     if steps.is_read is not None:
@@ -234,7 +238,7 @@ def _silent_keys(steps: Steps, walk: Walk) -> list[pa.Array]:
     return take_keys(steps.keys, np.flatnonzero(~answered))
 
 
-def _tally(walk: Walk, is_over: Flags, comebacks: int, swept: Ends) -> Tally:
+def _tally(walk: DividedLives, is_over: Flags, comebacks: int, swept: Ends) -> Tally:
     reasons = np.concatenate([walk.ends.reason[is_over], swept.reason])
     counts = np.bincount(reasons, minlength=len(Reason))
     return Tally(

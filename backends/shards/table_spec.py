@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
-from idlestate.backends.shards.operator_kind import Kind
+from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
 
 
@@ -16,7 +16,7 @@ class TableSpec:
     """Key columns, what is done with the records, and the columns that order equal times."""
 
     keys: KeyColumns
-    kind: Kind
+    kind: OperatorKind
     order: tuple[tuple[str, pa.DataType], ...] = ()
 
     @property

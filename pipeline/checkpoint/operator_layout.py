@@ -34,7 +34,7 @@ class DefinedFrom:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class OperatorLayout:
     """The facts of an operator in a checkpoint; its definitions and `retain_batches` change."""
 
     format: int
@@ -61,7 +61,7 @@ class Layout:
         retain_batches: int,
         backend: str = "spark",
         runs: str | None = None,
-    ) -> "Layout":
+    ) -> "OperatorLayout":
         """The layout of a first start."""
         return cls(
             _FORMAT,
@@ -79,13 +79,13 @@ class Layout:
         known = [first, *(each for each in later if each.batch_id <= batch_id)]
         return known[-1].definition
 
-    def as_of(self, batch_id: int) -> "Layout":
+    def as_of(self, batch_id: int) -> "OperatorLayout":
         """The layout without definitions that only later batches would go by."""
         first, *later = self.definitions
         used = (each for each in later if each.batch_id <= batch_id)
         return replace(self, definitions=(first, *used))
 
-    def defined(self, batch_id: int, definition: Definition) -> "Layout":
+    def defined(self, batch_id: int, definition: Definition) -> "OperatorLayout":
         """The layout with a definition from a batch on, which no later one has used."""
         before = self.as_of(batch_id - 1)
         if before.definitions[-1].definition == definition:
@@ -137,7 +137,7 @@ def operator_of(checkpoint: Folder, uid: str | None) -> str:
     return uid or held[0]
 
 
-def read_layout(checkpoint: Folder, uid: str) -> Layout:
+def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
     """The layout of an operator.
 
     Raises:
@@ -158,10 +158,10 @@ def read_layout(checkpoint: Folder, uid: str) -> Layout:
         DefinedFrom(each["batch_id"], Definition.from_json(each["definition"]))
         for each in facts.pop("definitions")
     )
-    return Layout(**facts, definitions=definitions)
+    return OperatorLayout(**facts, definitions=definitions)
 
 
-def write_layout(checkpoint: Folder, uid: str, layout: Layout) -> None:
+def write_layout(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
     """Write the layout in the place of an older one."""
     checkpoint.replace(layout_path(uid), json.dumps(asdict(layout), indent=1).encode())
 

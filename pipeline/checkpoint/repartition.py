@@ -16,7 +16,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
-    Layout,
+    OperatorLayout,
     layout_path,
     operators,
     read_layout,
@@ -97,13 +97,13 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
     return committed if done is None else done
 
 
-def _layouts(folder: Folder) -> dict[str, Layout]:
+def _layouts(folder: Folder) -> dict[str, OperatorLayout]:
     uids = [uid for uid in operators(folder) if folder.exists(layout_path(uid))]
     for uid in uids:
         refuse_outside(folder, uid)
     return {uid: read_layout(folder, uid) for uid in uids}
 
 
-def _note(folder: Folder, layouts: dict[str, Layout], partitions: int) -> None:
+def _note(folder: Folder, layouts: dict[str, OperatorLayout], partitions: int) -> None:
     for uid, layout in layouts.items():
         write_layout(folder, uid, replace(layout, state_partitions=partitions))

@@ -13,7 +13,7 @@ from pathlib import Path
 from idlestate.backends.files.folder import Folder
 from idlestate.config.urls import holds_secret, without_secrets
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import Layout, layout_path, read_layout
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, layout_path, read_layout
 
 _OWNER = "idlestate.json"
 
@@ -34,7 +34,7 @@ def runs_place(uid: str, runs: str) -> str:
     return runs.rstrip("/") if is_url else str(Path(runs).absolute())
 
 
-def runs_of(checkpoint: Folder, uid: str, layout: Layout) -> Folder:
+def runs_of(checkpoint: Folder, uid: str, layout: OperatorLayout) -> Folder:
     """Where an operator's runs are, in a folder for each shard.
 
     Raises:
@@ -45,7 +45,7 @@ def runs_of(checkpoint: Folder, uid: str, layout: Layout) -> Folder:
     return Folder(layout.runs).below(layout.runs_folder)
 
 
-def claim_runs(checkpoint: Folder, uid: str, layout: Layout) -> Layout:
+def claim_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> OperatorLayout:
     """Make a folder elsewhere that no other checkpoint has, and note there whose it is.
 
     Raises:
@@ -56,7 +56,7 @@ def claim_runs(checkpoint: Folder, uid: str, layout: Layout) -> Layout:
     return layout
 
 
-def check_runs(checkpoint: Folder, uid: str, layout: Layout) -> None:
+def check_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
     """Refuse to go on where runs elsewhere are gone, or are another checkpoint's too.
 
     Raises:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from idlestate.sidecar.protocol.connection import Connection
-from idlestate.sidecar.protocol.errors import DoesNotFitError, FencedError, SidecarError
+from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError, WriterFencedError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import stream_of
 
@@ -94,7 +94,7 @@ class PendingWrites:
 
     def _check_fence(self) -> None:
         if self._fenced is not None:
-            raise FencedError(self._fenced)
+            raise WriterFencedError(self._fenced)
 
     def _send_all(self) -> list[WriteResult]:
         results = []
@@ -110,13 +110,13 @@ class PendingWrites:
                     f"an earlier write ({first.kind} of {first.rows.num_rows} rows) is refused: "
                     f"{error}; {len(self._pending)} after it are still to be sent: retry()"
                 ) from error
-            except FencedError as error:
+            except WriterFencedError as error:
                 self._fenced = (
                     f"{error}. Writes that this client did not see acknowledged "
                     f"({len(self._pending)}) may be missing"
                 )
                 self._pending.clear()
-                raise FencedError(self._fenced) from error
+                raise WriterFencedError(self._fenced) from error
             except SidecarError:
                 for each in self._pending:
                     each.keep()

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from idlestate.sidecar.core.expired_log import Entry
+from idlestate.sidecar.core.expired_log import LogEntry
 from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 
@@ -54,7 +54,7 @@ class ExpiredJoins:
             self._done = group[-1].stop
         return is_complete
 
-    def _read(self, group: Sequence[Entry]) -> list[pa.Table]:
+    def _read(self, group: Sequence[LogEntry]) -> list[pa.Table]:
         """The records of the first entries, as many as may be in one value."""
         found: list[pa.Table] = []
         size = 0
@@ -66,12 +66,12 @@ class ExpiredJoins:
             found.append(table)
         return found
 
-    def _join(self, group: Sequence[Entry], records: pa.Table) -> None:
+    def _join(self, group: Sequence[LogEntry], records: pa.Table) -> None:
         """Put one entry in the place of several, unless some of them are gone."""
         state = self._state
         key = f"j/{state.uid}/{uuid4().hex}"
         at_ms = max(entry.at_ms for entry in group)
-        joined = Entry(group[0].first, len(records), key, at_ms)
+        joined = LogEntry(group[0].first, len(records), key, at_ms)
         value = stream_of(records)
         with state.lock:
             entries = state.log.entries
@@ -83,7 +83,7 @@ class ExpiredJoins:
                 entries[place] = [joined]
 
 
-def _group(entries: Sequence[Entry], span_ms: int) -> tuple[Sequence[Entry], bool]:
+def _group(entries: Sequence[LogEntry], span_ms: int) -> tuple[Sequence[LogEntry], bool]:
     """The first entries that belong together, and whether no later ones do."""
     rows = 0
     for at, entry in enumerate(entries):

@@ -35,7 +35,7 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """Numbered expire rows: `first` and the following."""
 
     first: int
@@ -78,22 +78,22 @@ class ExpiredLog:
         """Read the entries, not the records."""
         self._value = value
         self._uid = uid
-        self.entries: list[Entry] = []
+        self.entries: list[LogEntry] = []
 
         for key, entry in store.scan(f"e/{uid}/"):
             facts = json.loads(entry)
             first = int(key.rpartition("/")[2])
-            self.entries.append(Entry(first, facts["rows"], facts["key"], facts["at_ms"]))
+            self.entries.append(LogEntry(first, facts["rows"], facts["key"], facts["at_ms"]))
 
-    def numbered(self, staged: Iterable[Staged], first: int, at_ms: int) -> list[Entry]:
+    def numbered(self, staged: Iterable[Staged], first: int, at_ms: int) -> list[LogEntry]:
         """The entries that staged rows become from a number on."""
         found = []
         for each in staged:
-            found.append(Entry(first, each.rows, each.key, at_ms))
+            found.append(LogEntry(first, each.rows, each.key, at_ms))
             first += each.rows
         return found
 
-    def values(self, entries: Iterable[Entry]) -> dict[str, bytes]:
+    def values(self, entries: Iterable[LogEntry]) -> dict[str, bytes]:
         """Entries as values to write."""
         return {
             self._key(each): json.dumps(
@@ -125,7 +125,7 @@ class ExpiredLog:
             rows += len(tables[-1])
         return pa.concat_tables(tables) if tables else None
 
-    def stored(self, entry: Entry) -> pa.Table:
+    def stored(self, entry: LogEntry) -> pa.Table:
         """The records of an entry as the log keeps them.
 
         Raises:
@@ -138,7 +138,7 @@ class ExpiredLog:
 
     def removable(
         self, consumers: Mapping[str, int], older_than_ms: int
-    ) -> tuple[Sequence[Entry], dict[str, None]]:
+    ) -> tuple[Sequence[LogEntry], dict[str, None]]:
         """The oldest entries that nobody needs, and the keys to remove with them."""
         done = min(consumers.values(), default=-1)
         count = 0
@@ -149,9 +149,9 @@ class ExpiredLog:
         gone = self.entries[:count]
         return gone, self.keys(gone)
 
-    def keys(self, entries: Iterable[Entry]) -> dict[str, None]:
+    def keys(self, entries: Iterable[LogEntry]) -> dict[str, None]:
         """Under which keys entries and their records are."""
         return {key: None for each in entries for key in (self._key(each), each.key)}
 
-    def _key(self, entry: Entry) -> str:
+    def _key(self, entry: LogEntry) -> str:
         return f"e/{self._uid}/{entry.first:020}"

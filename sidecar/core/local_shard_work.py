@@ -17,7 +17,7 @@ from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import steps_of
 from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.backends.shards.table import Outcome, Table
+from idlestate.backends.shards.table import Outcome, ShardTable
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.expired_log import stage_rows
 from idlestate.sidecar.core.segment_keys import is_segment, run_of
@@ -122,7 +122,7 @@ class ShardWork:
         first = find_distinct(hashes, columns).first
         hashes, columns = hashes[first], take_keys(columns, first)
         bounds = shard_bounds(hashes, self._declaration.shards).tolist()
-        found = [Table.empty(spec).lives(policy)]
+        found = [ShardTable.empty(spec).lives(policy)]
         for at, shard in shards.items():
             begin, stop = bounds[at], bounds[at + 1]
             if begin == stop or not shard.current.live:

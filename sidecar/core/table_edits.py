@@ -19,7 +19,7 @@ from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Outcome, Table
+from idlestate.backends.shards.table import Outcome, ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
 from idlestate.retention.lives import Lives
@@ -61,7 +61,7 @@ def edit_steps(
 
 
 def edited(
-    table: Table,
+    table: ShardTable,
     kind: str,
     steps: Steps,
     policy: Policy,
@@ -106,7 +106,7 @@ def _of_keys(steps: Steps, rows: Ints) -> Steps:
 
 
 def _removed(
-    table: Table, steps: Steps, at: Ints, policy: Policy, version: int, merge: MergePolicy
+    table: ShardTable, steps: Steps, at: Ints, policy: Policy, version: int, merge: MergePolicy
 ) -> Outcome:
     gone = Rows(steps.hashes, steps.keys, _never(len(steps)), steps.carried)
     none = np.zeros(0, dtype=np.int64)

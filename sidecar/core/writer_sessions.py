@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from idlestate.sidecar.protocol.errors import DoesNotFitError, FencedError
+from idlestate.sidecar.protocol.errors import DoesNotFitError, WriterFencedError
 from idlestate.sidecar.stores.store import Changes, Store
 
 MAX_WRITERS = 10_000
@@ -78,7 +78,7 @@ class Writers:
         """
         writer = self[name]
         if writer.session not in ("", session):
-            raise FencedError(
+            raise WriterFencedError(
                 f"operator {self._uid!r}: a newer client took over the writer name {name[:80]!r}, "
                 "and this client cannot write any more; stop it, or give each client that runs at "
                 "the same time its own writer name"

@@ -41,7 +41,7 @@ LOST = (
 """Of a `GoneError`, should it come to a person."""
 
 
-class FencedError(SidecarError, errors.FencedError):
+class WriterFencedError(SidecarError, errors.FencedError):
     """A newer client holds this writer's name: stop this one, or give it another name.
 
     Its writes that were not acknowledged were applied or not.
@@ -75,7 +75,7 @@ BY_CODE: dict[str, type[SidecarError]] = {
         DoesNotFitError,
         BusyError,
         GoneError,
-        FencedError,
+        WriterFencedError,
         DamagedError,
         DiskFullError,
         AwayError,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.protocol.declaration import Declaration
@@ -121,7 +121,7 @@ class FarWork:
             calls[at] = self._stepping(
                 at, "look_up", {"policy": policy.to_json()}, mine, stream_of(part)
             )
-        found = [Table.empty(self._spec).lives(policy)]
+        found = [ShardTable.empty(self._spec).lives(policy)]
         for answer in self._at_once(calls).values():
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
         return pa.concat_tables(found)

@@ -18,7 +18,7 @@ from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import decode_packet, encode_packet
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
 from idlestate.retention.policy import Policy, UpdateType
@@ -111,7 +111,7 @@ def by_shard(steps: Steps, shards: int) -> list[Steps]:
     return [steps.slice(first, stop) for first, stop in pairwise(bounds)]
 
 
-def restored(table: Table) -> Table:
+def restored(table: ShardTable) -> ShardTable:
     """The table written to bytes and read back; of them it sees what it asks for."""
     return replace(table, current=reread(table.current), remembered=reread(table.remembered))
 
@@ -129,9 +129,9 @@ def decoded(run: Run, schema: TableSchema) -> Run:
 
 def run_table(
     case: Case, spec: TableSpec, *, in_form: bool = True
-) -> tuple[list[Table], list[Found], Tally]:
+) -> tuple[list[ShardTable], list[Found], Tally]:
     """Every batch through the table: the shards' last tables, all change rows, the counts."""
-    tables, tally = [Table.empty(spec)] * case.shards, Tally()
+    tables, tally = [ShardTable.empty(spec)] * case.shards, Tally()
     rows: list[Found] = []
     for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
         policy = policy_of(case.rule_of(batch_id))
@@ -172,7 +172,7 @@ def assert_equal_runs(case: Case, reference: Reference) -> None:
 
 
 def assert_equal_ends(
-    case: Case, reference: Reference, tables: Sequence[Table], tally: Tally
+    case: Case, reference: Reference, tables: Sequence[ShardTable], tally: Tally
 ) -> None:
     """Final states and counts."""
     policy = policy_of(case.rule_of(len(case.batches)))
@@ -241,7 +241,7 @@ def assert_batch_is_in_form(rows: Sequence[Found], batch: Sequence[Record], batc
     assert looked_at <= set(of_key), "a key of the batch has no row"
 
 
-def assert_table_is_whole(table: Table, most_runs: int) -> None:
+def assert_table_is_whole(table: ShardTable, most_runs: int) -> None:
     """Counts are exact, no key is there twice, runs are in order and no more than allowed."""
     for runs in (table.current, table.remembered):
         rows, since = [], LOWEST_HASH

@@ -21,7 +21,7 @@ from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from tests.backends.law_runner import plain_rows, policy_of
@@ -147,7 +147,7 @@ def steps_of(spec: TableSpec, records: list[Record]) -> Steps:
 def test_changed_definitions_go_on_as_the_reference(history: list[Era]) -> None:
     reference = Reference(RULE, history[0].aggregates)
     kept: Definition | None = None
-    table, t_ms, batch_id = Table.empty(spec_of(history[0])), 0, 0
+    table, t_ms, batch_id = ShardTable.empty(spec_of(history[0])), 0, 0
     for era in history:
         asked = Definition.of(spec_of(era), TimeDomain.EVENT, era.renamed)
         if kept is None:

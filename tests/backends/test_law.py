@@ -19,7 +19,7 @@ from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases
@@ -194,7 +194,7 @@ def test_a_batch_without_records_changes_nothing():
     spec = TableSpec(keys=ONE_KEY, kind=aggregation({"n": "count"}, {}))
     empty = Steps.empty(spec)
     policy = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
-    outcome = Table.empty(spec).apply(empty, policy, 100, 0, MERGE)
+    outcome = ShardTable.empty(spec).apply(empty, policy, 100, 0, MERGE)
     assert (len(outcome.table), outcome.changes.num_rows) == (0, 0)
 
 
@@ -210,7 +210,7 @@ def test_comebacks_tell_apart_keys_that_spark_hashes_alike():
             spec, [pa.array([part], pa.string()) for part in key], np.array([t_ms]), {}
         )
 
-    first = Table.empty(spec).apply(steps(("a", None), 0), policy, 10, 0, MERGE)
+    first = ShardTable.empty(spec).apply(steps(("a", None), 0), policy, 10, 0, MERGE)
     assert first.tally.expired == (0, 0, 1)
     assert first.table.apply(steps((None, "a"), 20), policy, None, 1, MERGE).tally.comebacks == 0
     assert first.table.apply(steps(("a", None), 20), policy, None, 1, MERGE).tally.comebacks == 1
@@ -229,7 +229,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
         kind=aggregation({"n": "count", "total": "sum(x)"}, {"x": pa.int64()}),
     )
     policy = Policy(idle_min_ms=10, idle_max_ms=10, min_gap_ms=0)
-    table = Table.empty(spec)
+    table = ShardTable.empty(spec)
     for batch_id in range(4):
         # Key i comes i + 1 times, in turns; in the last batch only every second key.
         rows = [i for turn in range(len(keys)) for i in range(turn, len(keys))]
@@ -263,7 +263,7 @@ def test_equal_hashes_never_merge_keys(kind, modulus):
 
 def sum_of(batches, kind, text="sum(x)"):
     spec = TableSpec(keys=ONE_KEY, kind=aggregation({"total": text}, {"x": kind}))
-    table, policy = Table.empty(spec), Policy(ttl_ms=FOREVER_MS)
+    table, policy = ShardTable.empty(spec), Policy(ttl_ms=FOREVER_MS)
     for batch_id, batch in enumerate(batches):
         steps = Steps.from_records(
             spec,

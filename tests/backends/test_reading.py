@@ -12,7 +12,7 @@ from idlestate.backends.runs.run_codec import decode_run, encode_run
 from idlestate.backends.runs.sorted_search import STRIDE, fences_of, first_at_least
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.veiled import Veiled
@@ -43,7 +43,7 @@ def steps(ids: np.ndarray, t_ms: np.ndarray) -> Steps:
 def table(request):
     ids = np.arange(KEYS)
     merge = MergePolicy(segment_rows=request.param)
-    return Table.empty(SPEC).apply(steps(ids, ids % 1000), POLICY, None, 0, merge).table
+    return ShardTable.empty(SPEC).apply(steps(ids, ids % 1000), POLICY, None, 0, merge).table
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def veiled(table):
 def of_file(table, veiled):
     current = table.current
     run = decode_run(veiled, SPEC.schema, 0)
-    return Table(SPEC, type(current)(SPEC.schema, (run,), current.sweeps, current.live))
+    return ShardTable(SPEC, type(current)(SPEC.schema, (run,), current.sweeps, current.live))
 
 
 @pytest.mark.parametrize("count", [1, 3, 100, KEYS])

@@ -12,7 +12,7 @@ from idlestate.backends.runs.reading import Whole
 from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -36,7 +36,7 @@ class Player:
     """Applies batches one after the other, the table written and read back in between."""
 
     def __init__(self, merge=APART):
-        self.table, self.merge, self.batch_id = Table.empty(SPEC), merge, 0
+        self.table, self.merge, self.batch_id = ShardTable.empty(SPEC), merge, 0
         self.expired = []
 
     def play(self, keys, t_ms, policy, sweep_at_ms, merge=None):

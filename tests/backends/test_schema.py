@@ -16,7 +16,7 @@ from idlestate.backends.runs.table_schema import TableSchema, widens
 from idlestate.backends.shards.aggregates import bind
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 
@@ -56,15 +56,15 @@ def rewritten(runs: Runs, schema: TableSchema) -> Runs:
     return replace(runs, schema=schema, runs=tuple(reread(run) for run in runs.runs))
 
 
-def changed() -> Table:
+def changed() -> ShardTable:
     """A table of the old columns, three keys in one run, opened with the new ones."""
-    table = Table.empty(OLD)
+    table = ShardTable.empty(OLD)
     table = table.apply(steps(OLD, ["a", "b", "c"], 5, 0), POLICY, None, 0, MergePolicy()).table
     spec = new_spec()
     return replace(table, spec=spec, current=rewritten(table.current, spec.schema))
 
 
-def shown(table: Table) -> list[dict[str, object]]:
+def shown(table: ShardTable) -> list[dict[str, object]]:
     rows = table.lives(POLICY).select(["k", "last", "top", "sum"]).to_pylist()
     return sorted(rows, key=lambda row: str(row["k"]))
 

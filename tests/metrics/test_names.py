@@ -3,7 +3,7 @@
 import re
 
 from idlestate.metrics import names
-from idlestate.metrics.names import Kind
+from idlestate.metrics.names import MetricKind
 
 
 def test_names_are_distinct_and_begin_with_the_prefix() -> None:
@@ -18,7 +18,7 @@ def test_every_name_of_the_module_is_exported() -> None:
 
 def test_only_counters_end_in_total() -> None:
     for name in names.ALL:
-        assert name.name.endswith("_total") == (name.kind is Kind.COUNTER), name.name
+        assert name.name.endswith("_total") == (name.kind is MetricKind.COUNTER), name.name
 
 
 def test_units_are_base_units() -> None:

@@ -15,7 +15,11 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import Layout, PolicyJournal, write_layout
+from idlestate.pipeline.checkpoint.operator_layout import (
+    OperatorLayout,
+    PolicyJournal,
+    write_layout,
+)
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.pipeline.task import CHECKPOINT_PROPERTY, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
@@ -56,7 +60,7 @@ def checkpoint(tmp_path: Path) -> Folder:
     """A checkpoint whose operator began with the first policy."""
     folder = Folder(str(tmp_path))
     spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
-    write_layout(folder, UID, Layout.of(spec, TimeDomain.EVENT, 2, 2, 10))
+    write_layout(folder, UID, OperatorLayout.of(spec, TimeDomain.EVENT, 2, 2, 10))
     PolicyJournal(folder, UID).append(FIRST, 0)
     return folder
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent
 from idlestate import configure, retain
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import Layout
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
 from idlestate.pipeline.session import LOCAL_SETTINGS, warn_of_idle_cores
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.streams import Feed, run
@@ -42,7 +42,7 @@ def test_cores_that_would_stay_idle_are_told_of(
     words: str | None,
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.2.0")
-    layout = Layout.of(SPEC, TimeDomain.EVENT, partitions, shards=16, retain_batches=10)
+    layout = OperatorLayout.of(SPEC, TimeDomain.EVENT, partitions, shards=16, retain_batches=10)
     with caplog.at_level(logging.WARNING, "idlestate"):
         warn_of_idle_cores("clicks", layout, cores)
     if words is None:
@@ -57,7 +57,7 @@ def test_a_spark_that_cannot_repartition_is_not_told_to(
 ) -> None:
     monkeypatch.setattr(pyspark, "__version__", "4.1.4")
     warn_of_idle_cores(
-        "clicks", Layout.of(SPEC, TimeDomain.EVENT, 4, shards=16, retain_batches=10), 6
+        "clicks", OperatorLayout.of(SPEC, TimeDomain.EVENT, 4, shards=16, retain_batches=10), 6
     )
     (said,) = caplog.messages
     assert "a new checkpoint may have more" in said
@@ -68,7 +68,9 @@ def test_an_operator_in_a_sidecar_is_not_told_to_repartition(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """`idlestate state repartition` refuses it."""
-    layout = Layout.of(SPEC, TimeDomain.EVENT, 4, shards=16, retain_batches=10, backend="rocksdb")
+    layout = OperatorLayout.of(
+        SPEC, TimeDomain.EVENT, 4, shards=16, retain_batches=10, backend="rocksdb"
+    )
     with caplog.at_level(logging.WARNING, "idlestate"):
         warn_of_idle_cores("clicks", layout, 6)
     (said,) = caplog.messages

@@ -27,7 +27,7 @@ from idlestate.backends.shards.shard_record import OPEN, Dropped, RecordError, S
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
-    Layout,
+    OperatorLayout,
     PolicyJournal,
     PolicyVersion,
     read_layout,
@@ -266,7 +266,7 @@ def test_a_sweep_is_owed_after_the_last_batch_with_data(
 
 def test_a_layout_says_again_what_the_table_keeps(tmp_path: Path) -> None:
     checkpoint = Folder(str(tmp_path))
-    layout = Layout.of(SPEC, TimeDomain.EVENT, partitions=2, shards=4, retain_batches=10)
+    layout = OperatorLayout.of(SPEC, TimeDomain.EVENT, partitions=2, shards=4, retain_batches=10)
     write_layout(checkpoint, "clicks", layout)
     assert read_layout(checkpoint, "clicks") == layout
     assert read_layout(checkpoint, "clicks").at(0).spec() == SPEC

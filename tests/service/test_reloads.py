@@ -13,7 +13,11 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.saved_file import SavedFile
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.pipeline.checkpoint.operator_layout import Layout, PolicyJournal, write_layout
+from idlestate.pipeline.checkpoint.operator_layout import (
+    OperatorLayout,
+    PolicyJournal,
+    write_layout,
+)
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service.reload_signal import HangUps
@@ -44,7 +48,7 @@ class Followed:
         self.told: list[str] = []
         config = load_config(self.file)
         spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
-        write_layout(self.checkpoint, "clicks", Layout.of(spec, TimeDomain.EVENT, 2, 2, 10))
+        write_layout(self.checkpoint, "clicks", OperatorLayout.of(spec, TimeDomain.EVENT, 2, 2, 10))
         PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
         metrics = PipelineMetrics(self.registry, ["clicks"], version="0")
         self.reloads = Reloads(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.sidecar.protocol.errors import AwayError, FencedError
+from idlestate.sidecar.protocol.errors import AwayError, WriterFencedError
 from tests.sidecar.sidecar_process import Sidecar, wait_for
 
 TAKEOVERS = 8
@@ -46,7 +46,7 @@ class Program:
             amounts = pa.repeat(pa.scalar(1, pa.int64()), self.rows)
             try:
                 result = client.add_many(pa.table({"user": users, "amount": amounts}))
-            except FencedError:
+            except WriterFencedError:
                 self.fenced += 1
                 return
             assert (result.rows, result.is_duplicate) == (self.rows, False)
@@ -96,7 +96,9 @@ def test_the_older_client_is_told_by_every_write_and_by_retry(made: Any) -> None
             lambda: old.remove_many({"user": ["a"]}),
             old.retry,
         ):
-            with pytest.raises(FencedError, match="newer client took over the writer name 'till'"):
+            with pytest.raises(
+                WriterFencedError, match="newer client took over the writer name 'till'"
+            ):
                 call()
         new.add_many(rows)
         assert new.get_many({"user": ["a"]}).column("n").to_pylist() == [3]
@@ -113,7 +115,7 @@ def test_a_write_that_was_not_answered_is_fenced_when_it_is_sent_again(made: Any
             old.add_many(rows)
         sidecar.start()
         new.add_many(rows)
-        with pytest.raises(FencedError, match=r"did not see acknowledged \(1\)"):
+        with pytest.raises(WriterFencedError, match=r"did not see acknowledged \(1\)"):
             old.retry()
         assert new.get_many({"user": ["a"]}).column("n").to_pylist() == [2]
 

@@ -8,7 +8,7 @@ import pytest
 
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.change_rows import change_schema
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, CHANGE_COLUMNS, LIFE_COLUMNS, REJECTED
 from idlestate.retention.policy import TimeDomain
@@ -45,7 +45,7 @@ def test_a_name_that_would_stand_twice_is_refused(world: World, name: str) -> No
 
 
 def test_the_names_that_are_taken_are_those_of_change_rows_and_lives(world: World) -> None:
-    shown = Table.empty(SPEC).lives(world.operator.record.policy).column_names
+    shown = ShardTable.empty(SPEC).lives(world.operator.record.policy).column_names
     own = [*SPEC.key_names, *(name for name, _ in SPEC.kind.results)]
     assert change_schema(SPEC).names == [*own, *CHANGE_COLUMNS]
     assert shown == [*own, *LIFE_COLUMNS]

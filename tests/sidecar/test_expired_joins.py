@@ -7,7 +7,7 @@ import pytest
 
 from idlestate.config.sidecar_models import Sidecar as Settings
 from idlestate.sidecar.core import expired_joins
-from idlestate.sidecar.core.expired_log import Entry
+from idlestate.sidecar.core.expired_log import LogEntry
 from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.job_schedule import Ticks
 from idlestate.timers.steady_clock import SteadyClock
@@ -16,7 +16,7 @@ from tests.sidecar.sidecar_world import KEYS, RULE, UID, World
 FOREVER_MS = 1 << 40
 
 
-def entries(world: World) -> list[Entry]:
+def entries(world: World) -> list[LogEntry]:
     return world.operator.state.log.entries
 
 

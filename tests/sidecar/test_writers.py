@@ -7,7 +7,7 @@ import pytest
 
 from idlestate.sidecar.core import writer_sessions
 from idlestate.sidecar.core.writer_sessions import Writer
-from idlestate.sidecar.protocol.errors import DoesNotFitError, FencedError
+from idlestate.sidecar.protocol.errors import DoesNotFitError, WriterFencedError
 from tests.sidecar.sidecar_world import World, batch
 
 KINDS_OF_WRITES = ("add", "put", "touch", "remove")
@@ -25,7 +25,9 @@ def test_who_claims_a_name_fences_the_session_before_it(world: World, kind: str)
     new = world.claim("till", "new")
     for _ in range(2):
         for seq in (0, 1, 7):
-            with pytest.raises(FencedError, match="newer client took over the writer name 'till'"):
+            with pytest.raises(
+                WriterFencedError, match="newer client took over the writer name 'till'"
+            ):
                 world.send("till", old, seq, kind, [("b", 1)])
         world.crash()
     assert world.send("till", new, 1, kind, [("a", 1)])
@@ -46,7 +48,7 @@ def test_what_waits_for_a_border_is_fenced_like_any_other_write(world: World) ->
     world.run(first)
     assert world.send("till", old, 0, "add", [("b", 1)])
     new = world.claim("till", "new")
-    with pytest.raises(FencedError):
+    with pytest.raises(WriterFencedError):
         world.send("till", old, 1, "add", [("b", 10)])
     assert world.send("till", new, 1, "add", [("b", 1)])
     world.settle(first)
@@ -65,7 +67,7 @@ def test_a_claim_that_comes_late_gives_the_name_to_nobody(world: World) -> None:
     new = world.claim("till", "new")
     assert world.claim("till", "old") not in (old, new)
     for session in (old, new):
-        with pytest.raises(FencedError):
+        with pytest.raises(WriterFencedError):
             world.send("till", session, 9, "add", [("a", 1)])
     assert world.send("till", world.claim("till", "newest"), 0, "add", [("a", 1)])
 
@@ -93,7 +95,7 @@ def test_a_write_under_way_when_its_name_is_claimed_counts_before_that_or_never(
         return edit(*args)  # type: ignore[arg-type]
 
     world.operator.state.work.edit = slow  # type: ignore[assignment,method-assign]
-    with pytest.raises(FencedError):
+    with pytest.raises(WriterFencedError):
         world.send("till", old, 0, "add", [("a", 1)])
     assert counts(world) == {}
 
@@ -117,7 +119,7 @@ def test_of_clients_that_fight_for_a_name_every_acknowledged_write_counts_once(
                         acknowledged.append(key)
                     else:
                         failed.append(AssertionError(f"{key} is told to be a duplicate"))
-                except FencedError:
+                except WriterFencedError:
                     break
 
     threads = [Thread(target=work, args=(number,)) for number in range(3)]

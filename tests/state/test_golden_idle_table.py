@@ -12,7 +12,7 @@ import pytest
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Table
+from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.law_runner import plain_rows
@@ -55,7 +55,7 @@ def test_golden_elements_through_the_table(name, batches, record_property):
     for trace in traces:
         policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"], min_gap_ms=0)
         elements, end = elements_of(trace), trace["ops"][-1]["t"]
-        table, expired = Table.empty(spec), []
+        table, expired = ShardTable.empty(spec), []
         cuts = [[step] for step in elements] if batches == "one by one" else [elements]
         for at, cut in enumerate(cuts):
             table, rows = write(table, cut, policy, at, end if at == len(cuts) - 1 else None)
