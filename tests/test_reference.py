@@ -1,9 +1,6 @@
 """The reference itself, by hand-worked examples: what it says has to follow from the rule alone."""
 
 import ast
-import math
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,8 +14,6 @@ from tests.reference import (
     Reference,
     Rule,
 )
-from tests.reference_pipeline import make_sequence, play
-from tests.reference_values import accumulator
 
 IDLE = Rule(idle_min_ms=30, idle_max_ms=45)
 KEY = ("k",)
@@ -234,150 +229,3 @@ def test_each_life_has_one_last_row():
     rows = [(row.change, row.created_at, row.last_access) for row in reference.last_rows()]
     assert rows == [("expire", 0, 10), ("update", 100, 100)]
     assert [row.aggregates["n"] for row in reference.last_rows()] == [2, 1]
-
-
-# ---------------------------------------------------------------- aggregates
-
-NAN = math.nan
-
-
-@pytest.mark.parametrize(
-    ("text", "column", "expected"),
-    [
-        ("count(x)", [1, None, 3], 2),
-        ("count(x)", [None], 0),
-        ("sum(x)", [None, None], None),
-        ("sum(x)", [2**62, 2**62, -1], 2**63 - 1),
-        ("sum(x)", [0.1] * 10, 1.0),
-        ("sum(x)", [1e308, 1e308, -1e308], 1e308),
-        ("sum(x)", [Decimal("0.1"), Decimal("0.2")], Fraction(3, 10)),
-        ("sum(x)", [math.inf, 1.0], math.inf),
-        ("avg(x)", [1, 2, None], Fraction(3, 2)),
-        ("avg(x)", [0.5, 1.0], 0.75),
-        ("min(x)", [NAN, 2.0, None], 2.0),
-        ("max(x)", [2.0, math.inf], math.inf),
-        ("min(x)", ["b", "a", None], "a"),
-        ("max(x)", [False, True], True),
-        ("first(x)", [None, 1], None),
-        ("last(x)", [None, 1], 1),
-    ],
-)
-def test_aggregate_of_one_column(text, column, expected):
-    one = accumulator(text)
-    for value in column:
-        one.add((0,), {"x": value})
-    assert one.result() == expected
-    assert type(one.result()) is type(expected)
-
-
-def test_nan_is_the_largest_float():
-    one = accumulator("max(x)")
-    for value in [1.0, NAN, math.inf]:
-        one.add((0,), {"x": value})
-    assert math.isnan(one.result())
-
-
-@pytest.mark.parametrize(
-    ("text", "rows", "expected"),
-    [
-        ("min_by(x, y)", [("a", None), ("b", 2), ("c", 1)], "c"),
-        ("max_by(x, y)", [("a", None), ("b", 2), ("c", 1)], "b"),
-        ("min_by(x, y)", [("b", 1), ("a", 1), (None, 1)], None),
-        ("max_by(x, y)", [("a", 1), ("b", 1), (None, 1)], "b"),
-        ("max_by(x, y)", [("a", 1.0), ("b", NAN)], "b"),
-        ("min_by(x, y)", [("a", None)], None),
-    ],
-)
-def test_values_by_another_column(text, rows, expected):
-    one = accumulator(text)
-    for x, y in rows:
-        one.add((0,), {"x": x, "y": y})
-    assert one.result() == expected
-
-
-@pytest.mark.parametrize(
-    ("moments", "first", "last"),
-    [
-        ([((2,), "a"), ((1,), "b")], "b", "a"),
-        ([((1, 2), "a"), ((1, 1), "b")], "b", "a"),
-        ([((1,), None), ((1,), "z"), ((1,), "a")], None, "z"),
-    ],
-)
-def test_first_and_last_go_by_time_then_order_then_value(moments, first, last):
-    ones = accumulator("first(x)"), accumulator("last(x)")
-    for moment, value in moments:
-        for one in ones:
-            one.add(moment, {"x": value})
-    assert (ones[0].result(), ones[1].result()) == (first, last)
-
-
-# ---------------------------------------------------------------- pipelines
-
-
-def test_a_batch_is_ordered_by_time_then_order_then_writes_before_reads():
-    batch = [
-        Record(KEY, 2, order=(None,)),
-        Record(KEY, 1, read=True, order=(1,)),
-        Record(KEY, 1, order=(2,)),
-        Record(KEY, 1, order=(1,)),
-        Record(KEY, 1, order=(None,)),
-    ]
-    found = [(record.t_ms, record.order[0], record.read) for record in make_sequence(batch)]
-    assert found == [
-        (1, None, False),
-        (1, 1, False),
-        (1, 1, True),
-        (1, 2, False),
-        (2, None, False),
-    ]
-
-
-def at(*times):
-    return [Record((t,), t) for t in times]
-
-
-def test_a_row_is_late_at_the_watermark_and_on_time_above_it():
-    played = play([at(1000), at(1000 - 11, 1000 - 10)], IDLE, {}, delay_ms=10, min_event_time_ms=0)
-    assert played.watermarks == [0, 989]
-    assert [record.t_ms for record in played.late] == [989]
-
-
-def test_nothing_is_late_in_the_first_batch():
-    assert not play([at(1000, 5)], IDLE, {}, min_event_time_ms=0).late
-
-
-def test_rows_set_aside_do_not_move_the_watermark():
-    rows = [*at(100, 500, 5), Record(("x",), None)]
-    played = play(
-        [rows, at(200)],
-        IDLE,
-        {},
-        batch_times_ms=[150, 300],
-        max_ahead_ms=50,
-        min_event_time_ms=10,
-    )
-    reasons = [reason for _, reason in played.set_aside]
-    assert reasons == ["too_far_ahead", "too_old", "null_time"]
-    assert played.watermarks == [0, 99]
-
-
-@pytest.mark.parametrize(
-    ("options", "closed"),
-    [({}, 1), ({"delay_ms": 1}, 0), ({"final_sweep": False}, 0)],
-)
-def test_the_input_ends_with_one_sweep_below_the_highest_time(options, closed):
-    played = play([[write(1000)], at(1045 + 1)], IDLE, {}, min_event_time_ms=0, **options)
-    assert played.reference.counts["idle"] == closed
-
-
-def test_processing_time_counts_at_the_batchs_time_and_never_runs_back():
-    played = play(
-        [[write(1)], [write(1)], [write(1)]],
-        IDLE,
-        {},
-        batch_times_ms=[100, 90, 145],
-        processing_time=True,
-    )
-    assert played.watermarks == [100, 100, 145]
-    assert ends(played.reference) == [(100, 145, "idle")]
-    assert played.reference.states()[KEY].created_at == 145

@@ -145,7 +145,7 @@ class Replay:
         """What the recorded function does with an element beside retention."""
         match self.trace["class"]:
             case "StateCleaningCountTrigger":
-                pass  # `CountTrigger` counts, and is replayed in tests/backends
+                pass  # `CountTrigger` counts, and is replayed in tests/state
             case "CoProcessFunctionWithCleanupState":
                 state.add("l" if step["side"] == 1 else "r")
             case _:

@@ -1,99 +1,44 @@
 """An operator of a sidecar that goes on with other aggregates."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.packet import encode_packet
-from idlestate.backends.shards.shard_ranges import shard_bounds
-from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import parse
-from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.core.one_way_writes import Write
-from idlestate.sidecar.core.operator_record import Owner
-from idlestate.sidecar.core.shard_work import Given
 from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
 from idlestate.sidecar.protocol.message import Message
-from idlestate.sidecar.protocol.transfers import stream_of
-from idlestate.sidecar.protocol.worker_ranges import range_of
 from idlestate.sidecar.server.declared_operators import declare_all
+from tests.sidecar.changing_operator import (
+    AFTER,
+    POLICY,
+    RENAMED,
+    add,
+    crash,
+    declaration,
+    lives,
+    unowned,
+)
 from tests.sidecar.sidecar_world import (
-    CHECKPOINT,
     KINDS,
-    PARTITIONS,
-    QUERY,
     RULE,
-    SHARDS,
     TEXTS,
     UID,
-    Planned,
     World,
-    batch,
-    lives_in_parts,
-    policy_processing,
 )
-
-POLICY = policy_processing(RULE)
-COLUMNS = {"k": pa.string(), "v": pa.int64(), "w": pa.int64()}
-AFTER = {"events": "count", "top": "max(v)", "most": "max(w)", "seen": "count(w)"}
-"""`n` is called `events`, `total` is dropped, `most` and `seen` are added."""
-RENAMED = {"events": "n"}
-
-
-def declaration(
-    texts: Mapping[str, str] = AFTER, renamed: Mapping[str, str] = RENAMED, **types: pa.DataType
-) -> Declaration:
-    spec = TableSpec((("k", pa.string()),), aggregation(texts, COLUMNS | types))
-    return Declaration.of(UID, spec, TimeDomain.PROCESSING, SHARDS, renamed)
 
 
 @pytest.fixture(params=KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """An operator that no query owns."""
-    made = World(request.param, tmp_path / "state")
-    made.operator.batches.release()
-    yield made
-    made.close()
-
-
-def crash(world: World) -> None:
-    """The process starts again, with the file that it has now."""
-    kept = world.operator.record.declaration
-    world.close()
-    world.declaration = kept
-    world.open()
-
-
-def add(world: World, seq: int, kind: str = "add", **columns: list[Any]) -> None:
-    types = {name: COLUMNS[name] for name in columns}
-    rows = pa.table({name: pa.array(each, types[name]) for name, each in columns.items()})
-    session = world.claim("w", "w")
-    write = Write("w", session, seq, uuid4().hex, kind, Given(stream_of(rows)))
-    world.operator.writes.take(write, world.clock.now_ms())
-
-
-def lives(world: World) -> dict[str, tuple[Any, ...]]:
-    """Keys with their aggregates, in the order of the definition."""
-    state = world.operator.state
-    names = [name for name, _ in state.spec.kind.results]
-    return {
-        row["k"]: tuple(row[name] for name in names)
-        for at, shard in enumerate(state.shards)
-        for part in lives_in_parts(state.work, shard, at, state.record.policy)
-        for row in part.to_pylist()
-    }
+    yield from unowned(request.param, tmp_path / "state")
 
 
 def test_state_goes_on_with_other_aggregates_and_so_it_does_after_a_crash(world: World) -> None:
@@ -259,120 +204,3 @@ def test_a_write_that_was_looked_at_by_the_definition_before_is_looked_at_again(
     state.work = slow
     add(world, 1, k=["a"], v=[6])
     assert lives(world) == {"a": (3, 17, 6, 3, 2)}
-
-
-# ---- owned by a query
-
-
-def change(world: World, run_id: str = "run-1") -> None:
-    """The query starts with the other aggregates."""
-    made = world.operator.record.made
-    world.host.declare(declaration(), POLICY, Owner(QUERY, run_id, CHECKPOINT), made)
-
-
-def packets(world: World, rows: Mapping[str, list[Any]]) -> list[bytes]:
-    """Records as the query packs them by what the operator is now."""
-    spec = world.operator.state.spec
-    columns = {name: pa.array(rows[name], kind) for name, kind in spec.kind.inputs.items()}
-    n = len(rows["k"])
-    keys = [pa.array(rows["k"], pa.string())]
-    steps = Steps.from_records(spec, keys, np.zeros(n, dtype=np.int64), columns)
-    bounds = shard_bounds(steps.hashes, SHARDS).tolist()
-    return [encode_packet(steps.slice(bounds[at], bounds[at + 1])) for at in range(SHARDS)]
-
-
-def run(world: World, planned: Planned, rows: Mapping[str, list[Any]]) -> None:
-    """All tasks of a batch."""
-    cells, stages = packets(world, rows), world.stages()
-    for partition in range(PARTITIONS):
-        attempt = world.attempt(planned, partition, uuid4().hex if not partition else "e")
-        attempt = replace(attempt, execution_id=f"{world.run_id}-{planned.batch_id}")
-        world.operator.batches.open(attempt)
-        handle, ranges = uuid4().hex, list[int]()
-        for shard in attempt.shards:
-            at = range_of(shard, SHARDS, len(stages))
-            stages[at].add(handle, (shard, 0, 0), cells[shard], is_first=at not in ranges)
-            ranges.append(at)
-        world.operator.batches.prepare(attempt, handle, ranges, {})
-
-
-def settle(world: World, planned: Planned) -> None:
-    world.commits.add(planned.batch_id)
-    world.operator.batches.settle()
-
-
-@pytest.fixture
-def owned(world: World) -> World:
-    """An operator of which a query has committed batch 0 by the definition before."""
-    world.begin()
-    first = batch(world, 0)
-    run(world, first, {"k": ["a", "b"], "v": [1, 2]})
-    settle(world, first)
-    return world
-
-
-def test_only_the_query_changes_what_it_owns(owned: World) -> None:
-    made = owned.operator.record.made
-    for query in (None, Owner("query-2", "run-1", CHECKPOINT)):
-        with pytest.raises(DoesNotFitError, match="idlestate operator release counts"):
-            owned.host.declare(declaration(), POLICY, query, made)
-    with pytest.raises(DoesNotFitError, match="which alone changes its definition"):
-        owned.host.declare_all([(declaration(), POLICY)])
-    change(owned)
-    assert lives(owned) == {"a": (1, 1, None, 0), "b": (1, 2, None, 0)}
-
-
-def test_a_query_changes_no_operator_that_its_checkpoint_does_not_know(world: World) -> None:
-    """It may be another's by chance."""
-    query = Owner(QUERY, "run-1", CHECKPOINT)
-    for made in (None, "another"):
-        with pytest.raises(DoesNotFitError, match="has not used it before"):
-            world.host.declare(declaration(), POLICY, query, made)
-    world.host.declare(world.operator.record.declaration, POLICY, query)
-    change(world)
-    assert world.operator.state.spec.kind.results[0][0] == "events"
-
-
-def test_tasks_of_the_run_before_are_refused_from_the_change_on(owned: World) -> None:
-    """They pack rows by the definition before."""
-    change(owned)
-    with pytest.raises(DoesNotFitError, match="was superseded"):
-        owned.task(batch(owned, 1, "a"), 0, "late")
-
-
-@pytest.mark.parametrize("crashes", [False, True])
-def test_a_batch_that_was_planned_before_the_change_is_replayed_by_it(
-    owned: World, crashes: bool
-) -> None:
-    planned = batch(owned, 1)
-    run(owned, planned, {"k": ["a", "c"], "v": [5, 3]})
-    add(owned, 0, k=["b"], v=[100])  # waits for the batch
-    if crashes:
-        crash(owned)
-    change(owned)
-    owned.begin("run-1")
-    run(owned, planned, {"k": ["a", "c"], "v": [5, 3], "w": [7, 8]})
-    settle(owned, planned)
-    assert owned.operator.sizes().set_aside == 0
-    assert lives(owned) == {"a": (2, 5, 7, 1), "b": (2, 100, None, 0), "c": (1, 3, 8, 1)}
-
-
-@pytest.mark.parametrize("crashes", [False, True])
-def test_a_batch_that_was_committed_before_the_change_counts_as_it_was(
-    owned: World, crashes: bool
-) -> None:
-    """Also where the sidecar learns of it with the change or later, and of what it closed."""
-    planned = batch(owned, 1)
-    owned.clock.advance(RULE.idle_max_ms)
-    planned = replace(planned, time_ms=owned.clock.now_ms())
-    run(owned, planned, {"k": ["a", "c"], "v": [5, 3]})
-    owned.commits.add(1)
-    if crashes:
-        crash(owned)
-    change(owned)
-    owned.begin("run-1")
-    assert lives(owned) == {"a": (1, 5, None, 0), "c": (1, 3, None, 0)}
-    found = owned.operator.expired(0, None, 100)
-    assert found is not None
-    rows = sorted((row["k"], row["events"], row["seen"]) for row in found.to_pylist())
-    assert rows == [("a", 1, 0), ("b", 1, 0)]

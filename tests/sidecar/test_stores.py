@@ -1,21 +1,17 @@
 """The stores: all or none, whatever happens to process and disk."""
 
-import errno
 import os
 import signal
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 
 import pytest
 
-from idlestate.sidecar.protocol import message
 from idlestate.sidecar.protocol.errors import DamagedError, DiskFullError
-from idlestate.sidecar.stores.heap_log import HeapLog
 from idlestate.sidecar.stores.heap_store import HeapStore
 from idlestate.sidecar.stores.rocksdb_store import RocksDBStore
 from idlestate.sidecar.stores.store import Store
@@ -70,68 +66,6 @@ def test_threads_may_write_at_once(tmp_path: Path, kind: str) -> None:
     store = STORES[kind](tmp_path)
     assert len(contents(store)) == 4 * 61
     store.close()
-
-
-def test_a_log_is_written_anew_when_most_of_it_is_dead(tmp_path: Path) -> None:
-    store = HeapStore(tmp_path)
-    for number in range(50):
-        store.write({"same": os.urandom(100_000), f"k{number}": b"."})
-    store.close()
-    assert store.bytes_on_disk() < 1_500_000
-    (log,) = tmp_path.iterdir()
-    assert log.stat().st_size < 1_500_000
-    store = HeapStore(tmp_path)
-    assert len(contents(store)) == 51
-    store.close()
-
-
-@pytest.mark.parametrize("cut", [1, 7, 15, 16, 17, 30, 59])
-def test_a_record_that_was_not_written_whole_is_cut_off(tmp_path: Path, cut: int) -> None:
-    store = HeapStore(tmp_path)
-    store.write({"a": b"1"})
-    size = store.bytes_on_disk()
-    store.write({"a": b"2", "b": b"2"})
-    store.close()
-    (log,) = tmp_path.iterdir()
-    data = log.read_bytes()
-    log.write_bytes(data[: size + cut])
-    assert cut < len(data) - size
-    store = HeapStore(tmp_path)
-    assert contents(store) == {"a": b"1"}
-    store.write({"c": b"3"})
-    store.close()
-    store = HeapStore(tmp_path)
-    assert contents(store) == {"a": b"1", "c": b"3"}
-    store.close()
-
-
-def test_a_write_of_more_keys_than_a_message_may_name_is_read_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As when the last consumer acknowledges the expired records of a week."""
-    monkeypatch.setattr(message, "MAX_HEADER_BYTES", 1000)
-    keys = [f"e/counts/{number:020}" for number in range(100)]
-    store = HeapStore(tmp_path)
-    store.write(dict.fromkeys(keys, b"."))
-    store.write(dict.fromkeys(keys[1:]))
-    store.close()
-    store = HeapStore(tmp_path)
-    assert contents(store) == {keys[0]: b"."}
-    store.close()
-
-
-@pytest.mark.parametrize("back", [1, 3, 40])
-def test_a_damaged_log_is_refused_by_its_name(tmp_path: Path, back: int) -> None:
-    store = HeapStore(tmp_path)
-    store.write({"a": b"1" * 50})
-    store.write({"b": b"2"})
-    store.close()
-    (log,) = tmp_path.iterdir()
-    data = bytearray(log.read_bytes())
-    data[-back] ^= 1
-    log.write_bytes(data)
-    with pytest.raises(DamagedError, match=log.name):
-        HeapStore(tmp_path)
 
 
 def test_a_damaged_rocksdb_file_is_refused(tmp_path: Path) -> None:
@@ -273,93 +207,4 @@ def test_a_file_that_a_compaction_removes_meanwhile_has_no_size(
     monkeypatch.setattr(Path, "stat", stat)
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter(sorted(listed(folder))))
     assert store.bytes_on_disk() >= 1000
-    store.close()
-
-
-def test_a_new_log_is_durable_before_the_old_one_goes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, events = HeapStore(tmp_path, sync=True), list[str]()
-    fsync, rename, unlink = os.fsync, Path.rename, Path.unlink
-
-    def noted_fsync(number: int) -> None:
-        events.append("folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "log")
-        fsync(number)
-
-    def noted_rename(path: Path, target: Path) -> Path:
-        events.append("rename")
-        return rename(path, target)
-
-    def noted_unlink(path: Path, **how: bool) -> None:
-        events.append("unlink")
-        unlink(path, **how)
-
-    monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(Path, "rename", noted_rename)
-    monkeypatch.setattr(Path, "unlink", noted_unlink)
-    for _ in range(4):
-        store.write({"a": b"x" * 400_000})
-    store.close()
-    monkeypatch.undo()
-    at = events.index("rename")
-    assert events[at - 1 : at + 2] == ["log", "rename", "folder"]
-    assert "unlink" in events[at + 2 :]
-    store = HeapStore(tmp_path)
-    assert contents(store) == {"a": b"x" * 400_000}
-    store.close()
-
-
-def test_a_log_that_cannot_be_opened_anew_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, opened = HeapStore(tmp_path), Path.open
-
-    def refused(path: Path, *how: str, **more: int) -> object:
-        if path.name.startswith("log-") and "a" in how[0]:
-            raise OSError(errno.EMFILE, "Too many open files")
-        return opened(path, *how, **more)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(Path, "open", refused)
-    for number in range(6):
-        store.write({"a": b"%d" % number * 400_000})
-    store.close()
-    monkeypatch.undo()
-    store = HeapStore(tmp_path)
-    assert contents(store) == {"a": b"5" * 400_000}
-    store.close()
-
-
-def test_writes_go_on_while_a_log_is_written_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More is written meanwhile than is copied while writes wait."""
-    begun, may_end, snapshot = Event(), Event(), HeapLog.append_snapshot
-
-    def slow(log: HeapLog, values: Mapping[str, bytes]) -> None:
-        begun.set()
-        assert may_end.wait(30)
-        snapshot(log, values)
-
-    monkeypatch.setattr(HeapLog, "append_snapshot", slow)
-    store = HeapStore(tmp_path)
-    store.write({"gone": b"1", "kept": b"2"})
-    wanted = {"kept": b"2"}
-    for number in range(6):
-        store.write({"same": b"%d" % number * 400_000})
-    assert begun.wait(30)
-    for number in range(6):
-        wanted[f"k{number}"] = wanted["same"] = b"%d" % number * 400_000
-        store.write({"gone": None, f"k{number}": wanted["same"], "same": wanted["same"]})
-    assert contents(store) == wanted
-    may_end.set()
-    store.close()
-    assert contents(store) == wanted
-    (log,) = tmp_path.iterdir()
-    assert log.name > f"log-{0:020}"
-    store = HeapStore(tmp_path)
-    assert contents(store) == wanted
-    store.write({"more": b"1"})
-    store.close()
-    store = HeapStore(tmp_path)
-    assert contents(store) == wanted | {"more": b"1"}
     store.close()
