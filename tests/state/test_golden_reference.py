@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.config.durations import parse_duration
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.state_ttls import ttls_of_states
 from idlestate.retention.ttl_config import (
     DEFAULT_PERIODIC_COMPACTION_MS,
@@ -82,7 +82,7 @@ def described(config):
         "enabled": config.enabled,
         "update_type": config.update_type.value,
         "visibility": config.visibility.value,
-        "time_characteristic": config.time.value,
+        "time_characteristic": {TimeDomain.PROCESSING: "ProcessingTime"}[config.time],
         "ttl_ms": config.ttl_ms,
         "cleanup_in_background": config.cleanup_in_background,
         "in_full_snapshot": config.full_snapshot,
