@@ -139,7 +139,7 @@ def churn_of(folder: Path, windows: Windows) -> dict[str, int]:
     """How many keys of an input end and come back for certain under these windows.
 
     A key that is silent for the max ends, whenever it was armed; one that is back before min + max
-    is a comeback under the default `remember`.
+    is a returning key under the default `remember`.
     """
     drawn = np.load(folder / "drawn.npz")
     ids, times = drawn["ids"], drawn["times"]

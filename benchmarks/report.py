@@ -103,7 +103,7 @@ def _churn(result: Result, drawn: Mapping[str, int] | None) -> str:
     if job.contestant.name == "retain-event" and drawn and job.windows:
         spans = drawn["span_ms"] / job.windows.max_ms
     # Distinct keys where the input says them for certain, else lives: a key may end twice.
-    ended, back = result.expired, result.comebacks
+    ended, back = result.expired, result.returning_keys
     if drawn and job.contestant.name == "retain-event":
         ended, back = drawn["end"], drawn["come_back"]
     is_churn = keys > 0 and spans >= 4 and ended * 5 >= keys and back * 20 >= keys
@@ -112,7 +112,7 @@ def _churn(result: Result, drawn: Mapping[str, int] | None) -> str:
         f"{job.contestant.text}, churn: times span {spans:.1f} x max; of {keys:,} keys at least "
         f"{ended:,} ended and {back:,} came back ({'is' if is_churn else 'is NOT'} churn as "
         f"wanted); {result.expired:,} lives ended, {consumed} of their expire rows reached the "
-        f"sink; {result.comebacks:,} comebacks; {result.late:,} late rows."
+        f"sink; {result.returning_keys:,} returning keys; {result.late:,} late rows."
     )
 
 

@@ -30,7 +30,7 @@ class Result:
     """Expire rows that reached the sink in one run."""
     expired: int
     """Lives that the operator says it ended in one run."""
-    comebacks: int
+    returning_keys: int
     late: int
     spans_max: float
     """Batch times from first to last, in maxima of the windows."""
@@ -74,7 +74,7 @@ def result_of(job: Job, runs: Sequence[dict[str, Any]]) -> Result:
         live_keys=sum(s["live_keys"] for s in shards) or last["batches"][-1]["state_rows"],
         expire_rows=sum(batch["expire_rows"] for batch in last["batches"]),
         expired=sum(s[name] for s in shards for name in s if name.startswith("expired_")),
-        comebacks=sum(s["comebacks"] for s in shards),
+        returning_keys=sum(s["returning_keys"] for s in shards),
         late=sum(s["late"] for s in shards),
         spans_max=_span_ms(job, last) / job.windows.max_ms if job.windows else 0,
         batch_ms=[batch["ms"] for batch in later],

@@ -44,7 +44,7 @@ class GrowthPoint:
         input_rows: rows read.
         keys_created: lives begun.
         keys_expired: lives ended.
-        comebacks: lives begun by keys that were remembered.
+        returning_keys: lives begun by keys that were remembered.
     """
 
     batch_id: int
@@ -57,7 +57,7 @@ class GrowthPoint:
     input_rows: int = 0
     keys_created: int = 0
     keys_expired: int = 0
-    comebacks: int = 0
+    returning_keys: int = 0
 
     @classmethod
     def of(cls, figures: OperatorFigures, time_ms: int) -> "GrowthPoint":
@@ -73,7 +73,7 @@ class GrowthPoint:
             input_rows=figures.input_rows,
             keys_created=figures.keys_created,
             keys_expired=figures.expired_total,
-            comebacks=figures.comebacks,
+            returning_keys=figures.returning_keys,
         )
 
 

@@ -18,7 +18,7 @@ RESULT: Final = "result"
 OTHER: Final = "__other__"
 """The label value for every value that is not on the label's list."""
 
-SET_ASIDE_REASONS: Final = (
+REJECT_REASONS: Final = (
     "null_time",
     "too_old",
     "too_far_ahead",
@@ -62,8 +62,8 @@ INPUT_ROWS: Final = _counter("input_rows", "Rows read, including late and reject
 LATE_ROWS: Final = _counter(
     "late_rows", "Late rows: at or behind the watermark, they change no state."
 )
-SET_ASIDE_ROWS: Final = _counter(
-    "set_aside_rows",
+REJECTED_ROWS: Final = _counter(
+    "rejected_rows",
     "Rows rejected as invalid, by reason; they do not advance the watermark.",
     REASON,
 )
@@ -80,7 +80,9 @@ KEYS_SEEN: Final = _gauge(
 )
 KEYS_CREATED: Final = _counter("keys_created", "Keys added to the state, returning keys included.")
 KEYS_EXPIRED: Final = _counter("keys_expired", "Keys expired, by reason.", REASON)
-COMEBACKS: Final = _counter("comebacks", "Returning keys: keys that came back after they expired.")
+RETURNING_KEYS: Final = _counter(
+    "returning_keys", "Returning keys: keys that came back after they expired."
+)
 WATERMARK: Final = _gauge(
     "watermark_timestamp_seconds",
     "Watermark of the newest batch, as a Unix timestamp; 0 before the first one.",
@@ -143,7 +145,7 @@ BUILD_INFO: Final = Name(
 ALL: Final = (
     INPUT_ROWS,
     LATE_ROWS,
-    SET_ASIDE_ROWS,
+    REJECTED_ROWS,
     LIVE_KEYS,
     STATE_BYTES,
     REMEMBERED_KEYS,
@@ -151,7 +153,7 @@ ALL: Final = (
     KEYS_SEEN,
     KEYS_CREATED,
     KEYS_EXPIRED,
-    COMEBACKS,
+    RETURNING_KEYS,
     WATERMARK,
     LAST_BATCH,
     BATCHES,

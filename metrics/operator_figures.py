@@ -20,9 +20,9 @@ class OperatorFigures:
         batches: batches committed.
         batch_time_ms: the batch's journaled time, ms since the epoch; None before the first.
         watermark_ms: the event-time watermark, ms since the epoch; None where there is none.
-        input_rows: rows read, late and set-aside ones included.
+        input_rows: rows read, including late and rejected rows.
         late_rows: rows at or behind the watermark.
-        set_aside_rows: rows set aside, by reason (`names.SET_ASIDE_REASONS`).
+        rejected_rows: rejected rows by reason (`names.REJECT_REASONS`).
         live_keys: keys with an open life.
         state_bytes: size of the state.
         remembered_keys: ended keys that are remembered.
@@ -30,7 +30,7 @@ class OperatorFigures:
         keys_seen: distinct keys ever seen, as estimated.
         keys_created: lives begun.
         keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
-        comebacks: lives begun by keys that were remembered.
+        returning_keys: lives begun by keys that were remembered.
         policy_version: version of the retention in force, from 1.
         policy: the retention in force.
     """
@@ -42,7 +42,7 @@ class OperatorFigures:
     watermark_ms: int | None = None
     input_rows: int = 0
     late_rows: int = 0
-    set_aside_rows: Mapping[str, int] = field(default_factory=dict)
+    rejected_rows: Mapping[str, int] = field(default_factory=dict)
     live_keys: int = 0
     state_bytes: int = 0
     remembered_keys: int = 0
@@ -50,19 +50,19 @@ class OperatorFigures:
     keys_seen: int = 0
     keys_created: int = 0
     keys_expired: Mapping[str, int] = field(default_factory=dict)
-    comebacks: int = 0
+    returning_keys: int = 0
     policy_version: int = 1
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
         # Copies: the caller may go on counting in its own dicts.
-        object.__setattr__(self, "set_aside_rows", MappingProxyType(dict(self.set_aside_rows)))
+        object.__setattr__(self, "rejected_rows", MappingProxyType(dict(self.rejected_rows)))
         object.__setattr__(self, "keys_expired", MappingProxyType(dict(self.keys_expired)))
 
     @property
-    def set_aside_total(self) -> int:
-        """Rows set aside for any reason."""
-        return sum(self.set_aside_rows.values())
+    def rejected_total(self) -> int:
+        """Rows rejected for any reason."""
+        return sum(self.rejected_rows.values())
 
     @property
     def expired_total(self) -> int:

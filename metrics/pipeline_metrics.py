@@ -39,7 +39,7 @@ _PLAIN: tuple[tuple[names.Name, Read], ...] = (
     (names.REMEMBERED_BYTES, lambda f: f.remembered_bytes),
     (names.KEYS_SEEN, lambda f: f.keys_seen),
     (names.KEYS_CREATED, lambda f: f.keys_created),
-    (names.COMEBACKS, lambda f: f.comebacks),
+    (names.RETURNING_KEYS, lambda f: f.returning_keys),
     (names.WATERMARK, lambda f: _timestamp_s(f.watermark_ms)),
     (names.LAST_BATCH, lambda f: _timestamp_s(f.batch_time_ms)),
     (names.BATCHES, lambda f: f.batches),
@@ -53,7 +53,7 @@ _PLAIN: tuple[tuple[names.Name, Read], ...] = (
 _BY_REASON: tuple[
     tuple[names.Name, tuple[str, ...], Callable[[OperatorFigures], Mapping[str, int]]], ...
 ] = (
-    (names.SET_ASIDE_ROWS, names.SET_ASIDE_REASONS, lambda f: f.set_aside_rows),
+    (names.REJECTED_ROWS, names.REJECT_REASONS, lambda f: f.rejected_rows),
     (names.KEYS_EXPIRED, names.EXPIRY_REASONS, lambda f: f.keys_expired),
 )
 

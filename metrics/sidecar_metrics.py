@@ -39,8 +39,8 @@ WAITING_WRITES: Final = _name(
     "Direct writes that wait for the open batch to end.",
     OPERATOR,
 )
-SET_ASIDE: Final = _name(
-    "set_aside_writes_rows",
+QUARANTINED: Final = _name(
+    "quarantined_rows",
     MetricKind.GAUGE,
     "Quarantined rows: acknowledged direct writes that could not be applied after a batch.",
     OPERATOR,
@@ -107,12 +107,12 @@ OF_OPERATOR: Final = (
     names.REMEMBERED_BYTES,
     names.KEYS_SEEN,
     names.KEYS_CREATED,
-    names.COMEBACKS,
+    names.RETURNING_KEYS,
     COMMITTED_BATCH,
     EXPIRED_KEPT,
     EXPIRED_NUMBERED,
     WAITING_WRITES,
-    SET_ASIDE,
+    QUARANTINED,
     DUPLICATES,
     FORGOTTEN_CONSUMERS,
     STOPPED,

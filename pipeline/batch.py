@@ -13,7 +13,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.changelog import changelog_schema, unpacker
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.operator_spec import TIME, Aside, OperatorSpec
+from idlestate.pipeline.operator_spec import TIME, OperatorSpec, RejectCode
 from idlestate.pipeline.pack import CELL_TYPE, packer
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
@@ -43,7 +43,7 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     highest = F.lit(None).cast("long")
     if spec.is_event_time:
         latest_ms = F.lit(task.times.time_ms + spec.max_ahead_ms)
-        counts_on = (F.col(TIME) > F.lit(int(max(Aside)))) & (F.col(TIME) <= latest_ms)
+        counts_on = (F.col(TIME) > F.lit(int(max(RejectCode)))) & (F.col(TIME) <= latest_ms)
         highest = F.max(F.when(counts_on, F.col(TIME)))
     ends = marked.agg(highest.alias("highest_ms"))
     cells = marked.mapInArrow(packer(spec, lambda: task), CELL_TYPE)

@@ -46,7 +46,7 @@ class Marking:
         time: the event-time column; None in processing time.
         malformed: the column that is not null in malformed rows.
         null_key: `keep` or `reject`.
-        min_event_time_ms: rows before it are set aside.
+        min_event_time_ms: rows before it are rejected.
     """
 
     time: str | None

@@ -17,7 +17,7 @@ from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch import retain_batch
 from idlestate.pipeline.bound_operator import Columns, Marking, bound_operator
 from idlestate.pipeline.key_hash import key_hash
-from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, carried_name
+from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, RejectCode, carried_name
 from idlestate.pipeline.packed_rows import packed, unpacked
 from idlestate.pipeline.retain_in_sidecar import retain_outside
 from idlestate.pipeline.session import check_session, register
@@ -94,17 +94,17 @@ def _mark(events: DataFrame, spec: OperatorSpec, marking: Marking) -> DataFrame:
         moment = _col(marking.time).cast("timestamp")
         earliest = F.timestamp_millis(F.lit(marking.min_event_time_ms))
         code = (
-            F.when(moment.isNull(), F.lit(int(Aside.NULL_TIME)))
-            .when(moment < earliest, F.lit(int(Aside.TOO_OLD)))
+            F.when(moment.isNull(), F.lit(int(RejectCode.NULL_TIME)))
+            .when(moment < earliest, F.lit(int(RejectCode.TOO_OLD)))
             .otherwise(F.unix_millis(moment))
         )
     if marking.null_key == "reject":
         has_null = reduce(or_, (_col(name).isNull() for name in spec.table.key_names))
-        code = F.when(has_null, F.lit(int(Aside.NULL_KEY))).otherwise(code)
+        code = F.when(has_null, F.lit(int(RejectCode.NULL_KEY))).otherwise(code)
     if marking.malformed is not None:
-        code = F.when(_col(marking.malformed).isNotNull(), F.lit(int(Aside.MALFORMED))).otherwise(
-            code
-        )
+        code = F.when(
+            _col(marking.malformed).isNotNull(), F.lit(int(RejectCode.MALFORMED))
+        ).otherwise(code)
     front.append(code.cast("long").alias(TIME))
     return events.select(*front, *back)
 

@@ -14,8 +14,10 @@ if TYPE_CHECKING:  # tasks of a query that keeps its own state load no network
     from idlestate.sidecar.protocol.connection import Address
 
 
-class Aside(IntEnum):
-    """Why a row is set aside by itself alone, as a number below every event time.
+class RejectCode(IntEnum):
+    """Why a row is rejected, as a number below every event time.
+
+    These are the reasons that depend on the row alone.
 
     Whether a row is too far ahead depends on the batch, and is seen when rows are packed: a bound
     that changes with every batch would make Spark compile the projection anew each time.
@@ -33,7 +35,8 @@ class Aside(IntEnum):
 
 
 HASH, TIME = "__hash", "__time"
-"""Columns that `retain` adds before the packing step: key hash; event time in ms or `Aside`."""
+"""Columns that `retain` adds before the packing step: key hash; event time in ms, or a `RejectCode`.
+"""
 
 
 def carried_name(name: str) -> str:

@@ -1,7 +1,7 @@
 """The packing step: a task's rows become one packet per shard before the shuffle.
 
 Spark then moves a handful of binary cells instead of every row. Rows that touch nothing (late,
-or set aside by `retain`) are counted and, if asked for, handed on as JSON. Every shard gets a
+or rejected by `retain`) are counted and, if asked for, handed on as JSON. Every shard gets a
 packet, an empty one too, so that each batch with data visits every shard.
 """
 
@@ -21,7 +21,7 @@ from idlestate.backends.shards.packet import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.operator_spec import HASH, TIME, Aside, OperatorSpec, original_name
+from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, RejectCode, original_name
 from idlestate.pipeline.task import TaskBatch
 from idlestate.pipeline.task_errors import marked
 from idlestate.pipeline.types import spark_schema
@@ -58,16 +58,16 @@ def pack(
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))
     reasons: dict[str, Ints] = {}
     if spec.has_time:
-        aside = times_ms <= max(Aside)
-        for reason in Aside if aside.any() else ():
+        is_out = times_ms <= max(RejectCode)
+        for reason in RejectCode if is_out.any() else ():
             reasons[reason.label] = np.flatnonzero(times_ms == reason)
         if spec.is_event_time:
             ahead = times_ms > batch.times.time_ms + spec.max_ahead_ms
-            late = ~(aside | ahead) & (times_ms <= batch.times.watermark_ms)
+            late = ~(is_out | ahead) & (times_ms <= batch.times.watermark_ms)
             reasons["too_far_ahead"] = np.flatnonzero(ahead)
             reasons["late"] = np.flatnonzero(late)
-            aside |= ahead | late
-        counts_on = ~aside
+            is_out |= ahead | late
+        counts_on = ~is_out
     else:
         counts_on = np.ones(n, dtype=bool)
     rejected = _as_json(rows, reasons, batch) if spec.rejects else None

@@ -28,7 +28,7 @@ from idlestate.pipeline.arguments import Arguments, DurationArgument
 from idlestate.pipeline.bound_operator import Columns, bound_operator
 from idlestate.pipeline.changelog import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.operator_spec import HASH, TIME, Aside, carried_name
+from idlestate.pipeline.operator_spec import HASH, TIME, RejectCode, carried_name
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
@@ -208,13 +208,13 @@ class RetainHarness:
         if marking.time is not None:
             moments = _column(rows, marking.time)
             times_ms = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy() // 1000
-            times_ms[times_ms < marking.min_event_time_ms] = Aside.TOO_OLD
-            times_ms[_flags(moments.is_null())] = Aside.NULL_TIME
+            times_ms[times_ms < marking.min_event_time_ms] = RejectCode.TOO_OLD
+            times_ms[_flags(moments.is_null())] = RejectCode.NULL_TIME
         if marking.null_key == "reject":
             for column in keys:
-                times_ms[_flags(column.is_null())] = Aside.NULL_KEY
+                times_ms[_flags(column.is_null())] = RejectCode.NULL_KEY
         if marking.malformed is not None:
-            times_ms[_flags(_column(rows, marking.malformed).is_valid())] = Aside.MALFORMED
+            times_ms[_flags(_column(rows, marking.malformed).is_valid())] = RejectCode.MALFORMED
         return times_ms
 
 

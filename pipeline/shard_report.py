@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.names import SET_ASIDE_REASONS
+from idlestate.metrics.names import REJECT_REASONS
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import Policy, TimeDomain
@@ -49,7 +49,7 @@ def figures(uid: str, policy: Policy, reports: Iterable[ShardReport]) -> Operato
         watermark_ms=time_ms or None if is_event_time else None,
         input_rows=total("input"),
         late_rows=total("late"),
-        set_aside_rows={name: total(name) for name in SET_ASIDE_REASONS},
+        rejected_rows={name: total(name) for name in REJECT_REASONS},
         live_keys=total("live_keys"),
         state_bytes=total("state_bytes"),
         remembered_keys=total("remembered_keys"),
@@ -57,7 +57,7 @@ def figures(uid: str, policy: Policy, reports: Iterable[ShardReport]) -> Operato
         keys_seen=total("keys_ever_seen"),
         keys_created=total("created"),
         keys_expired={name: total(f"expired_{name}") for name in ("idle", "ttl", "lifetime")},
-        comebacks=total("comebacks"),
+        returning_keys=total("returning_keys"),
         policy_version=max((each.policy_version for each in every), default=1),
         policy=policy,
     )

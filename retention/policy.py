@@ -49,8 +49,8 @@ class Policy:
         ttl_update: lets `ttl_ms` count from the last read too.
         max_lifetime_ms: a life ends this long after its creation, whatever happens to it.
         time: event or processing time.
-        remember_ms: how long after its end a life is remembered, so that the key's next life is
-            known for a comeback; None takes the default of `remember_for_ms`, `FOREVER_MS`
+        remember_ms: how long after its end a life is remembered, so that its key counts as
+            returning if it comes back; None takes the default of `remember_for_ms`, `FOREVER_MS`
             never forgets.
         min_gap_ms: the least distance of the idle max from the min: over it the removals of keys
             that fell idle together spread out. Policies that differ in it alone are equal.

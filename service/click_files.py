@@ -45,7 +45,7 @@ class ClickFolder:
     Attributes:
         path: where it is.
         recipe: what it was made from.
-        flaws: rows that a pipeline with a delay of ten minutes sets aside or finds late, by
+        flaws: rows that a pipeline with a delay of ten minutes rejects or finds late, by
             reason: `null_time`, `too_old`, `too_far_ahead`, `late`.
         sizes: bytes of each data file, by its name.
         created: whether this call made it; False when it was there already.

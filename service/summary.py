@@ -22,13 +22,13 @@ def summary(
     peak_keys = max(peak.live_keys if peak else 0, figures.live_keys)
     expired = figures.keys_expired
     reasons = ", ".join(f"{count:,} {name}" for name, count in expired.items() if count)
-    aside = ", ".join(f"{n:,} {name}" for name, n in figures.set_aside_rows.items() if n)
+    by_reason = ", ".join(f"{n:,} {name}" for name, n in figures.rejected_rows.items() if n)
     # An estimate of the keys ever seen may come out a little below those that were counted.
     seen = max(figures.keys_seen, peak_keys)
     without = f"{about}{counted(seen, 'key')}, {_bytes(seen * growth.bytes_per_key())}"
     if peak_keys:
         without += f": {seen / peak_keys:,.1f} times the peak"
-    share = figures.comebacks / figures.keys_created if figures.keys_created else 0.0
+    share = figures.returning_keys / figures.keys_created if figures.keys_created else 0.0
     lives = counted(figures.keys_created, "life", "lives")
     return [
         ("keys ever seen", f"{about}{seen:,}"),
@@ -39,14 +39,14 @@ def summary(
             counted(figures.expired_total, "life", "lives") + (f" ({reasons})" if reasons else ""),
         ),
         ("without retention", without),
-        ("returning keys", f"{figures.comebacks:,} ({share:.1%} of {lives})"),
+        ("returning keys", f"{figures.returning_keys:,} ({share:.1%} of {lives})"),
         (
             "remembered",
             f"{counted(figures.remembered_keys, 'ended key')}, {_bytes(figures.remembered_bytes)}",
         ),
         ("rows", f"{figures.input_rows:,}"),
         ("late rows", f"{figures.late_rows:,}"),
-        ("rejected rows", f"{figures.set_aside_total:,}" + (f" ({aside})" if aside else "")),
+        ("rejected rows", f"{figures.rejected_total:,}" + (f" ({by_reason})" if by_reason else "")),
         ("time in batches", _pace(figures.input_rows, life_seconds)),
         ("this run", f"{counted(run_rows, 'row')}, {_pace(run_rows, run_seconds)}"),
     ]

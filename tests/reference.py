@@ -16,7 +16,7 @@ ON_CREATE_AND_WRITE = "on_create_and_write"
 ON_READ_AND_WRITE = "on_read_and_write"
 
 COUNTED = (
-    *("created", "comebacks", "lifetime", "ttl", "idle"),
+    *("created", "returning_keys", "lifetime", "ttl", "idle"),
     # What a sequence put to the test:
     *("rearms", "skipped_rearms", "at_deadline", "closed_in_its_batch"),
 )
@@ -220,7 +220,7 @@ class Reference:
         self.counts["created"] += 1
         ended_at = self.ended.get(key)
         if ended_at is not None and t_ms - ended_at <= self.rule.remember_for_ms:
-            self.counts["comebacks"] += 1
+            self.counts["returning_keys"] += 1
         return life
 
     def close(self, key: Key) -> None:

@@ -1,6 +1,6 @@
 """The reference's pipeline: batches in, one sequence of records and sweeps out.
 
-Which rows are set aside or late, where the watermark stands, in which order a batch's records
+Which rows are rejected or late, where the watermark stands, in which order a batch's records
 count, and when ended lives are closed.
 """
 
@@ -31,7 +31,7 @@ class Played:
     reference: Reference
     input_rows: int = 0
     late: list[Record] = field(default_factory=list)
-    set_aside: list[tuple[Record, str]] = field(default_factory=list)
+    rejected: list[tuple[Record, str]] = field(default_factory=list)
     watermarks: list[int] = field(default_factory=list)
 
 
@@ -58,8 +58,8 @@ def play(
         delay_ms: how long late events are waited for.
         batch_times_ms: the journaled time of each batch; without it nothing is too far ahead.
         processing_time: whether records count at the batch's time instead of their own.
-        min_event_time_ms: rows before this are set aside.
-        max_ahead_ms: rows further ahead of the batch's time are set aside.
+        min_event_time_ms: rows before this are rejected.
+        max_ahead_ms: rows further ahead of the batch's time are rejected.
         final_sweep: whether the input has ended (event time only).
         rules: policies that take effect with a batch id.
         reference: that of another operator than `retain`.
@@ -82,9 +82,9 @@ def play(
             ahead = batch_times_ms[batch_id] + max_ahead_ms if batch_times_ms else FOREVER_MS
             accepted, on_time = [], []
             for record in batch:
-                reason = why_set_aside(record, min_event_time_ms, ahead)
+                reason = why_rejected(record, min_event_time_ms, ahead)
                 if reason:
-                    played.set_aside.append((record, reason))
+                    played.rejected.append((record, reason))
                 else:
                     on_time.append(record)
             if highest is not None:
@@ -103,7 +103,7 @@ def play(
     return played
 
 
-def why_set_aside(record: Record, min_event_time_ms: int, latest_ms: int) -> str | None:
+def why_rejected(record: Record, min_event_time_ms: int, latest_ms: int) -> str | None:
     """Why a row never reaches the watermark, None when it does."""
     if record.t_ms is None:
         return "null_time"

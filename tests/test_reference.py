@@ -211,17 +211,17 @@ def test_what_was_closed_stays_closed():
     assert reference.states()[KEY].created_at == 50
 
 
-# ---------------------------------------------------------------- comebacks and rows
+# ---------------------------------------------------------------- returning keys and rows
 
 
-@pytest.mark.parametrize(("t_ms", "comebacks"), [(90, 1), (91, 0)])
-def test_a_comeback_is_a_life_at_most_remember_after_the_last_ones_end(t_ms, comebacks):
-    assert run(IDLE, write(0), write(t_ms)).counts["comebacks"] == comebacks
+@pytest.mark.parametrize(("t_ms", "returning_keys"), [(90, 1), (91, 0)])
+def test_a_returning_key_comes_back_at_most_remember_after_the_last_ones_end(t_ms, returning_keys):
+    assert run(IDLE, write(0), write(t_ms)).counts["returning_keys"] == returning_keys
 
 
 def test_remember_forever():
     rule = Rule(idle_min_ms=30, idle_max_ms=45, remember_ms=FOREVER_MS)
-    assert run(rule, write(0), write(10**12)).counts["comebacks"] == 1
+    assert run(rule, write(0), write(10**12)).counts["returning_keys"] == 1
 
 
 def test_each_life_has_one_last_row():

@@ -41,7 +41,7 @@ def test_nothing_is_late_in_the_first_batch():
     assert not play([at(1000, 5)], IDLE, {}, min_event_time_ms=0).late
 
 
-def test_rows_set_aside_do_not_move_the_watermark():
+def test_rejected_rows_do_not_move_the_watermark():
     rows = [*at(100, 500, 5), Record(("x",), None)]
     played = play(
         [rows, at(200)],
@@ -51,7 +51,7 @@ def test_rows_set_aside_do_not_move_the_watermark():
         max_ahead_ms=50,
         min_event_time_ms=10,
     )
-    reasons = [reason for _, reason in played.set_aside]
+    reasons = [reason for _, reason in played.rejected]
     assert reasons == ["too_far_ahead", "too_old", "null_time"]
     assert played.watermarks == [0, 99]
 

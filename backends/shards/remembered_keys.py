@@ -1,4 +1,4 @@
-"""Keys that ended and are still remembered, so that a comeback is known for one.
+"""Expired keys that are still remembered, so that returning keys can be counted.
 
 They are rows like others, in runs of their own: no key columns (the hash alone counts), no
 aggregates, and the end of the key's last life as the time it was written. To forget an end is to

@@ -24,7 +24,7 @@ class ShardFigures(RowCounts):
     remembered_bytes: int
     keys_ever_seen: int
     created: int
-    comebacks: int
+    returning_keys: int
     expired_lifetime: int
     expired_ttl: int
     expired_idle: int
@@ -44,7 +44,7 @@ class ShardFigures(RowCounts):
             remembered_bytes=record.remembered.bytes,
             keys_ever_seen=record.keys_ever_seen(policy),
             created=record.tally.created,
-            comebacks=record.tally.comebacks,
+            returning_keys=record.tally.returning_keys,
             expired_lifetime=lifetime,
             expired_ttl=ttl,
             expired_idle=idle,

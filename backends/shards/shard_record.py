@@ -154,7 +154,7 @@ class ShardRecord:
     def keys_ever_seen(self, policy: Policy) -> int:
         """Keys that ever had a life: exact when every ended key is remembered, else a sketch's."""
         if policy.remember_for_ms == FOREVER_MS:
-            return self.tally.created - self.tally.comebacks
+            return self.tally.created - self.tally.returning_keys
         return round(keys_seen_sketch.estimate(self.seen))
 
     def counted(self, more: RowCounts) -> "ShardRecord":
@@ -209,7 +209,7 @@ class ShardRecord:
         return cls(
             tables={name: TableRecord.from_json(each) for name, each in tables.items()},
             dropped=tuple(Dropped(*each) for each in facts.pop("dropped")),
-            tally=Tally(tally["created"], tally["comebacks"], tuple(tally["expired"])),
+            tally=Tally(tally["created"], tally["returning_keys"], tuple(tally["expired"])),
             rows=RowCounts(**facts.pop("rows")),
             recent=tuple(tuple(point) for point in facts.pop("recent")),
             seen=np.frombuffer(value[8 + length :], dtype=np.uint8),

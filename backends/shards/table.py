@@ -131,7 +131,7 @@ class ShardTable:
         moved = np.ones(len(steps), dtype=bool)
         moved[walk.key[~is_over & ~is_kept]] = False
         closed = np.concatenate([at[has_old & moved], due])
-        tally = _tally(walk, is_over, self._comebacks(walk, touched, policy), swept_ends)
+        tally = _tally(walk, is_over, self._returning_keys(walk, touched, policy), swept_ends)
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
@@ -217,7 +217,7 @@ class ShardTable:
         by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))
         return replace(lives, payload=[by_id[column.id] for column in kind.stored])
 
-    def _comebacks(self, walk: DividedLives, touched: Rows, policy: Policy) -> int:
+    def _returning_keys(self, walk: DividedLives, touched: Rows, policy: Policy) -> int:
         is_new = np.flatnonzero(~walk.is_old)
         previous_end = np.full(len(walk.key), NEVER_MS)
         previous_end[is_new] = remembered_keys.ends_of(self.remembered, touched.hashes[is_new])
@@ -238,11 +238,11 @@ def _silent_keys(steps: Steps, walk: DividedLives) -> list[pa.Array]:
     return take_keys(steps.keys, np.flatnonzero(~answered))
 
 
-def _tally(walk: DividedLives, is_over: Flags, comebacks: int, swept: Ends) -> Tally:
+def _tally(walk: DividedLives, is_over: Flags, returning_keys: int, swept: Ends) -> Tally:
     reasons = np.concatenate([walk.ends.reason[is_over], swept.reason])
     counts = np.bincount(reasons, minlength=len(Reason))
     return Tally(
         created=int((~walk.is_old).sum()),
-        comebacks=comebacks,
+        returning_keys=returning_keys,
         expired=(int(counts[0]), int(counts[1]), int(counts[2])),
     )

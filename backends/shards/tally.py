@@ -8,7 +8,7 @@ class Tally:
     """What happened to keys, in numbers; adds up over batches and shards."""
 
     created: int = 0
-    comebacks: int = 0
+    returning_keys: int = 0
     expired: tuple[int, int, int] = (0, 0, 0)
     """By reason: lifetime, ttl, idle (the order of `Reason`)."""
 
@@ -17,6 +17,6 @@ class Tally:
         added = tuple(a + b for a, b in zip(self.expired, other.expired, strict=True))
         return Tally(
             self.created + other.created,
-            self.comebacks + other.comebacks,
+            self.returning_keys + other.returning_keys,
             (added[0], added[1], added[2]),
         )

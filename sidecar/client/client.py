@@ -182,7 +182,7 @@ class SidecarClient:
             since = numbers_of(rows)[-1].as_py() + 1
             yield rows
 
-    def set_aside(self) -> list[tuple[dict[str, Any], pa.Table]]:
+    def quarantined(self) -> list[tuple[dict[str, Any], pa.Table]]:
         """Return the quarantined writes of all writers: writes acknowledged while a batch was open
         that could not be applied after it. Each has the writer, its number `seq`, `kind`, time
         `t_ms` and `reason`, with its rows.
@@ -190,7 +190,7 @@ class SidecarClient:
         found: list[tuple[dict[str, Any], pa.Table]] = []
         since = 0
         while True:
-            answer = self._connection.call("set_aside", {"uid": self._uid, "since": since})
+            answer = self._connection.call("quarantined", {"uid": self._uid, "since": since})
             if not answer.parts:
                 return found
             for facts, rows in zip(answer.header["writes"], answer.parts, strict=True):

@@ -18,7 +18,7 @@ from idlestate.timers.steady_clock import SteadyClock
 
 PROTOCOL = 1
 _SWEEP_MS = 1000
-_MOST_SET_ASIDE = 100
+_MOST_QUARANTINED = 100
 
 
 class Calls:
@@ -51,7 +51,7 @@ class Calls:
             "final_sweep": self._final_sweep,
             "write": self._write,
             "claim": self._claim,
-            "set_aside": self._set_aside,
+            "quarantined": self._quarantined,
             "get": self._get,
             "lives": self._lives,
             "expired": self._expired,
@@ -175,14 +175,14 @@ class Calls:
         writer = self._operator(header).writes.claim(name, claim_id, self._clock.now_ms())
         return Message({"session": writer.session, "seq": writer.seq})
 
-    def _set_aside(self, header: Header, _parts: Parts) -> Message:
-        """Writes that were set aside, from a number on, some at a time."""
+    def _quarantined(self, header: Header, _parts: Parts) -> Message:
+        """Quarantined writes, from a number on, some at a time."""
         some: list[tuple[Header, bytes]] = []
         size = 0
-        for facts, rows in self._operator(header).writes.set_aside.read(int(header["since"])):
+        for facts, rows in self._operator(header).writes.quarantined.read(int(header["since"])):
             some.append((facts, rows))
             size += len(rows)
-            if size >= CHUNK_BYTES or len(some) >= _MOST_SET_ASIDE:
+            if size >= CHUNK_BYTES or len(some) >= _MOST_QUARANTINED:
                 break
         return Message({"writes": [facts for facts, _ in some]}, tuple(rows for _, rows in some))
 

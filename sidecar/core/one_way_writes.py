@@ -5,16 +5,16 @@ the inbox `i/<uid>/<number>` until the batch border, where all that wait are app
 before the next batch opens. What is known of its writer (`writers`) is written with the write
 itself.
 
-A write that fitted when it was taken may fit no more at the border, since the batch has changed
-what it meets: a sum that leaves its type now. It was acknowledged, nobody waits for an answer, and
-the query must go on: so it is set aside with the reason (`set_aside`), counted, and shown.
+A write that fitted when it was taken may not fit after the batch, which may have changed what it
+meets: a sum would overflow now. It was acknowledged, nobody waits for an answer, and the query must
+go on, so the write is quarantined with the reason and counted.
 """
 
 from dataclasses import dataclass, replace
 from functools import partial
 
 from idlestate.sidecar.core.operator_state import OperatorState
-from idlestate.sidecar.core.quarantined_writes import SetAside
+from idlestate.sidecar.core.quarantined_writes import QuarantinedWrites
 from idlestate.sidecar.core.shard_work import Edit, Given, Going
 from idlestate.sidecar.core.table_edits import KINDS
 from idlestate.sidecar.core.writer_sessions import Writer, Writers
@@ -52,7 +52,7 @@ class DirectWrites:
     """The writes of one operator.
 
     Attributes:
-        set_aside: those that were acknowledged and could not be applied.
+        quarantined: those that were acknowledged and could not be applied.
         duplicates: how many changed nothing since the process began: their numbers had been taken.
     """
 
@@ -60,7 +60,7 @@ class DirectWrites:
         """Read what was written."""
         self._state = state
         self._writers = Writers(state.store, state.uid)
-        self.set_aside = SetAside(state.store, state.uid)
+        self.quarantined = QuarantinedWrites(state.store, state.uid)
         self.duplicates = 0
 
     def claim(self, name: str, claim_id: str, now_ms: int) -> Writer:
@@ -146,7 +146,7 @@ class DirectWrites:
                 edit = self._state.work.edit(kind, Given(rows))
                 self._apply(edit, header["t_ms"], {key: None})
             except DoesNotFitError as error:
-                self.set_aside.add(self._state, key, message, str(error))
+                self.quarantined.add(self._state, key, message, str(error))
             del self._state.waiting[key]
 
     def _put_by(self, write: Write, rows: bytes, now_ms: int, changes: Changes) -> None:

@@ -40,7 +40,7 @@ class Sizes:
     next_seq: int
     waiting: int
     """Writes that wait for a batch border."""
-    set_aside: int
+    quarantined: int
     """Rows of acknowledged writes that could not be applied at a border."""
 
 
@@ -221,7 +221,7 @@ class Operator:
             expired_kept=sum(entry.rows for entry in entries),
             next_seq=record.next_seq,
             waiting=len(self.state.waiting),
-            set_aside=self.writes.set_aside.rows,
+            quarantined=self.writes.quarantined.rows,
         )
 
 

@@ -21,7 +21,7 @@ from idlestate.timers.clock import Clock
 MAX_OPERATORS = 1000
 KINDS = "msxejpwia"
 """What stands under an operator's uid: shards, segments, expired records, their entries and those
-joined, prepared pieces, writers, the inbox, and writes set aside.
+joined, prepared pieces, writers, the inbox, and quarantined writes.
 """
 
 

@@ -17,8 +17,8 @@ from idlestate.sidecar.stores.store import Store
 _log = logging.getLogger("idlestate")
 
 
-class SetAside:
-    """The writes of one operator that were set aside."""
+class QuarantinedWrites:
+    """The quarantined writes of one operator."""
 
     def __init__(self, store: Store, uid: str) -> None:
         """Read how many there are."""
@@ -30,7 +30,7 @@ class SetAside:
             self._count(header)
 
     def add(self, state: OperatorState, key: str, waiting: Message, reason: str) -> None:
-        """Set a write aside that waited under a key of the inbox; under the lock."""
+        """Quarantine a write that waited under a key of the inbox; under the lock."""
         rows = pa.ipc.open_stream(waiting.parts[0]).read_all().num_rows
         header = waiting.header | {"reason": reason, "rows": rows}
         value = Message(header, waiting.parts).encode()
@@ -38,7 +38,7 @@ class SetAside:
         state.save(state.record, values={f"a/{self._uid}/{number}": value}, removed=[key])
         self._count(header)
         _log.warning(
-            "write %d of writer %s is set aside: %s", header["seq"], header["writer"], reason
+            "write %d of writer %s is quarantined: %s", header["seq"], header["writer"], reason
         )
 
     def read(self, since: int) -> Iterator[tuple[dict[str, Any], bytes]]:

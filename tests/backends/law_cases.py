@@ -133,7 +133,7 @@ class Case:
         return held[-1] if held else self.rule
 
     @property
-    def compares_comebacks(self) -> bool:
+    def compares_returning_keys(self) -> bool:
         # Ended keys are remembered by their hash alone. A sweep beyond records that are still to
         # come makes it forget what those would come back to.
         rules = [self.rule, *(rule for _, rule in self.changes)]

@@ -181,8 +181,8 @@ def assert_equal_ends(
     counts = reference.counts
     assert tally.created == counts["created"]
     assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
-    if case.compares_comebacks:
-        assert tally.comebacks == counts["comebacks"]
+    if case.compares_returning_keys:
+        assert tally.returning_keys == counts["returning_keys"]
 
 
 def plain_rows(spec: TableSpec, table: pa.Table) -> list[Found]:

@@ -29,7 +29,7 @@ from tests.reference import ON_READ_AND_WRITE, Record, Rule
 QUICK = os.environ.get("IDLESTATE_LAW") == "quick"
 CASES = 300 if QUICK else 1500
 PHASES = (Phase.generate,) if QUICK else tuple(set(Phase) - {Phase.explain})
-MUST_SEE = ("closed_in_its_batch", "comebacks", "rearms", "skipped_rearms", "at_deadline")
+MUST_SEE = ("closed_in_its_batch", "returning_keys", "rearms", "skipped_rearms", "at_deadline")
 SHARE = 0.2
 MERGE = MergePolicy()
 ONE_KEY = (("k", pa.string()),)
@@ -127,7 +127,7 @@ def named_case(
         pytest.param(IDLE, ["a100", "a110", "a219"], 300, (1, LONG), id="longer windows"),
         pytest.param(LONG, ["a100", "a110", "a140"], 155, (1, IDLE), id="shorter windows"),
         pytest.param(LONG, ["a100 a180", "b180"], 210, (1, IDLE), id="new min after an access"),
-        pytest.param(IDLE, ["a100 a145 a190"], 235, None, id="comebacks"),
+        pytest.param(IDLE, ["a100 a145 a190"], 235, None, id="returning_keys"),
         pytest.param(TTL, ["a100 a105?"], 109, None, id="sweep one before ttl"),
         pytest.param(TTL, ["a100 a105?"], 110, None, id="sweep at ttl, read in the batch"),
         pytest.param(TTL, ["a100 a105?", "b106"], 110, None, id="sweep at ttl, read before"),
@@ -198,7 +198,7 @@ def test_a_batch_without_records_changes_nothing():
     assert (len(outcome.table), outcome.changes.num_rows) == (0, 0)
 
 
-def test_comebacks_tell_apart_keys_that_spark_hashes_alike():
+def test_returning_keys_tell_apart_keys_that_spark_hashes_alike():
     """Spark's hash passes over nulls: (a, null) and (null, a) hash to one number."""
     spec = TableSpec(
         keys=(("one", pa.string()), ("two", pa.string())), kind=aggregation({"n": "count"}, {})
@@ -212,8 +212,12 @@ def test_comebacks_tell_apart_keys_that_spark_hashes_alike():
 
     first = ShardTable.empty(spec).apply(steps(("a", None), 0), policy, 10, 0, MERGE)
     assert first.tally.expired == (0, 0, 1)
-    assert first.table.apply(steps((None, "a"), 20), policy, None, 1, MERGE).tally.comebacks == 0
-    assert first.table.apply(steps(("a", None), 20), policy, None, 1, MERGE).tally.comebacks == 1
+    assert (
+        first.table.apply(steps((None, "a"), 20), policy, None, 1, MERGE).tally.returning_keys == 0
+    )
+    assert (
+        first.table.apply(steps(("a", None), 20), policy, None, 1, MERGE).tally.returning_keys == 1
+    )
 
 
 # ---------------------------------------------------------------- equal hashes

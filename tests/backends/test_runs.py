@@ -76,7 +76,7 @@ def test_a_key_that_lives_and_ends_again_is_remembered_again():
     player.play([], 10, forever, 10)
     for begun_ms in (20, 40, 60):
         # The tombstone of this life is merged with the end of it, not with what is older.
-        assert player.play(["a"], begun_ms, forever, begun_ms).tally.comebacks == 1
+        assert player.play(["a"], begun_ms, forever, begun_ms).tally.returning_keys == 1
         player.play([], begun_ms + 10, forever, begun_ms + 10)
         assert [len(run) for run in player.table.remembered.runs] == [5, 1]
         assert player.table.remembered.live == 5
@@ -126,11 +126,11 @@ def test_an_end_is_remembered_up_to_its_last_millisecond():
     assert player.table.remembered.live == 2
     player.play([], 0, policy, 15)
     assert player.table.remembered.live == 2
-    assert player.play(["a"], 15, policy, None).tally.comebacks == 1
+    assert player.play(["a"], 15, policy, None).tally.returning_keys == 1
     assert player.table.remembered.live == 1
     player.play([], 0, policy, 16)
     assert player.table.remembered.live == 0
-    assert player.play(["b"], 15, policy, None).tally.comebacks == 0
+    assert player.play(["b"], 15, policy, None).tally.returning_keys == 0
     # What was forgotten stays so when more is remembered.
     forever = replace(SHORT, remember_ms=FOREVER_MS)
     player.play([], 0, forever, 17)

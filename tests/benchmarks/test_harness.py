@@ -196,7 +196,7 @@ SHARD = {
     "stored_rows": 10,
     "state_bytes": 50,
     "remembered_bytes": 0,
-    "comebacks": 0,
+    "returning_keys": 0,
     "late": 0,
 }
 

@@ -121,7 +121,7 @@ def oracle_differences(
     open_rows = [row for row in reference.last_rows() if row.change == "update"]
     wanted = {
         "created": reference.counts["created"],
-        "comebacks": reference.counts["comebacks"],
+        "returning_keys": reference.counts["returning_keys"],
         "expired_idle": reference.counts["idle"],
         "late": len(played.late),
         "malformed": given.malformed,

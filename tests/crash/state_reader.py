@@ -73,7 +73,7 @@ def serving(place: Path) -> Iterator[None]:
 
 def counts_of(reports: list[Any]) -> dict[str, int]:
     """The same from the reports of a sidecar."""
-    wanted = ("created", "comebacks", "expired_lifetime", "expired_ttl", "expired_idle")
+    wanted = ("created", "returning_keys", "expired_lifetime", "expired_ttl", "expired_idle")
     wanted += tuple(each.name for each in fields(RowCounts) if each.name != "highest_ms")
     found = {name: sum(getattr(each, name) for each in reports) for name in wanted}
     return found | {"live": sum(each.live_keys for each in reports)}
@@ -86,7 +86,7 @@ def counts(shards: list[Any]) -> dict[str, int]:
         lifetime, ttl, idle = shard.tally.expired
         each = asdict(shard.rows) | {
             "created": shard.tally.created,
-            "comebacks": shard.tally.comebacks,
+            "returning_keys": shard.tally.returning_keys,
             "expired_lifetime": lifetime,
             "expired_ttl": ttl,
             "expired_idle": idle,

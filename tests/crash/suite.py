@@ -125,7 +125,15 @@ def judge(given: CrashInput, history: History, outcome: Outcome) -> list[Differe
 
 def check_worth(undisturbed: Outcome) -> None:
     """The input has to hold what a crash could spoil."""
-    for name in ("created", "comebacks", "expired_idle", "late", "null_time", "malformed", "live"):
+    for name in (
+        "created",
+        "returning_keys",
+        "expired_idle",
+        "late",
+        "null_time",
+        "malformed",
+        "live",
+    ):
         assert undisturbed.counts[name] > 0, f"the input has no {name}"
 
 

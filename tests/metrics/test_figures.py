@@ -15,16 +15,16 @@ def test_a_snapshot_does_not_move_with_the_dicts_it_was_made_from() -> None:
     with pytest.raises(TypeError):
         figures.keys_expired["idle"] = 5  # type: ignore[index]
     with pytest.raises(FrozenInstanceError):
-        figures.comebacks = 1  # type: ignore[misc]
+        figures.returning_keys = 1  # type: ignore[misc]
 
 
 def test_totals_sum_over_reasons() -> None:
     figures = OperatorFigures(
         operator="clicks",
-        set_aside_rows={"null_time": 1, "malformed": 2},
+        rejected_rows={"null_time": 1, "malformed": 2},
         keys_expired={"idle": 3, "ttl": 4},
     )
-    assert figures.set_aside_total == 3
+    assert figures.rejected_total == 3
     assert figures.expired_total == 7
     assert OperatorFigures(operator="clicks").expired_total == 0
 

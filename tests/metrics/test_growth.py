@@ -83,7 +83,7 @@ def test_a_point_takes_its_figures_from_a_batch(path: Path) -> None:
         remembered_bytes=80,
         keys_created=45,
         keys_expired={"idle": 30, "ttl": 5},
-        comebacks=5,
+        returning_keys=5,
     )
     assert GrowthPoint.of(figures, 99) == GrowthPoint(
         batch_id=3,
@@ -96,7 +96,7 @@ def test_a_point_takes_its_figures_from_a_batch(path: Path) -> None:
         input_rows=100,
         keys_created=45,
         keys_expired=35,
-        comebacks=5,
+        returning_keys=5,
     )
 
 

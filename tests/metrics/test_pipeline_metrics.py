@@ -22,7 +22,7 @@ FIGURES = OperatorFigures(
     watermark_ms=1_740_990_000_250,
     input_rows=1_000,
     late_rows=6,
-    set_aside_rows={
+    rejected_rows={
         "null_time": 1,
         "too_old": 2,
         "too_far_ahead": 3,
@@ -36,7 +36,7 @@ FIGURES = OperatorFigures(
     keys_seen=110,
     keys_created=120,
     keys_expired={"idle": 60, "ttl": 7, "lifetime": 3},
-    comebacks=10,
+    returning_keys=10,
     policy=Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000, ttl_ms=500),
 )
 
@@ -72,11 +72,11 @@ def test_a_scrape_shows_the_figures() -> None:
     wanted = {
         of("input_rows_total"): 1_000,
         of("late_rows_total"): 6,
-        of("set_aside_rows_total", reason="null_time"): 1,
-        of("set_aside_rows_total", reason="too_old"): 2,
-        of("set_aside_rows_total", reason="too_far_ahead"): 3,
-        of("set_aside_rows_total", reason="malformed"): 4,
-        of("set_aside_rows_total", reason="null_key"): 5,
+        of("rejected_rows_total", reason="null_time"): 1,
+        of("rejected_rows_total", reason="too_old"): 2,
+        of("rejected_rows_total", reason="too_far_ahead"): 3,
+        of("rejected_rows_total", reason="malformed"): 4,
+        of("rejected_rows_total", reason="null_key"): 5,
         of("live_keys"): 50,
         of("state_bytes"): 4_096,
         of("remembered_keys"): 20,
@@ -86,7 +86,7 @@ def test_a_scrape_shows_the_figures() -> None:
         of("keys_expired_total", reason="idle"): 60,
         of("keys_expired_total", reason="ttl"): 7,
         of("keys_expired_total", reason="lifetime"): 3,
-        of("comebacks_total"): 10,
+        of("returning_keys_total"): 10,
         of("watermark_timestamp_seconds"): 1_740_990_000.25,
         of("last_batch_timestamp_seconds"): 1_741_000_000.5,
         of("batches_total"): 8,

@@ -239,15 +239,15 @@ MUTATIONS = [
         "pc.and_(a.is_null(), b.is_null())",
         "pc.and_(a.is_null(), b.is_valid())",
     ),
-    # ---- comebacks
+    # ---- returning keys
     Mutation(
-        "a comeback at exactly remember is missed",
+        "a key that returns at exactly remember is missed",
         BACKENDS,
         "walk.lives.created_at_ms <= until",
         "walk.lives.created_at_ms < until",
     ),
     Mutation(
-        "comebacks inside a batch are missed",
+        "returning_keys inside a batch are missed",
         BACKENDS,
         "previous_end[1:] = np.where(follows[1:], walk.ends.deadline_ms[:-1], previous_end[1:])",
         "pass",

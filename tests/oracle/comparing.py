@@ -51,7 +51,10 @@ def differences(
     wrong += _derived(states, oracle.max_ms)
     shards = read_shards(spark, str(checkpoint), uid, committed_batch(Folder(str(checkpoint))))
     counts = {
-        "comebacks": (oracle.comebacks, sum(shard.tally.comebacks for shard in shards)),
+        "returning_keys": (
+            oracle.returning_keys,
+            sum(shard.tally.returning_keys for shard in shards),
+        ),
         "lives begun": (
             len(oracle.ended) + len(oracle.open),
             sum(shard.tally.created for shard in shards),

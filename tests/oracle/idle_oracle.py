@@ -25,7 +25,7 @@ class IdleOracle:
     open: dict[Key, list[Any]] = field(default_factory=dict)
     ended: list[Life] = field(default_factory=list)
     seen: set[Key] = field(default_factory=set)
-    comebacks: int = 0
+    returning_keys: int = 0
     highest_ms: int = 0
 
     def take(self, rows: Iterable[tuple[Key, int, int, Any]]) -> None:
@@ -38,7 +38,7 @@ class IdleOracle:
                 self.ended.append((key, *life))
                 life = None
             if life is None:
-                self.comebacks += key in self.seen
+                self.returning_keys += key in self.seen
                 self.seen.add(key)
                 lives[key] = [t_ms, t_ms, t_ms + most_ms, 1, amount, label]
                 continue

@@ -65,7 +65,8 @@ def compare(spark: SparkSession, data: DataSet, folder: Path) -> list[str]:
     oracle.sweep(data.delay_ms)
     say(
         f"  oracle: {len(oracle.seen):,} keys, {len(oracle.ended):,} lives ended, "
-        f"{len(oracle.open):,} open, {oracle.comebacks:,} comebacks, {monotonic() - began:.0f} s"
+        f"{len(oracle.open):,} open, {oracle.returning_keys:,} returning keys, "
+        f"{monotonic() - began:.0f} s"
     )
     with tempfile.TemporaryDirectory(prefix="idlestate-oracle-") as work:
         checkpoint, sink = Path(work, "checkpoint"), Expired()

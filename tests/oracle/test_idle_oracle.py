@@ -32,7 +32,7 @@ def test_fast_oracle_equals_the_reference(seed: int) -> None:
     assert sorted(oracle.ended) == sorted(map(from_row, reference.expired))
     states = [from_state(key, state) for key, state in reference.states().items()]
     assert sorted(oracle.lives) == sorted(states)
-    assert oracle.comebacks == reference.counts["comebacks"] > 0
+    assert oracle.returning_keys == reference.counts["returning_keys"] > 0
 
 
 def from_row(row: Row) -> tuple[Any, ...]:

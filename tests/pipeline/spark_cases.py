@@ -201,7 +201,7 @@ def time_of(record: Record) -> int:
 
 
 def make_stream(setting: Setting) -> Stream:
-    """The first of the setting's seeds whose cases all hold a comeback and a read that counts."""
+    """The first of the setting's seeds whose cases all hold a returning key and a counting read."""
     for seed in range(1000):
         stream = _Maker(setting, random.Random(f"{setting.name} {seed}")).make()
         if all(_is_rich(stream, number) for number in range(CASES)):
@@ -212,7 +212,7 @@ def make_stream(setting: Setting) -> Stream:
 def _is_rich(stream: Stream, number: int) -> bool:
     reference = stream.reference(number)
     looked = any(record.read for batch in stream.case(number) for record in batch)
-    return looked and reference.counts["comebacks"] > 0 and all(stream.case(number))
+    return looked and reference.counts["returning_keys"] > 0 and all(stream.case(number))
 
 
 class _Maker:

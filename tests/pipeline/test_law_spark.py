@@ -96,7 +96,7 @@ def test_counts_in_the_state_equal_the_reference(ran: Ran, spark: SparkSession) 
         expected.update(ran.stream.reference(case).counts)
     tallies = [shard.tally for shard in ran.shards]
     assert sum(tally.created for tally in tallies) == expected["created"]
-    assert sum(tally.comebacks for tally in tallies) == expected["comebacks"]
+    assert sum(tally.returning_keys for tally in tallies) == expected["returning_keys"]
     for at, reason in enumerate(("lifetime", "ttl", "idle")):
         assert sum(tally.expired[at] for tally in tallies) == expected[reason], reason
     records = sum(map(len, ran.stream.batches))
@@ -139,6 +139,12 @@ def test_cases_turn_at_every_corner() -> None:
         for case in range(CASES)
     ]
     assert len(counts) >= 20
-    for name in ("closed_in_its_batch", "comebacks", "rearms", "skipped_rearms", "at_deadline"):
+    for name in (
+        "closed_in_its_batch",
+        "returning_keys",
+        "rearms",
+        "skipped_rearms",
+        "at_deadline",
+    ):
         share = sum(each[name] > 0 for each in counts) / len(counts)
         assert share >= SHARE, f"only {share:.0%} of the cases contain {name}"

@@ -130,9 +130,9 @@ def test_a_query_equals_the_reference_at_its_own_times(
     assert_states(expected.states(), states(spark, checkpoint, ["user"]), AGGREGATES)
     tallies = [shard.tally for shard in shards(spark, checkpoint, UID)]
     assert sum(tally.created for tally in tallies) == expected.counts["created"]
-    assert sum(tally.comebacks for tally in tallies) == expected.counts["comebacks"]
+    assert sum(tally.returning_keys for tally in tallies) == expected.counts["returning_keys"]
     if name == "at-once":
-        assert expected.counts["comebacks"] > 0
+        assert expected.counts["returning_keys"] > 0
 
 
 def test_a_batch_frame_is_one_batch_at_one_time(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_wikipedia_edits_by_user_equal_the_oracle(
         for edit in parsed
     )
     oracle.sweep(DELAY_MS)
-    assert oracle.comebacks > 4000
+    assert oracle.returning_keys > 4000
 
     # One file as it comes would be one batch and one task.
     source, checkpoint, sink = tmp_path / "edits", tmp_path / "checkpoint", Sink()

@@ -198,7 +198,7 @@ def test_a_batch_frame_sets_the_same_rows_aside(spark: SparkSession, tmp_path: P
     assert found == {reason: count for reason, count in EXPECTED.items() if reason != "late"}
 
 
-def test_malformed_json_lines_are_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+def test_malformed_json_lines_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     """A source's own column of what it could not parse, without any time of its own."""
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "0.json").write_text('{"user": "a"}\n{"user": \n{"user": "b"}\n')

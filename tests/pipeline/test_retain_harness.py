@@ -140,7 +140,7 @@ def assert_same(played: Played, harness: RetainHarness, rows: list[Found]) -> No
     found = plain([row for row in rows if row["change"] != "reject"], CHANGES)
     assert_rows(played.reference.last_rows(), last_rows(found), SUMS)
     assert_states(played.reference.states(), plain(harness.lives(), LIVES), SUMS)
-    reasons = ["late"] * len(played.late) + [reason for _, reason in played.set_aside]
+    reasons = ["late"] * len(played.late) + [reason for _, reason in played.rejected]
     assert sorted(row["reason"] for row in rejected) == sorted(reasons)
 
 

@@ -132,7 +132,7 @@ def test_the_last_life_leaves_no_file(tmp_path: Path, files: RunFiles) -> None:
     assert swept.record.next_end_ms == FOREVER_MS
     assert swept.record.remembered.live == 1
     back = step(swept.record, files, [packet(["a"], [30])], 2, watermark_ms=25)
-    assert back.record.tally.comebacks == 1
+    assert back.record.tally.returning_keys == 1
     assert back.record.keys_ever_seen(POLICY.policy) == 1
 
 

@@ -29,10 +29,10 @@ def check(line: CommandLine, said: Said, reasons: dict[str, int]) -> None:
     assert last_counts(line.out / "results") == {"ann": 1, "bob": 1, "cid": 1, "dot": 1}
     assert {row["user"]: row["total"] for row in rows(line.out / "expired")} == {"ann": 5, "bob": 7}
     summary = said.summary()
-    aside = {name: count for name, count in reasons.items() if name != "late"}
+    rejected = {name: count for name, count in reasons.items() if name != "late"}
     assert summary["late rows"] == "1"
-    assert summary["rejected rows"].partition(" ")[0] == str(sum(aside.values()))
-    for name, count in aside.items():
+    assert summary["rejected rows"].partition(" ")[0] == str(sum(rejected.values()))
+    for name, count in rejected.items():
         assert f"{count} {name}" in summary["rejected rows"]
     assert summary["rows"] == str(5 + sum(reasons.values()))
 

@@ -97,7 +97,7 @@ def test_what_is_served_is_what_is_kept(here: CommandLine, spark):
     assert served[names.LIVE_KEYS.name] == live
     assert served[names.STATE_BYTES.name] == sum(one.current.bytes for one in shards)
     assert served[names.KEYS_CREATED.name] == sum(one.tally.created for one in shards) > 0
-    assert served[names.COMEBACKS.name] == sum(one.tally.comebacks for one in shards) > 0
+    assert served[names.RETURNING_KEYS.name] == sum(one.tally.returning_keys for one in shards) > 0
     assert served[names.INPUT_ROWS.name] == sum(one.rows.input for one in shards) == 10
     assert served[names.LATE_ROWS.name] == sum(one.rows.late for one in shards) == 1
     assert served[names.WATERMARK.name] * 1000 == max(one.time_ms for one in shards) > 0
@@ -105,10 +105,10 @@ def test_what_is_served_is_what_is_kept(here: CommandLine, spark):
         kept = sum(one.tally.expired[at] for one in shards)
         assert served[f"{names.KEYS_EXPIRED.name} {reason}"] == kept
     assert served[f"{names.KEYS_EXPIRED.name} idle"] == len(rows(here.out / "expired")) > 0
-    for reason in names.SET_ASIDE_REASONS:
+    for reason in names.REJECT_REASONS:
         kept = sum(getattr(one.rows, reason) for one in shards)
-        assert served[f"{names.SET_ASIDE_ROWS.name} {reason}"] == kept
-    assert served[f"{names.SET_ASIDE_ROWS.name} malformed"] == 1
+        assert served[f"{names.REJECTED_ROWS.name} {reason}"] == kept
+    assert served[f"{names.REJECTED_ROWS.name} malformed"] == 1
     assert served[f"{names.BATCH_DURATION.name}_count"] == 5
     # It grew on the way: every batch had its own scrape.
     assert [each[names.INPUT_ROWS.name] for each in scrapes] == [3, 5, 8, 10, 10]

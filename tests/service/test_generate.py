@@ -137,7 +137,7 @@ def test_a_file_holds_its_slice_of_the_day_and_late_rows(day: ClickFolder) -> No
 
 
 def flaws_by_the_rules(folder: ClickFolder) -> dict[str, int]:
-    """What a pipeline with a delay of ten minutes sets aside, judged file by file."""
+    """What a pipeline with a delay of ten minutes rejects, judged file by file."""
     found = dict.fromkeys(("null_time", "too_old", "too_far_ahead", "late"), 0)
     watermark_ms = None
     for path in folder.parquet_files():

@@ -48,12 +48,12 @@ def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
     def served() -> dict[str, float]:
         return scrape(url[0])
 
-    wait_until("figures of the last batch", lambda: served()[names.COMEBACKS.name] == 1)
+    wait_until("figures of the last batch", lambda: served()[names.RETURNING_KEYS.name] == 1)
     figures = served()
     assert figures[names.INPUT_ROWS.name] == 4
     assert figures[names.LIVE_KEYS.name] == 2
     assert figures[f"{names.KEYS_EXPIRED.name} idle"] == 1
-    assert figures[f"{names.SET_ASIDE_ROWS.name} null_time"] == 1
+    assert figures[f"{names.REJECTED_ROWS.name} null_time"] == 1
 
     os.kill(running.pid, signal.SIGINT)
     code = running.wait()

@@ -124,7 +124,7 @@ def test_a_batch_that_was_planned_before_the_change_is_replayed_by_it(
     owned.begin("run-1")
     run(owned, planned, {"k": ["a", "c"], "v": [5, 3], "w": [7, 8]})
     settle(owned, planned)
-    assert owned.operator.sizes().set_aside == 0
+    assert owned.operator.sizes().quarantined == 0
     assert lives(owned) == {"a": (2, 5, 7, 1), "b": (2, 100, None, 0), "c": (1, 3, 8, 1)}
 
 

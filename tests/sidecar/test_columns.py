@@ -90,7 +90,7 @@ def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
     operator.batches.open(world.attempt(batch(world, 0), 0, "e"))
     assert operator.writes.take(write, world.clock.now_ms())
     operator.batches.release()
-    assert operator.sizes().set_aside == 1
+    assert operator.sizes().quarantined == 1
 
 
 def test_a_write_whose_sum_leaves_128_bits_is_refused(world: World) -> None:

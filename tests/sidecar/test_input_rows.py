@@ -312,7 +312,7 @@ def test_too_many_rows_in_one_call_are_refused_whether_a_batch_is_open_or_not(
         client.add_many(rows)
     world.run(first)
     world.settle(first)
-    assert world.operator.sizes().set_aside == 0
+    assert world.operator.sizes().quarantined == 0
     client.add_many(pa.table(rows).slice(0, 15_000))
     assert world.operator.sizes().live_keys == 15_001
 

@@ -126,8 +126,8 @@ def assert_equals_reference(
     tally, counts = sidecar.tally(), reference.counts
     assert tally.created == counts["created"]
     assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
-    if case.compares_comebacks:
-        assert tally.comebacks == counts["comebacks"]
+    if case.compares_returning_keys:
+        assert tally.returning_keys == counts["returning_keys"]
 
 
 def has_times_of_batches(case: Case) -> bool:

@@ -104,7 +104,7 @@ def test_rule_5_what_waits_at_a_border_keeps_no_sidecar_from_starting_on_a_full_
     assert sorted(row["key"] for row in world.lives()) == [("a",), ("b",)]
 
 
-def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: World) -> None:
+def test_rule_5_a_waiting_write_that_fits_no_more_is_quarantined_and_shown(world: World) -> None:
     first = batch(world, 0, "a", value=2**62)
     world.task(first, 0, "e")
     world.write("w", 0, "add", [("a", 2**62), ("c", 1)])
@@ -113,8 +113,8 @@ def test_rule_5_a_waiting_write_that_fits_no_more_is_set_aside_and_shown(world: 
     world.settle(first)
     for _ in range(2):
         assert {row["key"][0]: row["total"] for row in world.lives()} == {"a": 2**62, "b": 1}
-        assert world.operator.sizes().set_aside == 2
-        ((facts, rows),) = world.operator.writes.set_aside.read(0)
+        assert world.operator.sizes().quarantined == 2
+        ((facts, rows),) = world.operator.writes.quarantined.read(0)
         assert (facts["writer"], facts["seq"], facts["kind"]) == ("w", 0, "add")
         assert "sum" in facts["reason"]
         found = pa.ipc.open_stream(rows).read_all().sort_by("v").to_pylist()
@@ -176,7 +176,7 @@ def test_a_write_without_rows_is_taken_like_any_other(world: World) -> None:
     world.run(first)
     assert world.write("w", 1, "add", [])
     world.settle(first)
-    assert world.operator.sizes().waiting == world.operator.sizes().set_aside == 0
+    assert world.operator.sizes().waiting == world.operator.sizes().quarantined == 0
     assert world.lives()[0]["n"] == 1
 
 
@@ -202,7 +202,7 @@ def test_nobody_waits_while_a_commit_log_is_looked_into(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", ["heap"], indirect=True)
-def test_many_writes_that_were_set_aside_are_told_of_some_at_a_time(
+def test_many_writes_that_were_quarantined_are_told_of_some_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = batch(world, 0, "a", value=2**62)
@@ -215,7 +215,7 @@ def test_many_writes_that_were_set_aside_are_told_of_some_at_a_time(
     told, since = [], 0
     while True:
         header = {"uid": UID, "since": since}
-        answer = Message.decode(table.answer("set_aside", Message(header).encode()))
+        answer = Message.decode(table.answer("quarantined", Message(header).encode()))
         if not answer.parts:
             break
         (facts,) = answer.header["writes"]

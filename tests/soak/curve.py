@@ -40,7 +40,8 @@ def draw(soak: Soak, out: Path) -> None:
         figure.text(
             *(0.02, 0.943),
             f"{last['created'] / 1e6:,.1f} M lives begun, {last['expired_idle'] / 1e6:,.1f} M "
-            f"ended, {last['comebacks']:,} comebacks; the waves are the days; one JVM, two cores",
+            f"ended, {last['returning_keys']:,} returning keys; "
+            f"the waves are the days; one JVM, two cores",
             fontsize=9.5,
             color=MUTED,
         )

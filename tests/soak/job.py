@@ -102,7 +102,14 @@ class Notes:
         # A shard whose files hold fewer rows than before merged them all.
         merged = sum(each["stored_rows"] < self._stored.get(each["shard"], 0) for each in shards)
         self._stored |= {each["shard"]: each["stored_rows"] for each in shards}
-        names = ("live_keys", "remembered_keys", "created", "comebacks", "expired_idle", "input")
+        names = (
+            "live_keys",
+            "remembered_keys",
+            "created",
+            "returning_keys",
+            "expired_idle",
+            "input",
+        )
         return {
             "batch": progress["batchId"],
             "began": progress["timestamp"],

@@ -138,7 +138,7 @@ class Soak:
         heading = (
             f"{len(self.batches):,} batches, {last['input']:,} events over {days:,.1f} days from "
             f"{begin:%Y} on, {last['created']:,} lives begun, {last['expired_idle']:,} ended, "
-            f"{last['comebacks']:,} comebacks"
+            f"{last['returning_keys']:,} returning keys"
         )
         batches = (
             f"batches: median {self.median_ms:,.0f} ms, longest {self.longest['ms']:,} ms (batch "
@@ -236,6 +236,8 @@ def check_worth(soak: Soak, batches: int) -> None:
         SoakError: it was too short.
     """
     last = soak.batches[-1]
-    if len(soak.batches) < batches or not last["comebacks"]:
-        raise SoakError(f"only {len(soak.batches)} batches, {last['comebacks']} comebacks")
+    if len(soak.batches) < batches or not last["returning_keys"]:
+        raise SoakError(
+            f"only {len(soak.batches)} batches, {last['returning_keys']} returning keys"
+        )
     assert last["created"] - last["expired_idle"] == last["live_keys"]

@@ -17,7 +17,7 @@ START_MS = 946_684_800_000  # 2000-01-01 00:00:00 UTC
 IDLE_MIN_MS, IDLE_MAX_MS = 3 * 3_600_000, 4 * 3_600_000
 SILENT = IDLE_MAX_MS // STEP_MS
 """Batches after which a silent visitor is forgotten."""
-COMEBACK_SHARE = 0.04
+RETURNING_SHARE = 0.04
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def visits(spark: SparkSession, pace: Pace) -> DataFrame:
     present = pace.present * (1 + F.sin(batch * (2 * pi / pace.day)) / 2)
     # Behind those who are there: first the silent, then the forgotten who are still remembered.
     away = present + pace.joining * (SILENT + 2 + _chance(2) * (SILENT - 4))
-    behind = F.when(_chance(1) < COMEBACK_SHARE, away).otherwise(_chance(2) * present)
+    behind = F.when(_chance(1) < RETURNING_SHARE, away).otherwise(_chance(2) * present)
     within_ms = F.floor(_chance(3) * STEP_MS)
     return rows.select(
         F.timestamp_millis(F.unix_millis("timestamp") + within_ms).alias("event_time"),
