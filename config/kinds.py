@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from idlestate.config.problems import nearest, show
+from idlestate.config.problems import nearest
 from idlestate.retention.policy import TimeDomain, UpdateType
+from idlestate.retention.shown import show
 
 REFUSAL = "refused"
 """The type of the errors that `refuse` makes; their context holds `what` and `fix`."""

@@ -23,12 +23,12 @@ from idlestate.config.problems import (
     listed,
     locate,
     nearest,
-    show,
 )
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import clear_text_warnings
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.policy import Policy
+from idlestate.retention.shown import show
 
 
 @dataclass(frozen=True, slots=True)

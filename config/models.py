@@ -24,7 +24,7 @@ from idlestate.config.kinds import (
     refuse,
     whole,
 )
-from idlestate.config.problems import show
+from idlestate.retention.shown import show
 
 METRICS_PORT = 9464
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from idlestate.config.problems import FieldPath, Finding, render_path, show
+from idlestate.config.problems import FieldPath, Finding, render_path
+from idlestate.retention.shown import show
 
 
 @dataclass(frozen=True, slots=True)

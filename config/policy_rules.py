@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from idlestate.config.durations import format_duration
 from idlestate.config.models import IdleWindow, PolicyBody
 from idlestate.config.problems import FieldPath, Finding
+from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import (
     MIN_GAP_MS,
     Policy,

@@ -1,18 +1,17 @@
 """What is wrong in a file: where it stands, what it is, and what would be right."""
 
 import difflib
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from idlestate.errors import RefusedError
+from idlestate.retention.shown import SHOWN, show
 
 FieldPath = tuple[str | int, ...]
 """The keys and list positions that lead to a value, from the top of the file."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
-_SHOWN = 60  # characters of a value from the file that a message repeats
 _LISTED = 100  # problems in the text of an error
 
 
@@ -78,26 +77,10 @@ def render_path(path: FieldPath) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            plain = _PLAIN.fullmatch(step) and len(step) <= _SHOWN
+            plain = _PLAIN.fullmatch(step) and len(step) <= SHOWN
             name = step if plain else show(step)
             text += f".{name}" if text else name
     return text
-
-
-def show(value: object) -> str:
-    """A value from a file for a message: on one line, cut when long, with nothing unprintable."""
-    match value:
-        case bool():
-            text = "true" if value else "false"
-        case dict():
-            text = "a mapping"
-        case list():
-            text = "a list"
-        case str():
-            text = json.dumps(value, ensure_ascii=not value.isprintable())
-        case _:
-            text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
@@ -114,4 +97,4 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _fold(word: str) -> str:
-    return word[:_SHOWN].casefold().replace("-", "_")
+    return word[:SHOWN].casefold().replace("-", "_")

@@ -9,7 +9,7 @@ from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.kinds import FieldKind, Flag, Store, refuse, whole
 from idlestate.config.models import Section
-from idlestate.config.problems import show
+from idlestate.retention.shown import show
 
 _DAY_MS = 86_400_000
 

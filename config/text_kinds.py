@@ -5,8 +5,8 @@ from functools import partial
 from typing import Annotated, Any
 
 from idlestate.config.kinds import FieldKind, refuse
-from idlestate.config.problems import show
 from idlestate.config.urls import holds_secret, without_secrets
+from idlestate.retention.shown import show
 
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 GLOB_PATTERN = "^[A-Za-z0-9*?][A-Za-z0-9._*?-]{0,62}$"

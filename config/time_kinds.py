@@ -3,10 +3,11 @@
 from functools import partial
 from typing import Annotated, Any
 
-from idlestate.config import durations, instants
+from idlestate.config import instants
 from idlestate.config.kinds import FieldKind, refuse
-from idlestate.config.problems import show
+from idlestate.retention import durations
 from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.shown import show
 
 AVAILABLE_NOW = "available_now"
 FIRST_EVENT_TIME_MS = 86_400_000
@@ -23,19 +24,12 @@ def _read_span(
     `word` stands for `word_ms` where there is one. The fixes say what to write instead of 0 where
     0 is refused, and instead of words like `never` that are not allowed.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if value:
-            raise refuse(f"{value} has no unit", durations.unit_hint(str(value)))
-        value = "0"
-    if not isinstance(value, str):
-        fix = f"use a duration such as {durations.EXAMPLES}"
-        raise refuse(f"expected a duration, found {show(value)}", fix)
     if word and value == word:
         return word_ms
     try:
-        span_ms = durations.parse_duration(value)
+        span_ms = durations.duration_ms(value)
     except durations.DurationError as error:
-        fix = endless_fix if value.lower() in _ENDLESS else ""
+        fix = endless_fix if str(value).lower() in _ENDLESS else ""
         raise refuse(error.what, fix or error.fix) from error
     if span_ms == 0 and zero_fix:
         raise refuse("0 is not allowed here", zero_fix)

@@ -9,8 +9,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from idlestate.config.kinds import REFUSAL
-from idlestate.config.problems import FieldPath, Finding, nearest, show
+from idlestate.config.problems import FieldPath, Finding, nearest
 from idlestate.config.yaml_loader import REFUSED
+from idlestate.retention.shown import show
 
 
 def findings_of(

@@ -17,7 +17,8 @@ from typing import Final
 import yaml
 
 from idlestate.config.plain_scalars import ScalarError, read_plain
-from idlestate.config.problems import ConfigError, FieldPath, Finding, Problem, locate, show
+from idlestate.config.problems import ConfigError, FieldPath, Finding, Problem, locate
+from idlestate.retention.shown import show
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32

@@ -7,23 +7,19 @@ durations as text or `timedelta`. Anything else is refused with what to pass.
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import Column
 
 from idlestate.config.aggregate_text import AggregateError, parse_call
-from idlestate.config.durations import DurationError, parse_duration
 from idlestate.config.instants import parse_instant
 from idlestate.errors import RefusedError
+from idlestate.retention.durations import DurationError, duration_ms
 
 ColumnArgument = str | Column
-DurationArgument = str | timedelta
 
 DAY_MS = 86_400_000
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_SPELT_OUT = re.compile(r"\s*(\d+)\s*(millisecond|second|minute|hour|day|week)s?\s*")
-_UNITS = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
 _NAMED = re.compile(r"(.+) AS (.+)", re.DOTALL | re.IGNORECASE)
 _IN_ORDER = re.compile(r"(first|last)\((.*), false\)", re.DOTALL)
 _EVERY_ROW = ("count(1)", "count(*)")
@@ -127,21 +123,13 @@ class Arguments:
         return text if columns == call.columns else call.of(columns)
 
     def span_ms(self, argument: str, value: object) -> int:
-        """A duration written as in config files (`10m`), spelt out (`10 minutes`) or a timedelta.
+        """A duration in milliseconds.
 
         Raises:
-            RefusedError: it is none of these, negative, or finer than a millisecond.
+            RefusedError: it is not a duration.
         """
-        if isinstance(value, timedelta):
-            span_ms, rest = divmod(value, timedelta(milliseconds=1))
-            text = f"{span_ms}ms" if not rest else f"{value / timedelta(milliseconds=1)}ms"
-        elif isinstance(value, str | int):
-            parts = _SPELT_OUT.fullmatch(str(value))
-            text = f"{parts[1]}{_UNITS[parts[2]]}" if parts else str(value)
-        else:
-            raise self._odd(argument, value, "pass text such as '10m', or a timedelta")
         try:
-            return parse_duration(text)
+            return duration_ms(value)
         except DurationError as error:
             raise self.refused(f"{argument}: {error}") from error
 

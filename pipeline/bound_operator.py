@@ -16,10 +16,11 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
 from idlestate.errors import RefusedError
-from idlestate.pipeline.arguments import Arguments, ColumnArgument, DurationArgument
+from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.types import arrow_type
+from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 
 NULL_KEYS = ("keep", "reject")
@@ -63,11 +64,11 @@ def bound_operator(
     key: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
     time: ColumnArgument | None,
-    delay: DurationArgument,
+    delay: Duration,
     policy: str | Policy | None,
     config: str | Path | None,
     order: Sequence[ColumnArgument] | ColumnArgument,
-    max_ahead: DurationArgument,
+    max_ahead: Duration,
     min_event_time: str,
     malformed: ColumnArgument | None,
     null_key: str,

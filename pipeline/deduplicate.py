@@ -6,9 +6,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.deduplication import Deduplication, Keep, deduplication
-from idlestate.pipeline.arguments import ColumnArgument, DurationArgument
+from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.bound_operator import Columns
 from idlestate.pipeline.operator import operator_on
+from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
@@ -20,11 +21,11 @@ def deduplicate(
     uid: str,
     time: ColumnArgument | None = None,
     keep: str = "first",
-    delay: DurationArgument = "0s",
+    delay: Duration = "0s",
     policy: str | Policy | None = None,
     config: str | Path | None = None,
     order: Sequence[ColumnArgument] | ColumnArgument = (),
-    max_ahead: DurationArgument = "1h",
+    max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
     malformed: ColumnArgument | None = None,
     null_key: str = "keep",

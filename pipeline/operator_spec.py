@@ -35,7 +35,7 @@ class RejectCode(IntEnum):
 
 
 HASH, TIME = "__hash", "__time"
-"""Columns that `retain` adds before the packing step: key hash; event time in ms, or a `RejectCode`.
+"""Columns that `retain` adds before packing: key hash; event time in ms, or a `RejectCode`.
 """
 
 

@@ -8,9 +8,10 @@ from pyspark.sql import Column, DataFrame
 from idlestate.backends.shards.aggregation import Aggregation, aggregation
 from idlestate.backends.shards.definition import check_renamed
 from idlestate.config.aggregate_text import parse_call
-from idlestate.pipeline.arguments import ColumnArgument, DurationArgument
+from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.bound_operator import Columns
 from idlestate.pipeline.operator import operator_on
+from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
@@ -22,12 +23,12 @@ def retain(
     aggregates: Mapping[str, ColumnArgument] | Sequence[Column] | Column,
     uid: str,
     time: ColumnArgument | None = None,
-    delay: DurationArgument = "0s",
+    delay: Duration = "0s",
     policy: str | Policy | None = None,
     config: str | Path | None = None,
     order: Sequence[ColumnArgument] | ColumnArgument = (),
     read_when: ColumnArgument | None = None,
-    max_ahead: DurationArgument = "1h",
+    max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
     malformed: ColumnArgument | None = None,
     null_key: str = "keep",

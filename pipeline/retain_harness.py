@@ -24,7 +24,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import RefusedError
-from idlestate.pipeline.arguments import Arguments, DurationArgument
+from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.bound_operator import Columns, bound_operator
 from idlestate.pipeline.changelog import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
@@ -34,6 +34,7 @@ from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.task import TaskBatch
 from idlestate.pipeline.types import spark_schema
+from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.timers.clock import FakeClock
 
@@ -68,12 +69,12 @@ class RetainHarness:
         key: Sequence[str] | str,
         aggregates: Mapping[str, str],
         time: str | None = None,
-        delay: DurationArgument = "0s",
+        delay: Duration = "0s",
         policy: str | Policy | None = None,
         config: str | Path | None = None,
         order: Sequence[str] | str = (),
         read_when: str | None = None,
-        max_ahead: DurationArgument = "1h",
+        max_ahead: Duration = "1h",
         min_event_time: str = "1970-01-02",
         malformed: str | None = None,
         null_key: str = "keep",

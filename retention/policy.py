@@ -1,13 +1,15 @@
-"""A retention policy: which rules are on for the lives of one operator's keys, and how far apart.
+"""A retention policy: the expiry rules of one operator.
 
-A policy is plain numbers, already resolved: files with durations, defaults and selectors are the
-business of `idlestate.config`. The rules that read it are in `idlestate.retention.rules`.
+A policy has its spans as plain numbers. `idlestate.config` reads files with defaults and selectors;
+`idlestate.retention.rules` applies the rules.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import TypeVar
+
+from idlestate.retention.durations import Duration, DurationError, duration_ms, format_duration
 
 FOREVER_MS = 2**63 - 1
 """A span or a time that never comes: the largest int64, in milliseconds."""
@@ -36,30 +38,38 @@ class TimeDomain(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The retention rules of one operator. All spans are int milliseconds, 0 switches a rule off.
+    """The expiry rules of one operator. Without arguments, keys never expire.
 
-    Without arguments nothing is on: every key is kept for ever (`is_unbounded`).
+    Durations are text as in policy files (`"30m"`, `"1h30m"`) or `timedelta`. Each sets the
+    attribute of the same name with `_ms`: int milliseconds, 0 if the rule is off.
 
-    Attributes:
-        idle_min_ms: an idle key lives at least this long after its last access. The idle rule is
-            on iff this is above 1 (0 and 1 are off, whatever the max says).
-        idle_max_ms: an idle key lives at most this long after its last access; at least the min.
-        update: which accesses count for the idle rule.
-        ttl_ms: a life ends this long after its last write.
-        ttl_update: lets `ttl_ms` count from the last read too.
-        max_lifetime_ms: a life ends this long after its creation, whatever happens to it.
+    Args:
+        idle_min: an idle key lives at least this long after its last access. The idle rule is on
+            iff this is above 1 ms.
+        idle_max: an idle key lives at most this long after its last access; at least the min.
+        update: the accesses that count for the idle rule.
+        ttl: a life ends this long after its last write.
+        ttl_update: whether `ttl` also counts from the last read.
+        max_lifetime: a life ends this long after its creation, whatever happens to it.
         time: event or processing time.
-        remember_ms: how long after its end a life is remembered, so that its key counts as
-            returning if it comes back; None takes the default of `remember_for_ms`, `FOREVER_MS`
-            never forgets.
-        min_gap_ms: the least distance of the idle max from the min: over it the removals of keys
-            that fell idle together spread out. Policies that differ in it alone are equal.
+        remember: how long an expired key is remembered, so that it counts as returning if it comes
+            back; `"forever"` never forgets it. Default: `remember_for_ms`.
+        min_gap: the minimum of `idle_max` - `idle_min`; default 5 minutes. Keys that became idle
+            together expire spread over this gap. Policies that differ only in it are equal.
 
     Raises:
-        ValueError: a span is no int from 0 to `FOREVER_MS`, the max is below the min or closer to
-            it than `min_gap_ms`, or a word is not a member of its enum.
+        DurationError: a duration is not valid.
+        ValueError: the max is below the min or closer to it than `min_gap`, a number of
+            milliseconds is not an int from 0 to `FOREVER_MS`, or a word is not a member of its
+            enum.
     """
 
+    idle_min: InitVar[Duration | None] = None
+    idle_max: InitVar[Duration | None] = None
+    ttl: InitVar[Duration | None] = None
+    max_lifetime: InitVar[Duration | None] = None
+    remember: InitVar[Duration | None] = None
+    min_gap: InitVar[Duration | None] = None
     idle_min_ms: int = 0
     idle_max_ms: int = 0
     update: UpdateType = UpdateType.ON_CREATE_AND_WRITE
@@ -70,7 +80,26 @@ class Policy:
     remember_ms: int | None = None
     min_gap_ms: int = field(default=MIN_GAP_MS, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(
+        self,
+        idle_min: Duration | None,
+        idle_max: Duration | None,
+        ttl: Duration | None,
+        max_lifetime: Duration | None,
+        remember: Duration | None,
+        min_gap: Duration | None,
+    ) -> None:
+        given = {
+            "idle_min": idle_min,
+            "idle_max": idle_max,
+            "ttl": ttl,
+            "max_lifetime": max_lifetime,
+            "remember": remember,
+            "min_gap": min_gap,
+        }
+        for name, value in given.items():
+            if value is not None:
+                object.__setattr__(self, f"{name}_ms", _span_ms(name, value))
         _require_span("idle_min_ms", self.idle_min_ms)
         _require_span("idle_max_ms", self.idle_max_ms)
         _require_span("ttl_ms", self.ttl_ms)
@@ -79,15 +108,15 @@ class Policy:
         if self.remember_ms is not None:
             _require_span("remember_ms", self.remember_ms)
         if self.idle_max_ms < self.idle_min_ms:
-            raise ValueError(
-                f"idle_max_ms {self.idle_max_ms} is below idle_min_ms {self.idle_min_ms}: "
-                "a max must be at least the min"
-            )
+            low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
+            raise ValueError(f"idle_max {high} is less than idle_min {low}; use at least {low}")
         if is_too_narrow(self.idle_min_ms, self.idle_max_ms, self.min_gap_ms):
+            low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
             raise ValueError(
-                f"idle_max_ms {self.idle_max_ms} is only {self.idle_max_ms - self.idle_min_ms} ms "
-                f"after idle_min_ms {self.idle_min_ms}; set it to at least "
-                f"{self.idle_min_ms + self.min_gap_ms}, or lower min_gap_ms ({self.min_gap_ms})"
+                f"idle_max {high} is only {format_duration(self.idle_max_ms - self.idle_min_ms)} "
+                f"above idle_min {low}, but min_gap is {format_duration(self.min_gap_ms)}; use "
+                f"idle_max={format_duration(self.idle_min_ms + self.min_gap_ms)!r}, or lower "
+                "min_gap"
             )
         _require_member("update", self.update, UpdateType)
         _require_member("ttl_update", self.ttl_update, UpdateType)
@@ -164,6 +193,15 @@ def is_too_narrow(idle_min_ms: int, idle_max_ms: int, min_gap_ms: int) -> bool:
 
 def _is_on(idle_min_ms: int) -> bool:
     return idle_min_ms > 1
+
+
+def _span_ms(name: str, value: Duration) -> int:
+    if name == "remember" and value == "forever":
+        return FOREVER_MS
+    try:
+        return duration_ms(value)
+    except DurationError as error:
+        raise DurationError(f"{name}: {error.what}", error.fix) from error
 
 
 def _require_span(name: str, value: object) -> None:

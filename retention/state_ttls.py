@@ -6,30 +6,31 @@ default, for the input that it names and no other, and 0 means that nothing expi
 
 from collections.abc import Mapping
 
+from idlestate.retention.durations import Duration, duration_ms
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 
 
 def ttls_of_states(
-    inputs: Mapping[str, str], default_ms: int, hints_ms: Mapping[str, int]
+    inputs: Mapping[str, str], default: Duration, hints: Mapping[str, Duration]
 ) -> dict[str, StateTtlConfig]:
     """The time to live of each state, renewed by writes; expired values are never returned.
 
     Args:
         inputs: for each state by its name, the input that it keeps rows of.
-        default_ms: milliseconds for inputs without a hint; 0 for none.
-        hints_ms: milliseconds by input; 0 for none.
+        default: the time to live for inputs without a hint, such as `"1h"`; `"0s"` for none.
+        hints: the time to live by input; `"0s"` for none.
 
     Raises:
-        ValueError: a hint names no input, or a time to live is negative.
+        ValueError: a hint names no input, or a duration is not valid.
     """
     known = set(inputs.values())
-    for name in hints_ms:
+    for name in hints:
         if name not in known:
             raise ValueError(
-                f"time to live for input {name!r}: there is no such input; "
-                f"use one of: {', '.join(sorted(known)) or 'none'}"
+                f"time to live for input {name!r}: input not found; available: "
+                f"{', '.join(sorted(known)) or 'none'}"
             )
-    spans_ms = {state: hints_ms.get(name, default_ms) for state, name in inputs.items()}
+    spans_ms = {state: duration_ms(hints.get(name, default)) for state, name in inputs.items()}
     return {
         state: StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
         for state, ttl_ms in spans_ms.items()

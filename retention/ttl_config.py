@@ -1,9 +1,10 @@
 """How long values of a state live: `StateTtlConfig`, with Flink's names and defaults."""
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from enum import Enum
 from typing import Final
 
+from idlestate.retention.durations import Duration, duration_ms
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
 DEFAULT_PERIODIC_COMPACTION_MS: Final = 30 * 24 * 3600 * 1000
@@ -43,12 +44,19 @@ class CompactionCleanup:
 
     Attributes:
         query_time_after: the clock is read again after that many entries.
-        periodic_ms: accesses to the state look through all of it once in this time, a bounded
-            part each, so that what has expired goes though nobody compacts; 0 or less for never.
+        periodic: accesses to the state scan all of it once in this time, a bounded part each, so
+            that expired values are removed without a call of `compact`: text such as `"30d"` or a
+            `timedelta`, `"0s"` for never.
+        periodic_ms: the same in int milliseconds; `periodic` sets it. 0 or less is never.
     """
 
     query_time_after: int = DEFAULT_QUERY_TIME_AFTER
     periodic_ms: int = DEFAULT_PERIODIC_COMPACTION_MS
+    periodic: InitVar[Duration | None] = None
+
+    def __post_init__(self, periodic: Duration | None) -> None:
+        if periodic is not None:
+            object.__setattr__(self, "periodic_ms", duration_ms(periodic))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,8 @@ class StateTtlConfig:
     """Time to live of each value, list element or map entry of one state.
 
     Attributes:
-        ttl_ms: whole milliseconds, above 0.
+        ttl: how long they live: text such as `"1h"` or a `timedelta`, at least 1 ms.
+        ttl_ms: the same in int milliseconds; `ttl` sets it.
         update_type: what renews the timestamp; `DISABLED` leaves the state without TTL.
         visibility: whether expired values that are still stored are returned.
         time: the time that values are stamped with and judged by. Flink has processing time only.
@@ -67,7 +76,8 @@ class StateTtlConfig:
             named stay in force without it.
     """
 
-    ttl_ms: int
+    ttl: InitVar[Duration | None] = None
+    ttl_ms: int = 0
     update_type: TtlUpdateType = TtlUpdateType.ON_CREATE_AND_WRITE
     visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
     time: TimeDomain = TimeDomain.PROCESSING
@@ -76,12 +86,13 @@ class StateTtlConfig:
     compaction: CompactionCleanup | None = None
     cleanup_in_background: bool = True
 
-    def __post_init__(self) -> None:
-        whole = isinstance(self.ttl_ms, int)  # a file or a caller without types may say 0.5
+    def __post_init__(self, ttl: Duration | None) -> None:
+        if ttl is not None:
+            object.__setattr__(self, "ttl_ms", duration_ms(ttl))
+        whole = isinstance(self.ttl_ms, int)  # a caller without types may pass 0.5
         if not (whole and 0 < self.ttl_ms <= FOREVER_MS):
             raise ValueError(
-                f"ttl_ms is {self.ttl_ms!r}: it has to be a whole number of milliseconds, "
-                f"from 1 to {FOREVER_MS}"
+                f"ttl of {self.ttl_ms!r} ms is not valid; use at least 1ms, such as ttl='1h'"
             )
         for name, kind in (
             ("update_type", TtlUpdateType),
@@ -89,7 +100,7 @@ class StateTtlConfig:
             ("time", TimeDomain),
         ):
             if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} is {getattr(self, name)!r}: give a {kind.__name__}")
+                raise TypeError(f"{name} is {getattr(self, name)!r}; pass a {kind.__name__}")
 
     @property
     def enabled(self) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from idlestate.backends.files.folder import Folder
-from idlestate.config.durations import format_duration
 from idlestate.config.loading import Config, load_config
 from idlestate.config.models import Pipeline
 from idlestate.config.saved_file import SavedFile
@@ -17,6 +16,7 @@ from idlestate.errors import RefusedError
 from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
+from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import Policy
 from idlestate.service.reload_signal import HangUps
 from idlestate.timers.clock import Clock

@@ -11,7 +11,7 @@ from idlestate.sidecar import Address, SidecarClient
 from idlestate.state import ValueStateDescriptor, open_backend
 from idlestate.testing import FakeClock, RetainHarness
 
-SESSIONS = Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000)
+SESSIONS = Policy(idle_min="30m", idle_max="45m")
 
 
 def sessions(clicks: DataFrame) -> DataFrame:

@@ -49,7 +49,8 @@ INSIDE_ROOMS = {
 
 # The rules are pure: of the standard library only what computes and describes.
 RETENTION_MAY_IMPORT = {
-    *("abc", "collections", "dataclasses", "decimal", "enum", "fractions", "functools"),
+    *("abc", "collections", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+    *("functools", "json"),
     *("itertools", "math", "numbers", "operator", "re", "types", "typing"),
     "numpy",
 }

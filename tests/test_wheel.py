@@ -17,7 +17,7 @@ from idlestate import Policy, retain
 from idlestate.state import ValueStateDescriptor, open_backend
 reveal_type(retain)
 reveal_type(open_backend("heap").get_state)
-Policy(idle_min_ms="30m")
+Policy(idle_min=30)
 from idlestate import retian
 """
 
@@ -76,5 +76,5 @@ def test_mypy_accepts_the_job(folder: Path) -> None:
 def test_mypy_sees_what_names_are(folder: Path) -> None:
     said = mypy(folder, "misuse.py", fails=True)
     assert re.search(r'Revealed type is "def \(events: pyspark\S*DataFrame', said)
-    assert re.search(r'"idle_min_ms" to "Policy" has incompatible type "str"', said)
+    assert re.search(r'"idle_min" to "Policy" has incompatible type "int"', said)
     assert 'Module "idlestate" has no attribute "retian"' in said

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -13,6 +14,7 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.durations import Duration, duration_ms
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.client.asked_order import as_asked
 from idlestate.sidecar.client.pending_writes import PendingWrites, WriteResult
@@ -65,8 +67,9 @@ class SidecarClient:
         place: `unix:PATH`, `HOST:PORT`, or an `Address` with a token or certificates.
         uid: the operator.
         writer: this writer's name; default: a new, unique name.
-        patience_s: how long a call waits for an unavailable or busy sidecar.
-        connect_timeout_s: how long a call waits for an address that has never answered.
+        patience: how long a call waits for an unavailable or busy sidecar, such as `2m`, or a
+            timedelta.
+        connect_timeout: how long a call waits for an address that has never answered.
 
     Raises:
         SidecarError: or one of its subclasses, by every call; the text says how to fix it.
@@ -78,11 +81,15 @@ class SidecarClient:
         uid: str,
         *,
         writer: str | None = None,
-        patience_s: float = PATIENCE_S,
-        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        patience: Duration = timedelta(seconds=PATIENCE_S),
+        connect_timeout: Duration = timedelta(seconds=CONNECT_TIMEOUT_S),
     ) -> None:
         address = place if isinstance(place, Address) else Address(place)
-        self._routes = Routes(address, patience_s, connect_timeout_s=connect_timeout_s)
+        self._routes = Routes(
+            address,
+            duration_ms(patience) / 1000,
+            connect_timeout_s=duration_ms(connect_timeout) / 1000,
+        )
         self._connection = self._routes.main
         self._declaration: Declaration | None = None
         self._uid = uid

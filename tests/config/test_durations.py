@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.config.durations import (
+from idlestate.retention.durations import (
     MAX_DURATION_MS,
     PATTERN,
     UNITS_MS,

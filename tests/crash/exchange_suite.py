@@ -19,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,9 @@ def carry_out(folder: Path, backend: str, seed: int, kills: int, workers: int = 
     query.declare()
     killer = Killer(sidecar, random.Random(seed + 1), kills, report)
     threads = [threading.Thread(target=killer.run)]
-    writer = SidecarClient(f"unix:{sidecar.data_socket}", UID, writer="w", patience_s=PATIENCE_S)
+    writer = SidecarClient(
+        f"unix:{sidecar.data_socket}", UID, writer="w", patience=timedelta(seconds=PATIENCE_S)
+    )
     written: Counter[str] = Counter()
 
     def write() -> None:

@@ -59,7 +59,7 @@ def retained(events: DataFrame, **changed: Any) -> DataFrame:
     arguments: dict[str, Any] = {
         "key": KEYS,
         "time": "event_time",
-        "delay": "10 minutes",
+        "delay": "10m",
         "aggregates": AGGREGATES,
         "policy": POLICY,
         "uid": UID,

@@ -75,7 +75,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "odd-uid": ({"uid": "../up"}, "letters, digits"),
     "empty-uid": ({"uid": ""}, "letters, digits"),
     "odd-delay": ({"delay": "soon"}, "delay: .*soon"),
-    "negative-delay": ({"delay": "-5 minutes"}, "delay: "),
+    "negative-delay": ({"delay": "-5m"}, "delay: "),
     "odd-max-ahead": ({"max_ahead": "1 fortnight"}, "max_ahead: "),
     "odd-min-event-time": ({"min_event_time": "yesterday"}, "min_event_time.*yesterday.*write"),
     "early-min-event-time": ({"min_event_time": "1970-01-01"}, "before 1970-01-02; Spark"),

@@ -75,7 +75,7 @@ def retained(events: DataFrame, **more: Any) -> DataFrame:
         events,
         key="user",
         time="event_time",
-        delay="1 minute",
+        delay="1m",
         aggregates={"n": "count", "last": "max(event_time)"},
         policy=POLICY,
         malformed="broken",

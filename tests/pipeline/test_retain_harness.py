@@ -37,7 +37,7 @@ from tests.reference_pipeline import Played, play
 CLICKS: dict[str, Any] = {
     "key": KEYS,
     "time": "event_time",
-    "delay": "10 minutes",
+    "delay": "10m",
     "aggregates": AGGREGATES,
     "policy": POLICY,
 }

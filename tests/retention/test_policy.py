@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idlestate.retention.durations import DurationError
+from idlestate.retention.durations import format_duration as shown
 from idlestate.retention.policy import FOREVER_MS, MIN_GAP_MS, Policy, TimeDomain, UpdateType
 
 SPANS = ("idle_min_ms", "idle_max_ms", "ttl_ms", "max_lifetime_ms", "remember_ms", "min_gap_ms")
@@ -77,6 +80,21 @@ def test_remembering_falls_back_from_max_to_ttl_to_lifetime(
     assert policy.remember_for_ms == expected_ms
 
 
+def test_durations_are_text_or_timedelta() -> None:
+    policy = Policy(idle_min="30m", idle_max=timedelta(minutes=45), remember="forever")
+    assert policy == Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000, remember_ms=FOREVER_MS)
+    assert replace(policy, ttl="1d") == replace(policy, ttl_ms=86_400_000)
+    narrow = Policy(idle_min="2m", idle_max="3m", max_lifetime="2h30m", min_gap="1m")
+    assert (narrow.max_lifetime_ms, narrow.min_gap_ms) == (9_000_000, 60_000)
+
+
+@pytest.mark.parametrize("name", [name.removesuffix("_ms") for name in SPANS])
+@pytest.mark.parametrize("value", [30, 1.5, True, "30", "soon", "10 minutes", timedelta(-1), []])
+def test_other_durations_are_refused_with_a_fix(name: str, value: object) -> None:
+    with pytest.raises(DurationError, match=rf"^{name}: .*; (use|add)"):
+        policy_with(name, value)
+
+
 @pytest.mark.parametrize("name", SPANS)
 @pytest.mark.parametrize("value", [-1, FOREVER_MS + 1, 1.0, True, "1"])
 def test_a_span_is_an_int_within_64_bits(name: str, value: object) -> None:
@@ -91,7 +109,9 @@ def test_the_largest_span_is_allowed(name: str) -> None:
 
 def test_a_max_below_the_min_is_refused() -> None:
     assert Policy(idle_min_ms=2, idle_max_ms=2, min_gap_ms=0).idle_on
-    with pytest.raises(ValueError, match="idle_max_ms 2 is below idle_min_ms 3"):
+    with pytest.raises(
+        ValueError, match="idle_max 2ms is less than idle_min 3ms; use at least 3ms"
+    ):
         Policy(idle_min_ms=3, idle_max_ms=2)
 
 
@@ -100,7 +120,9 @@ def test_an_idle_window_is_as_wide_as_the_gap(gap_ms: int) -> None:
     lowered = {} if gap_ms == MIN_GAP_MS else {"min_gap_ms": gap_ms}
     narrowest = Policy(idle_min_ms=2, idle_max_ms=2 + gap_ms, **lowered)
     assert narrowest.idle_on
-    with pytest.raises(ValueError, match=rf"only {gap_ms - 1} ms .* at least {2 + gap_ms}, or"):
+    with pytest.raises(
+        ValueError, match=rf"only {shown(gap_ms - 1)} .* idle_max='{shown(2 + gap_ms)}', or"
+    ):
         Policy(idle_min_ms=2, idle_max_ms=1 + gap_ms, **lowered)
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -155,7 +156,7 @@ class Sidecar:
         self, writer: str | None = None, place: str | Address | None = None, uid: str = UID
     ) -> Any:
         place = place or f"unix:{self.data_socket}"
-        return SidecarClient(place, uid, writer=writer, patience_s=PATIENCE_S)
+        return SidecarClient(place, uid, writer=writer, patience=timedelta(seconds=PATIENCE_S))
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
         """One request to the control plane: status, and JSON or text."""

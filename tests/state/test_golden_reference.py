@@ -7,7 +7,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from idlestate.config.durations import parse_duration
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.state_ttls import ttls_of_states
 from idlestate.retention.ttl_config import (
@@ -244,13 +243,12 @@ INPUTS = {"leftState": "a", "rightState": "b"}
 def derived(trace):
     """The states of each node of the plan with their times to live, as we derive them."""
     hints = dict(re.findall(r"'(\w+)'='(\w+)'", trace["sql"]))
-    hints_ms = {name: parse_duration(text.replace("min", "m")) for name, text in hints.items()}
     nodes = trace.get("stateful_nodes") or [{"state": [{"name": name} for name in INPUTS]}]
     return [
         ttls_of_states(
             {each["name"]: INPUTS.get(each["name"], "A") for each in node["state"]},
-            millis(trace["table_exec_state_ttl"]),
-            hints_ms,
+            f"{millis(trace['table_exec_state_ttl'])}ms",
+            {name: text.replace("min", "m") for name, text in hints.items()},
         )
         for node in nodes
     ]
@@ -275,12 +273,12 @@ def test_golden_sql_plan_state_ttl():
         assert derived(trace)[: len(plan)] == plan, trace["case"]
 
 
-@pytest.mark.parametrize("default_ms", [0, 5])
-def test_a_hint_holds_for_its_input_alone(default_ms):
-    found = ttls_of_states({"l": "a", "r": "b"}, default_ms, {"b": 7})
-    assert found["r"] == StateTtlConfig(ttl_ms=7)
-    assert found["l"].enabled is (default_ms > 0)
-    with pytest.raises(ValueError, match=r"'z': there is no such input; use one of: a, b"):
-        ttls_of_states({"l": "a", "r": "b"}, default_ms, {"z": 7})
-    with pytest.raises(ValueError, match="ttl_ms is -1"):
-        ttls_of_states({"l": "a"}, default_ms, {"a": -1})
+@pytest.mark.parametrize("default", ["0s", "5ms"])
+def test_a_hint_holds_for_its_input_alone(default):
+    found = ttls_of_states({"l": "a", "r": "b"}, default, {"b": "7ms"})
+    assert found["r"] == StateTtlConfig(ttl="7ms")
+    assert found["l"].enabled is (default != "0s")
+    with pytest.raises(ValueError, match=r"'z': input not found; available: a, b"):
+        ttls_of_states({"l": "a", "r": "b"}, default, {"z": "7ms"})
+    with pytest.raises(ValueError, match="is negative"):
+        ttls_of_states({"l": "a"}, default, {"a": "-1ms"})

@@ -1,20 +1,24 @@
-"""Durations as files write them: `500ms`, `30s`, `15m`, `12h`, `7d`, `2w`, `1h30m`.
+"""Durations as files and arguments have them: `timedelta`, or text such as `500ms` or `1h30m`.
 
-Whole numbers, each with its unit, from the largest unit to the smallest, each unit at most once,
-nothing between them. `m` is minutes; there are no months and years, whose length is not fixed.
-A number without a unit is refused: whether it means seconds or milliseconds is anybody's guess.
+The text is whole numbers with units `w`, `d`, `h`, `m`, `s` and `ms`, from the largest unit to the
+smallest, each unit at most once, nothing between them. `m` is minutes. Months and years are not
+units, as they vary in length. A number without a unit is refused, because it could be seconds or
+milliseconds.
 """
 
 import re
+from datetime import timedelta
 
-from idlestate.config.problems import show
 from idlestate.errors import RefusedError
+from idlestate.retention.shown import show
+
+Duration = str | timedelta
 
 UNITS_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 """Milliseconds in each unit, the largest first."""
 
 MAX_DURATION_MS = 36_500 * UNITS_MS["d"]
-"""The longest duration a file may hold, about a hundred years; longer than that is `never`."""
+"""The longest duration, about a hundred years."""
 
 PATTERN = "^(?=[0-9])" + "".join(f"([0-9]{{1,15}}{unit})?" for unit in UNITS_MS) + "$"
 """The grammar as a regular expression that JSON Schema understands too."""
@@ -48,6 +52,30 @@ class DurationError(RefusedError, ValueError):
         self.what = what
         self.fix = fix
         super().__init__(f"{what}; {fix}")
+
+
+def duration_ms(value: object) -> int:
+    """Milliseconds of a `Duration`, 0 to `MAX_DURATION_MS`; the number 0 needs no unit.
+
+    Raises:
+        DurationError: it is neither text of the grammar nor a `timedelta`, is negative, too long or
+            finer than a millisecond.
+    """
+    match value:
+        case timedelta():
+            span_ms, rest = divmod(value, timedelta(milliseconds=1))
+            return parse_duration(f"{value / timedelta(milliseconds=1) if rest else span_ms}ms")
+        case bool():
+            pass
+        case int() | float():
+            if value:
+                raise DurationError(f"{value} has no unit", unit_hint(str(value)))
+            return 0
+        case str():
+            return parse_duration(value)
+    raise DurationError(
+        f"expected a duration, found {show(value)}", f"use a duration such as {EXAMPLES}"
+    )
 
 
 def parse_duration(text: str) -> int:
