@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from idlestate._lazy import lazily
 
 if TYPE_CHECKING:
+    from idlestate.advisor.advice import Advice as Advice
+    from idlestate.advisor.advise import advise as advise
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.policy_change import reload as reload
     from idlestate.pipeline.read_state import read_state as read_state
@@ -28,6 +30,8 @@ else:
     __getattr__ = lazily(
         __name__,
         {
+            "idlestate.advisor.advice": ["Advice"],
+            "idlestate.advisor.advise": ["advise"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.policy_change": ["reload"],
             "idlestate.pipeline.read_state": ["read_state"],
@@ -42,11 +46,13 @@ else:
     )
 
 __all__ = [
+    "Advice",
     "FolderSinks",
     "Policy",
     "SidecarClient",
     "TimeDomain",
     "UpdateType",
+    "advise",
     "configure",
     "deduplicate",
     "open_backend",

@@ -1,0 +1,166 @@
+"""The advisor's one function: a log in, advice out."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+
+from idlestate.advisor.advice import Advice, Half
+from idlestate.advisor.batches import Batches, BatchesLike
+from idlestate.advisor.event_log import EventLog, Leftovers
+from idlestate.advisor.events import Reading, memory_log
+from idlestate.advisor.figures import figures
+from idlestate.advisor.files import read_events
+from idlestate.advisor.knee import find_knee
+from idlestate.advisor.policy import suggest_policy
+from idlestate.advisor.targets import key_budget as budget_of
+from idlestate.advisor.targets import returning_targets
+from idlestate.advisor.window import Span, Window, WindowLike, span_ms, windows_of
+from idlestate.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STATE_BYTES = 48
+"""Bytes per live key besides the key: its hash, four times, and one aggregate of 8 bytes."""
+NULL_KEYS = ("keep", "reject")
+
+
+def advise(
+    events: "pa.Table | pd.DataFrame | DataFrame | str | Path",
+    *,
+    key: str | Sequence[str],
+    event_time: str,
+    windows: Sequence[WindowLike] | None = None,
+    key_budget: int | None = None,
+    batches: BatchesLike | None = None,
+    delay: Span | timedelta = 0,
+    bytes_per_key: float | None = None,
+    null_key: str = "keep",
+) -> Advice:
+    """Say what idle windows would have kept of a log of events, and suggest a policy.
+
+    Args:
+        events: an Arrow table, a pandas DataFrame, a batch DataFrame of Spark (for logs larger than
+            memory), or a file or folder of parquet, CSV or JSON lines.
+        key: the key column or columns.
+        event_time: the column of event times: timestamps, dates, or ISO 8601 texts. Times without a
+            zone are UTC.
+        windows: idle windows to try, each in milliseconds, as a duration (`30m`), or as min and max
+            (`30m/45m`). Default: a ladder of common windows up to the log's span.
+        key_budget: find the longest window that keeps at most this many keys.
+        batches: also count what a job holds after each batch: rows per batch in the order of the
+            log, the rows of each batch as a list, or event time per batch (`5m`). With rows per
+            batch, rows that such a job drops as late are left out.
+        delay: how far that job lets events lag behind the newest, as of `retain`.
+        bytes_per_key: bytes of state per live key, as `idlestate run` reports them. Default: an
+            estimate from the key columns, with one aggregate.
+        null_key: `keep`: null is a key like any other; `reject`: such rows are left out.
+
+    Raises:
+        RefusedError: a column is missing or of an unusable type, an argument is not valid, or no
+            row has a usable event time; the text says what to change.
+    """
+    reading = Reading(
+        key=(key,) if isinstance(key, str) else tuple(key),
+        event_time=event_time,
+        batches=None if batches is None else Batches.of(batches),
+        delay_ms=_delay_ms(delay),
+        rejects_null_keys=_rejects(null_key),
+    )
+    if not reading.key:
+        raise RefusedError("key is empty: pass at least one column")
+    if key_budget is not None and (type(key_budget) is not int or key_budget < 1):
+        raise RefusedError(f"key_budget {key_budget!r} is not valid; pass a whole number above 0")
+    log, leftovers = _open(events, reading)
+    if bytes_per_key is None:
+        bytes_per_key = leftovers.key_bytes / log.extent.keys + STATE_BYTES
+    chosen = windows_of(windows, log.extent.span_ms)
+    return _advice(log, leftovers, reading, chosen, key_budget, bytes_per_key)
+
+
+def _open(events: Any, reading: Reading) -> tuple[EventLog, Leftovers]:
+    if isinstance(events, str | Path):
+        events = read_events(Path(events), reading)
+    elif isinstance(events, pd.DataFrame):
+        columns = [name for name in (*reading.key, reading.event_time) if name in events]
+        events = pa.Table.from_pandas(events[columns], preserve_index=False)
+    if not isinstance(events, pa.Table):
+        raise RefusedError(
+            f"events is a {type(events).__name__}; pass an Arrow table, a pandas or Spark "
+            "DataFrame, or the path of a file or folder"
+        )
+    return memory_log(events, reading)
+
+
+def _advice(
+    log: EventLog,
+    leftovers: Leftovers,
+    reading: Reading,
+    windows: Sequence[Window],
+    keys: int | None,
+    bytes_per_key: float,
+) -> Advice:
+    delay_ms = reading.delay_ms
+    found = figures(log, windows, bytes_per_key, delay_ms)
+    knee, targets = find_knee(log), returning_targets(log)
+    budget = None
+    if keys is not None:
+
+        def most_keys(asked: Sequence[Window]) -> list[int]:
+            return [each.most_keys for each in figures(log, asked, bytes_per_key, delay_ms)]
+
+        budget = budget_of(keys, log, most_keys, found)
+    policy = suggest_policy(reading.key, knee, targets, budget, log.extent.span_ms)
+    bounds = [] if policy is None else [policy.idle_min_ms, policy.idle_max_ms]
+    return Advice(
+        key=reading.key,
+        event_time=reading.event_time,
+        extent=log.extent,
+        rejected_rows=leftovers.rejected_rows,
+        late_rows=leftovers.late_rows,
+        bytes_per_key=bytes_per_key,
+        windows=tuple(found),
+        knee=knee,
+        targets=targets,
+        key_budget=budget,
+        policy=policy,
+        policy_bounds=tuple(
+            figures(log, [Window.single(each) for each in bounds], bytes_per_key, delay_ms)
+        ),
+        halves=_halves(log, windows, bytes_per_key, delay_ms),
+    )
+
+
+def _halves(
+    log: EventLog, windows: Sequence[Window], bytes_per_key: float, delay_ms: int
+) -> tuple[Half, ...]:
+    first_ms, middle_ms, last_ms = log.extent.first_ms, log.middle_ms(), log.extent.last_ms
+    if middle_ms <= first_ms:
+        return ()
+    halves = (log.between(first_ms, middle_ms), log.between(middle_ms, last_ms + 1))
+    return tuple(
+        Half(
+            extent=half.extent,
+            windows=tuple(figures(half, windows, bytes_per_key, delay_ms)),
+            knee=find_knee(half),
+            targets=returning_targets(half),
+        )
+        for half in halves
+    )
+
+
+def _delay_ms(delay: Span | timedelta) -> int:
+    delay_ms = delay // timedelta(milliseconds=1) if isinstance(delay, timedelta) else span_ms(delay)
+    if delay_ms < 0:
+        raise RefusedError(f"delay {delay!r} is negative")
+    return delay_ms
+
+
+def _rejects(null_key: str) -> bool:
+    if null_key not in NULL_KEYS:
+        raise RefusedError(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
+    return null_key == "reject"

@@ -1,0 +1,85 @@
+"""Batches: which event comes in which, and how far the watermark is in each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.advisor.window import span_ms
+from idlestate.errors import RefusedError
+from idlestate.retention.rules import NEVER_MS, Times
+
+Ints = npt.NDArray[np.int64]
+BatchesLike = int | str | Sequence[int]
+"""Rows per batch, or event time per batch (`5m`), or the rows of each batch."""
+
+MOST = 10_000
+"""Figures are given for every batch, so there may be only so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """How a log is divided into batches.
+
+    Attributes:
+        rows: rows of each batch, in the order of the log; one number stands for all.
+        every_ms: else the event time that a batch spans, from multiples of it since 1970.
+    """
+
+    rows: tuple[int, ...] = ()
+    every_ms: int = 0
+
+    @classmethod
+    def of(cls, given: BatchesLike) -> "Batches":
+        """Read what a caller gave.
+
+        Raises:
+            RefusedError: it is none of the three, or holds a batch without rows.
+        """
+        if isinstance(given, str):
+            every_ms = span_ms(given)
+            if every_ms < 1:
+                raise RefusedError(f"batches {given!r}: use at least 1ms, such as 5m")
+            return cls(every_ms=every_ms)
+        rows = (given,) if isinstance(given, int) else tuple(given)
+        if not rows or any(type(each) is not int or each < 1 for each in rows):
+            raise RefusedError(
+                f"batches {given!r} is not valid; pass rows per batch (250000), event time per "
+                "batch ('5m'), or a list with the rows of each batch"
+            )
+        return cls(rows)
+
+    def of_rows(self, rows: int) -> Ints:
+        """The batch of each row of a log, by its place.
+
+        Raises:
+            RefusedError: the batches given do not have as many rows as the log.
+        """
+        if len(self.rows) == 1:
+            return np.arange(rows) // self.rows[0]
+        if sum(self.rows) != rows:
+            raise RefusedError(
+                f"batches has {sum(self.rows):,} rows in total, but the log has {rows:,}; pass the "
+                "rows of each batch, rejected rows included, or one number for all"
+            )
+        return np.repeat(np.arange(len(self.rows)), self.rows)
+
+    def of_times(self, times_ms: Times) -> Ints:
+        """The batch of each event by its time; batches without events do not run."""
+        _, batch = np.unique(times_ms // self.every_ms, return_inverse=True)
+        return batch
+
+
+def watermarks(batch: Ints, t_ms: Times, batches: int, delay_ms: int) -> Times:
+    """The watermark that applies to each batch: the highest time before it, less the delay.
+
+    Raises:
+        RefusedError: there are too many batches.
+    """
+    if batches > MOST:
+        raise RefusedError(f"{batches:,} batches are too many: use {MOST:,} or fewer, larger ones")
+    highest = np.full(batches, NEVER_MS)
+    np.maximum.at(highest, batch, t_ms)
+    highest = np.maximum.accumulate(highest)
+    return np.concatenate([[NEVER_MS], np.maximum(highest[:-1] - delay_ms - 1, 0)])

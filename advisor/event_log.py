@@ -1,0 +1,113 @@
+"""A log of events as the advisor asks about it, in memory or on Spark."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.advisor.part import Part, Tally
+from idlestate.advisor.window import Window
+from idlestate.retention.rules import Times
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large a log is.
+
+    Attributes:
+        rows: its events.
+        keys: distinct keys.
+        first_ms: the first event, milliseconds since 1970 in UTC.
+        last_ms: the last event.
+    """
+
+    rows: int
+    keys: int
+    first_ms: int
+    last_ms: int
+
+    @property
+    def span_ms(self) -> int:
+        """From the first event to the last."""
+        return self.last_ms - self.first_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """What is told of a log besides.
+
+    Attributes:
+        rejected_rows: rows without a usable event time, or without a key where that is asked for.
+        late_rows: rows that a job with these batches and this delay drops as late.
+        key_bytes: bytes of all distinct keys together.
+    """
+
+    rejected_rows: int = 0
+    late_rows: int = 0
+    key_bytes: int = 0
+
+
+class EventLog(Protocol):
+    """Answers about the events of a log, or of a stretch of it."""
+
+    @property
+    def extent(self) -> Extent:
+        """How large it is."""
+
+    def middle_ms(self) -> int:
+        """The time of the event in the middle: half of the events, or fewer, came before it."""
+
+    def between(self, from_ms: int, to_ms: int) -> "EventLog":
+        """The events in [from, to) alone; there must be some."""
+
+    def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[Tally]:
+        """As `Part.tallies`, up to the end of the log."""
+
+    def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
+        """As `Part.live`."""
+
+    def held(self, windows: Sequence[Window]) -> list[Ints]:
+        """How many lives are held after each batch; empty without batches."""
+
+
+class MemoryLog:
+    """A log in memory."""
+
+    def __init__(self, part: Part, watermarks_ms: Times) -> None:
+        """Take all events, and the watermark that applies to each batch (none: no batches)."""
+        self._part = part
+        self._watermarks_ms = watermarks_ms
+        gaps = part.gaps
+        first_ms, last_ms = int(gaps.firsts[0]), int(gaps.lasts[-1])
+        self._extent = Extent(part.rows, len(gaps.firsts), first_ms, last_ms)
+
+    @property
+    def extent(self) -> Extent:
+        """How large it is."""
+        return self._extent
+
+    def middle_ms(self) -> int:
+        """The time of the event in the middle."""
+        return self._part.time_of(self.extent.rows // 2)
+
+    def between(self, from_ms: int, to_ms: int) -> "MemoryLog":
+        """The events in [from, to) alone, without batches."""
+        return MemoryLog(self._part.between(from_ms, to_ms), np.zeros(0, dtype=np.int64))
+
+    def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[Tally]:
+        """As `Part.tallies`, up to the end of the log."""
+        return self._part.tallies(windows, self.extent.last_ms, sweep_at_ms)
+
+    def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
+        """As `Part.live`."""
+        return self._part.live(asked)
+
+    def held(self, windows: Sequence[Window]) -> list[Ints]:
+        """How many lives are held after each batch; empty without batches."""
+        if not len(self._watermarks_ms):
+            return [self._watermarks_ms for _ in windows]
+        return self._part.held(windows, self._watermarks_ms)

@@ -1,0 +1,208 @@
+"""A table of events in memory, as a log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.advisor.batches import Batches, watermarks
+from idlestate.advisor.event_log import Leftovers, MemoryLog
+from idlestate.advisor.gaps import Gaps
+from idlestate.advisor.part import Part
+from idlestate.advisor.sequences import Sequences
+from idlestate.errors import RefusedError
+from idlestate.retention.rules import Times
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+EARLIEST_MS = 86_400_000
+"""Events before 1970-01-02 are rejected, as a job does by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How a table of events is read.
+
+    Attributes:
+        key: the key columns.
+        event_time: the column of event times.
+        batches: how a job would get the events; None if that is not asked.
+        delay_ms: how far a job lets events lag behind the newest.
+        rejects_null_keys: whether a null in a key column rejects the row; else null is a key.
+    """
+
+    key: tuple[str, ...]
+    event_time: str
+    batches: Batches | None = None
+    delay_ms: int = 0
+    rejects_null_keys: bool = False
+
+
+def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]:
+    """The log of a table's events.
+
+    Raises:
+        RefusedError: a column is missing or of an unusable type, or no row is left.
+    """
+    check_columns(table.column_names, reading)
+    t_ms, is_good = event_times(table.column(reading.event_time), reading.event_time)
+    columns = [_key_column(table.column(name), name) for name in reading.key]
+    if reading.rejects_null_keys:
+        for column in columns:
+            is_good &= column.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(is_good)
+    rejected = len(is_good) - len(rows)
+    batch = _batches(t_ms, rows, len(is_good), reading.batches)
+    late, marks_ms = 0, np.zeros(0, dtype=np.int64)
+    if reading.batches is not None and len(rows):
+        batches = int(batch.max()) + 1
+        marks_ms = watermarks(batch, t_ms[rows], batches, reading.delay_ms)
+        in_time = t_ms[rows] > marks_ms[batch]
+        late = int(len(rows) - in_time.sum())
+        rows, batch = rows[in_time], batch[in_time]
+    if not len(rows):
+        raise RefusedError(
+            f"no row has a usable event time in {reading.event_time}"
+            + (f" ({rejected:,} rejected)" if rejected else " (the log is empty)")
+        )
+    codes = _codes(columns, rows)
+    t_ms = t_ms[rows]
+    in_turn = _in_turn(t_ms, batch)
+    if in_turn is not None:
+        rows, t_ms, codes, batch = rows[in_turn], t_ms[in_turn], codes[in_turn], batch[in_turn]
+    by_key, begins_key = _by_key(codes)
+    carried_ms = _carried(t_ms[by_key], begins_key)
+    is_ordered = reading.batches is None or bool((t_ms[1:] >= t_ms[:-1]).all())
+    batch_by_key = None if reading.batches is None else batch[by_key]
+    part = Part(
+        Sequences(carried_ms, begins_key, batch_by_key),
+        Gaps.in_order(t_ms, by_key, begins_key) if is_ordered else None,
+    )
+    firsts = rows[by_key[begins_key]]
+    key_bytes = sum(_bytes_of(column.take(pa.array(firsts))) for column in columns)
+    leftovers = Leftovers(rejected_rows=rejected, late_rows=late, key_bytes=key_bytes)
+    return MemoryLog(part, marks_ms), leftovers
+
+
+def check_columns(names: Sequence[str], reading: Reading) -> None:
+    """Raise `RefusedError` unless all columns are there."""
+    for what, name in [("key", each) for each in reading.key] + [
+        ("event time", reading.event_time)
+    ]:
+        if name not in names:
+            shown = ", ".join(names)
+            raise RefusedError(f"{what} column {name!r} not found; available: {shown}")
+
+
+def event_times(column: pa.ChunkedArray, name: str) -> tuple[Times, Flags]:
+    """Event times in milliseconds, and which rows have a usable one.
+
+    Raises:
+        RefusedError: the column holds neither times nor texts of times.
+    """
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        parsed = pd.to_datetime(column.to_pandas(), utc=True, errors="coerce", format="ISO8601")
+        column = pa.chunked_array([pa.Array.from_pandas(parsed)])
+    elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise RefusedError(
+            f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 texts such "
+            "as 2025-03-03T12:00:00Z"
+        )
+    millis = pc.cast(column, pa.timestamp("ms"), safe=False).cast(pa.int64())
+    t_ms = pc.fill_null(millis, 0).to_numpy()
+    return t_ms, t_ms >= EARLIEST_MS
+
+
+def _key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _key_column(column.cast(kind.value_type), name)
+    is_plain = any(
+        check(kind)
+        for check in (
+            *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary),
+            *(pa.types.is_large_binary, pa.types.is_integer, pa.types.is_boolean),
+            *(pa.types.is_date, pa.types.is_timestamp),
+        )
+    )
+    if not is_plain:
+        raise RefusedError(
+            f"key column {name!r} is of type {kind}; keys are strings, binaries, integers, "
+            "booleans, dates or timestamps: cast it first"
+        )
+    return column.combine_chunks()
+
+
+def _batches(t_ms: Times, rows: Ints, all_rows: int, batches: Batches | None) -> Ints:
+    if batches is None:
+        return np.zeros(len(rows), dtype=np.int64)
+    if batches.every_ms:
+        return batches.of_times(t_ms[rows])
+    return batches.of_rows(all_rows)[rows]
+
+
+def _codes(columns: Sequence[pa.Array], rows: Ints) -> Ints:
+    """A number from 0 for each row, equal for equal keys, that leaves bits to number rows."""
+    at = None if len(rows) == len(columns[0]) else pa.array(rows)
+    codes = np.zeros(len(rows), dtype=np.int64)
+    for place, whole in enumerate(columns):
+        column = whole if at is None else whole.take(at)
+        if len(columns) == 1 and (numbers := _small_numbers(column)) is not None:
+            return numbers
+        encoded = column.dictionary_encode("encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+        if place:
+            codes = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _small_numbers(column: pa.Array) -> Ints | None:
+    """A column of integers close to each other, from 0; None for any other."""
+    if not pa.types.is_integer(column.type) or column.null_count or not len(column):
+        return None
+    ends = pc.min_max(column)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if (high - low).bit_length() + len(column).bit_length() > 63 or high >= 2**63:
+        return None
+    numbers: Ints = column.to_numpy().astype(np.int64) - low
+    return numbers
+
+
+def _in_turn(t_ms: Times, batch: Ints) -> Ints | None:
+    """Rows in the order in which a job goes through them; None where they are so already."""
+    back = (batch[1:] < batch[:-1]) | ((batch[1:] == batch[:-1]) & (t_ms[1:] < t_ms[:-1]))
+    return np.lexsort((t_ms, batch)) if back.any() else None
+
+
+def _by_key(codes: Ints) -> tuple[Ints, Flags]:
+    """Positions key by key, and which of them is the first of its key."""
+    bits = int(len(codes)).bit_length()
+    # Numbers sort twice as fast as their positions.
+    packed = np.sort((codes << bits) | np.arange(len(codes)))
+    key = packed >> bits
+    begins = np.ones(len(codes), dtype=bool)
+    begins[1:] = key[1:] != key[:-1]
+    return packed & ((1 << bits) - 1), begins
+
+
+def _carried(t_ms: Times, begins_key: Flags) -> Times:
+    """The running maximum within each key: for a key, time never runs back."""
+    low = int(t_ms.min())
+    bits = int(t_ms.max() - low).bit_length() + 1
+    key = np.cumsum(begins_key)
+    carried = np.maximum.accumulate((key << bits) | (t_ms - low))
+    return (carried & ((1 << bits) - 1)) + low
+
+
+def _bytes_of(column: pa.Array) -> int:
+    kind = column.type
+    try:
+        return len(column) * -(-kind.bit_width // 8)
+    except ValueError:  # of texts
+        return 4 * len(column) + (pc.sum(pc.binary_length(column)).as_py() or 0)

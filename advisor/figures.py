@@ -1,0 +1,104 @@
+"""What a window would have meant for a log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from idlestate.advisor.event_log import EventLog
+from idlestate.advisor.peak import peaks
+from idlestate.advisor.window import Window
+
+CENSORED_SHARE = 3
+"""A window longer than the log's span divided by this is censored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowFigures:
+    """A log under one window; keys count from their first event in the log.
+
+    Attributes:
+        idle_min_ms: an idle key is kept at least this long.
+        idle_max_ms: and at most this long.
+        created: lives that began.
+        expired: lives that ended, those included that a final sweep after the last event ends.
+        returning: lives whose key had expired before, as a job counts them with
+            `remember: forever`.
+        returning_remembered: those that began within the idle max after the key's last life, as a
+            job counts them by default.
+        returning_share: returning lives among all, 0 to 1.
+        mean_keys: live keys, averaged over the log's span.
+        peak_keys: the most keys live at once.
+        held_keys: keys that a job holds after each batch: it closes lives only up to the watermark,
+            which comes from the batches before. Empty without batches.
+        most_keys: the largest of `held_keys`, or `peak_keys` without batches.
+        mean_bytes: `mean_keys` in bytes of state.
+        most_bytes: `most_keys` in bytes of state.
+        is_censored: the window is longer than a third of the log, so that many keys would have come
+            back after the log's end: the figures are too good.
+    """
+
+    idle_min_ms: int
+    idle_max_ms: int
+    created: int
+    expired: int
+    returning: int
+    returning_remembered: int
+    returning_share: float
+    mean_keys: float
+    peak_keys: int
+    held_keys: tuple[int, ...]
+    most_keys: int
+    mean_bytes: int
+    most_bytes: int
+    is_censored: bool
+
+    @property
+    def window(self) -> Window:
+        """The window."""
+        return Window(self.idle_min_ms, self.idle_max_ms)
+
+
+def is_censored(window_ms: int, log_ms: int) -> bool:
+    """Whether a window is too long for a log to tell what comes back."""
+    return window_ms * CENSORED_SHARE > log_ms
+
+
+def figures(
+    log: EventLog, windows: Sequence[Window], bytes_per_key: float, delay_ms: int
+) -> list[WindowFigures]:
+    """The figures of each window.
+
+    Args:
+        log: the log.
+        windows: the windows.
+        bytes_per_key: bytes of state per live key.
+        delay_ms: how far the watermark lags behind the newest event.
+    """
+    extent = log.extent
+    tallies = log.tallies(windows, extent.last_ms - delay_ms - 1)
+    peak_keys = peaks(log.live, windows, extent.first_ms, extent.last_ms)
+    found = []
+    for window, tally, peak, held in zip(
+        windows, tallies, peak_keys, log.held(windows), strict=True
+    ):
+        most = int(max(held, default=peak))
+        # All events at one time: every key is live then.
+        mean = tally.live_ms / extent.span_ms if extent.span_ms else float(tally.created)
+        found.append(
+            WindowFigures(
+                idle_min_ms=window.min_ms,
+                idle_max_ms=window.max_ms,
+                created=tally.created,
+                expired=tally.expired,
+                returning=tally.returning,
+                returning_remembered=tally.remembered,
+                returning_share=tally.returning / tally.created,
+                mean_keys=mean,
+                peak_keys=peak,
+                held_keys=tuple(held.tolist()),
+                most_keys=most,
+                mean_bytes=round(mean * bytes_per_key),
+                most_bytes=round(most * bytes_per_key),
+                is_censored=is_censored(window.max_ms, extent.span_ms),
+            )
+        )
+    return found

@@ -1,0 +1,144 @@
+"""Events of whole keys as gaps: from each event to the next one of its key.
+
+With min = max = T a life ends T after its last event, so a gap of T or more ends one life and the
+event after it begins another. Whatever is asked about such a window follows from the gaps of at
+least T and from the first and last event of each key: the events are sorted once for all windows.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.advisor.spans import Spans
+from idlestate.retention.rules import Times
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Gaps in two orders, int64 milliseconds.
+
+    Attributes:
+        firsts: when keys had their first event, ascending.
+        lasts: when they had their last event, ascending.
+        begins: when gaps begin, ascending; `begin_gaps` says how long each is.
+        ends: when gaps end, ascending; `end_gaps` says how long each is.
+    """
+
+    firsts: Times
+    lasts: Times
+    begins: Times
+    begin_gaps: Times
+    ends: Times
+    end_gaps: Times
+
+    @classmethod
+    def of(cls, firsts: Times, lasts: Times, begins: Times, ends: Times) -> "Gaps":
+        """The same from gaps and from first and last events in any order."""
+        gaps = ends - begins
+        by_begin, by_end = _ascending(begins), _ascending(ends)
+        return cls(
+            np.sort(firsts),
+            np.sort(lasts),
+            begins[by_begin],
+            gaps[by_begin],
+            ends[by_end],
+            gaps[by_end],
+        )
+
+    @classmethod
+    def in_order(cls, t_ms: Times, by_key: Times, begins_key: Flags) -> "Gaps":
+        """The gaps of events in order of time, without sorting them again.
+
+        Args:
+            t_ms: when each event happened, ascending.
+            by_key: their positions, key by key, ascending within each key.
+            begins_key: for each of `by_key`, whether it is the first event of its key.
+        """
+        steps = np.diff(t_ms[by_key])
+        has_previous, has_next = np.ones((2, len(t_ms)), dtype=bool)
+        has_previous[by_key[begins_key]] = False
+        has_next[by_key[np.append(begins_key[1:], True)]] = False
+        since, until = np.empty((2, len(t_ms)), dtype=np.int64)
+        since[by_key[1:]] = steps
+        until[by_key[:-1]] = steps
+        return cls(
+            t_ms[~has_previous],
+            t_ms[~has_next],
+            t_ms[has_next],
+            until[has_next],
+            t_ms[has_previous],
+            since[has_previous],
+        )
+
+    def between(self, from_ms: int, to_ms: int) -> "Gaps":
+        """The gaps of the events in [from, to) alone."""
+        begin_ends = self.begins + self.begin_gaps
+        end_begins = self.ends - self.end_gaps
+        by_begin = (self.begins >= from_ms) & (begin_ends < to_ms)
+        by_end = (end_begins >= from_ms) & (self.ends < to_ms)
+        # The event before or after a gap that is cut becomes a key's last or first one.
+        cut_after = (self.begins >= from_ms) & (self.begins < to_ms) & (begin_ends >= to_ms)
+        cut_before = (self.ends >= from_ms) & (self.ends < to_ms) & (end_begins < from_ms)
+        return Gaps(
+            np.sort(np.concatenate([_within(self.firsts, from_ms, to_ms), self.ends[cut_before]])),
+            np.sort(np.concatenate([_within(self.lasts, from_ms, to_ms), self.begins[cut_after]])),
+            self.begins[by_begin],
+            self.begin_gaps[by_begin],
+            self.ends[by_end],
+            self.end_gaps[by_end],
+        )
+
+    def at_least(self, window_ms: int) -> "Gaps":
+        """The gaps that are this long or longer."""
+        by_begin, by_end = self.begin_gaps >= window_ms, self.end_gaps >= window_ms
+        return Gaps(
+            self.firsts,
+            self.lasts,
+            self.begins[by_begin],
+            self.begin_gaps[by_begin],
+            self.ends[by_end],
+            self.end_gaps[by_end],
+        )
+
+    def spans(self, window_ms: int) -> Spans:
+        """When lives begin and end, if no gap is shorter than the window (`at_least`)."""
+        return Spans((self.firsts, self.ends), (self.lasts, self.begins), window_ms)
+
+    def returns(self, window_ms: int) -> int:
+        """How often a key comes back after a life that ended this long after its last event."""
+        return len(self._lengths) - int(np.searchsorted(self._lengths, window_ms))
+
+    def live_ms(self, window_ms: int, end_ms: int) -> int:
+        """How long all lives last together, up to `end_ms`."""
+        returns = self.returns(window_ms)
+        within = int(self._length_sums[len(self._lengths) - returns])
+        whole = int(np.searchsorted(self.lasts, end_ms - window_ms))
+        cut = len(self.lasts) - whole
+        last = cut * end_ms - int(self._last_sums[-1] - self._last_sums[whole])
+        return within + window_ms * (returns + whole) + last
+
+    @cached_property
+    def _lengths(self) -> Times:
+        return np.sort(self.begin_gaps)
+
+    @cached_property
+    def _length_sums(self) -> Times:
+        return np.concatenate([[0], np.cumsum(self._lengths)])
+
+    @cached_property
+    def _last_sums(self) -> Times:
+        return np.concatenate([[0], np.cumsum(self.lasts)])
+
+
+def _ascending(times: Times) -> npt.NDArray[np.int64] | slice:
+    """What puts times in order; nothing to do where they are."""
+    return slice(None) if (times[1:] >= times[:-1]).all() else np.argsort(times)
+
+
+def _within(times: Times, from_ms: int, to_ms: int) -> Times:
+    low, high = np.searchsorted(times, [from_ms, to_ms])
+    return times[low:high]

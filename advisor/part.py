@@ -1,0 +1,173 @@
+"""Events of whole keys, and the counts that they add to every answer about a log.
+
+A log in memory is one part; on Spark it is many, and their counts are added up.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.advisor.gaps import Gaps
+from idlestate.advisor.sequences import Sequences, WalkedLives
+from idlestate.advisor.window import Window
+from idlestate.retention.rules import Times
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of the lives under one window.
+
+    Attributes:
+        created: lives that began.
+        expired: lives that ended, those of the final sweep included.
+        returning: lives whose key had expired before.
+        remembered: those of them that began while the key's last life was still remembered.
+        live_ms: how long all lives lasted together.
+    """
+
+    created: int = 0
+    expired: int = 0
+    returning: int = 0
+    remembered: int = 0
+    live_ms: int = 0
+
+    def plus(self, other: "Tally") -> "Tally":
+        """Both together."""
+        mine, others = ([getattr(x, f.name) for f in fields(Tally)] for x in (self, other))
+        return Tally(*map(sum, zip(mine, others, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stays:
+    """The last events of keys in a batch: from when to when the pipeline goes by them.
+
+    Attributes:
+        t_ms: when the event happened.
+        batch: the batch it came in.
+        until: the batch in which its key's next event came; the number of batches if none did.
+    """
+
+    t_ms: Times
+    batch: Ints
+    until: Ints
+
+    def held(self, window_ms: int, watermarks_ms: Times) -> Ints:
+        """How many lives are held after each batch, with min = max = this."""
+        swept = np.searchsorted(watermarks_ms, self.t_ms + window_ms)
+        batches = len(watermarks_ms)
+        begun = np.bincount(self.batch, minlength=batches + 1)
+        over = np.bincount(np.minimum(self.until, swept), minlength=batches + 1)
+        held: Ints = np.cumsum(begun - over)[:batches]
+        return held
+
+
+class Part:
+    """Events of whole keys."""
+
+    def __init__(self, sequences: Sequences, gaps: Gaps | None = None) -> None:
+        """Take events key by key, and their gaps where these are known."""
+        self._sequences = sequences
+        if gaps is not None:
+            self.gaps = gaps
+        self._walked: dict[Window, WalkedLives] = {}
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        """The gaps of the events."""
+        t_ms, begins_key = self._sequences.t_ms, self._sequences.begins_key
+        follows = np.flatnonzero(~begins_key)
+        return Gaps.of(
+            t_ms[begins_key], t_ms[_ends_key(begins_key)], t_ms[follows - 1], t_ms[follows]
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many events there are."""
+        return len(self._sequences.t_ms)
+
+    def time_of(self, place: int) -> int:
+        """The time of the event at this place, in order of time."""
+        return int(np.partition(self._sequences.t_ms, place)[place])
+
+    def between(self, from_ms: int, to_ms: int) -> "Part":
+        """The events in [from, to) alone."""
+        return Part(self._sequences.between(from_ms, to_ms), self.gaps.between(from_ms, to_ms))
+
+    def tallies(self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int) -> list[Tally]:
+        """Counts under each window.
+
+        Args:
+            windows: the windows.
+            end_ms: the end of the log, up to which lives count as live.
+            sweep_at_ms: lives due then are ended by the final sweep.
+        """
+        return [self._tally(window, end_ms, sweep_at_ms) for window in windows]
+
+    def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
+        """How many lives have begun and how many have ended, at some times for each window."""
+        answers: dict[int, tuple[Ints, Ints]] = {}
+        narrow = self.gaps
+        for at in sorted(range(len(asked)), key=lambda at: asked[at][0].min_ms):
+            window, times_ms = asked[at]
+            if window.is_single:
+                # The gaps of a longer window are among those of a shorter one.
+                narrow = narrow.at_least(window.min_ms)
+                spans = narrow.spans(window.min_ms)
+            else:
+                spans = self._lives(window).spans
+            answers[at] = spans.begun(times_ms), spans.ended(times_ms)
+        return [answers[at] for at in range(len(asked))]
+
+    def held(self, windows: Sequence[Window], watermarks_ms: Times) -> list[Ints]:
+        """How many lives are held after each batch, under each window."""
+        return [
+            self._stays(len(watermarks_ms)).held(window.min_ms, watermarks_ms)
+            if window.is_single
+            else self._sequences.held(window, watermarks_ms)
+            for window in windows
+        ]
+
+    def _tally(self, window: Window, end_ms: int, sweep_at_ms: int) -> Tally:
+        if not window.is_single:
+            lives = self._lives(window)
+            return Tally(
+                len(lives.created_at_ms),
+                lives.ended(sweep_at_ms),
+                lives.returns,
+                lives.remembered(window.policy.remember_for_ms),
+                lives.live_ms(end_ms),
+            )
+        gaps, window_ms = self.gaps, window.min_ms
+        returns = gaps.returns(window_ms)
+        swept = int(np.searchsorted(gaps.lasts, sweep_at_ms - window_ms, side="right"))
+        forgotten = gaps.returns(window_ms + window.policy.remember_for_ms + 1)
+        return Tally(
+            len(gaps.firsts) + returns,
+            returns + swept,
+            returns,
+            returns - forgotten,
+            gaps.live_ms(window_ms, end_ms),
+        )
+
+    def _lives(self, window: Window) -> WalkedLives:
+        if window not in self._walked:
+            self._walked[window] = self._sequences.lives(window)
+        return self._walked[window]
+
+    def _stays(self, batches: int) -> Stays:
+        t_ms, batch = self._sequences.t_ms, self._sequences.batch
+        assert batch is not None
+        until = np.append(batch[1:], batches)
+        until[_ends_key(self._sequences.begins_key)] = batches
+        lasts = until > batch
+        return Stays(t_ms[lasts], batch[lasts], until[lasts])
+
+
+def _ends_key(begins_key: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which events are the last of their key."""
+    return np.append(begins_key[1:], True)[: len(begins_key)]

@@ -1,0 +1,132 @@
+"""The advisor says what a slow walk through the events says, one event at a time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from idlestate import advise
+from tests.advisor.slow_advisor import Event, SlowRun, slow_run
+
+ORIGIN_MS = 1_500_000_000_000
+WINDOWS = [(2, 2), (5, 5), (9, 9), (40, 40), (500, 500), (5, 7), (9, 30), (40, 41), (3, 200)]
+
+spans = st.integers(0, 300)
+events = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), spans.map(lambda t: ORIGIN_MS + t)),
+    min_size=1,
+    max_size=60,
+)
+
+
+def table(log: Sequence[Event]) -> pa.Table:
+    times = pa.array([t for _, t in log], pa.timestamp("ms", "UTC"))
+    return pa.table({"k": [key for key, _ in log], "at": times})
+
+
+@given(events)
+def test_every_figure_equals_the_reference(log: list[Event]) -> None:
+    advice = advise(table(log), key="k", event_time="at", windows=WINDOWS)
+    last = max(t for _, t in log)
+    span = last - min(t for _, t in log)
+    assert [(w.idle_min_ms, w.idle_max_ms) for w in advice.windows] == sorted(WINDOWS)
+    for found in advice.windows:
+        run = slow_run([log], found.idle_min_ms, found.idle_max_ms)
+        check_counts(found, run)
+        assert found.peak_keys == run.peak
+        if span:
+            assert np.isclose(found.mean_keys * span, run.live_ms(last))
+        assert found.held_keys == ()
+        assert found.is_censored == (3 * found.idle_max_ms > span)
+
+
+@given(events, st.integers(1, 20), st.integers(0, 80))
+def test_keys_held_after_each_batch_equal_the_reference_in_any_order_of_rows(
+    log: list[Event], size: int, delay: int
+) -> None:
+    cut = [log[at : at + size] for at in range(0, len(log), size)]
+    advice = advise(
+        table(log), key="k", event_time="at", windows=WINDOWS, batches=size, delay=delay
+    )
+    for found in advice.windows:
+        run = slow_run(cut, found.idle_min_ms, found.idle_max_ms, delay)
+        assert advice.late_rows == run.late
+        assert list(found.held_keys) == run.held
+        assert found.most_keys == max(run.held)
+        check_counts(found, run)
+
+
+@given(events, st.integers(1, 60), st.integers(0, 30))
+def test_batches_of_event_time_are_the_events_of_each_such_stretch(
+    log: list[Event], every: int, delay: int
+) -> None:
+    numbers = sorted({t // every for _, t in log})
+    cut = [[event for event in log if event[1] // every == number] for number in numbers]
+    advice = advise(
+        table(log), key="k", event_time="at", windows=WINDOWS, batches=f"{every}ms", delay=delay
+    )
+    assert advice.late_rows == 0
+    for found in advice.windows:
+        run = slow_run(cut, found.idle_min_ms, found.idle_max_ms, delay)
+        assert list(found.held_keys) == run.held
+
+
+@given(events)
+def test_each_half_is_a_log_of_its_own(log: list[Event]) -> None:
+    advice = advise(table(log), key="k", event_time="at", windows=WINDOWS)
+    times = sorted(t for _, t in log)
+    middle = times[len(times) // 2]
+    parts = ([e for e in log if e[1] < middle], [e for e in log if e[1] >= middle])
+    assume(parts[0])
+    for half, part in zip(advice.halves, parts, strict=True):
+        alone = advise(table(part), key="k", event_time="at", windows=WINDOWS)
+        assert half.extent == alone.extent
+        assert half.windows == alone.windows
+        assert half.knee == alone.knee
+        assert half.targets == alone.targets
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 40_000)), min_size=1, max_size=60
+    ),
+    st.integers(1, 9),
+)
+def test_no_smaller_window_reaches_a_target_and_no_longer_one_fits_the_budget(
+    log: list[Event], keys: int
+) -> None:
+    log = [(key, ORIGIN_MS + t) for key, t in log]
+    advice = advise(table(log), key="k", event_time="at", windows=["7s"], key_budget=keys)
+
+    def share(seconds: int) -> float:
+        run = slow_run([log], seconds * 1000, seconds * 1000)
+        return run.returning / len(run.lives)
+
+    for target in advice.targets:
+        seconds = target.window_ms // 1000
+        assert share(seconds) <= target.share
+        assert seconds == 1 or share(seconds - 1) > target.share
+    assert advice.key_budget is not None
+    if advice.key_budget.all_fit:
+        assert len({key for key, _ in log}) <= keys
+        return
+    seconds = (advice.key_budget.window_ms or 0) // 1000
+    assert not seconds or slow_run([log], seconds * 1000, seconds * 1000).peak <= keys
+    assert slow_run([log], seconds * 1000 + 1000, seconds * 1000 + 1000).peak > keys
+
+
+@given(events)
+def test_figures_of_a_policy_are_between_those_of_its_min_and_its_max(log: list[Event]) -> None:
+    advice = advise(table(log), key="k", event_time="at", windows=[(9, 30), 9, 30])
+    short, pair, long = advice.windows
+    assert (pair.idle_min_ms, pair.idle_max_ms) == (9, 30)
+    assert long.returning <= pair.returning <= short.returning
+    assert short.peak_keys <= pair.peak_keys <= long.peak_keys
+
+
+def check_counts(found: object, run: SlowRun) -> None:
+    names = ("created", "expired", "returning", "returning_remembered")
+    counts = (len(run.lives), len(run.ended), run.returning, run.remembered)
+    assert tuple(getattr(found, name) for name in names) == counts
