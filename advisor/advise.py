@@ -20,6 +20,7 @@ from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
 from idlestate.advisor.window import Span, Window, WindowLike, span_ms, windows_of
 from idlestate.errors import RefusedError
+from idlestate.timers.clock import SystemClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 STATE_BYTES = 48
 """Bytes per live key besides the key: its hash, four times, and one aggregate of 8 bytes."""
 NULL_KEYS = ("keep", "reject")
+MAX_AHEAD_MS = 3_600_000
+"""Events further ahead of the clock are rejected, as a job does by default."""
 
 
 def advise(
@@ -48,7 +51,8 @@ def advise(
             memory), or a file or folder of parquet, CSV or JSON lines.
         key: the key column or columns.
         event_time: the column of event times: timestamps, dates, or ISO 8601 texts. Times without a
-            zone are UTC.
+            zone are UTC. Rows without a time, with one before 1970-01-02, or with one more than
+            an hour ahead of the clock are rejected.
         windows: idle windows to try, each in milliseconds, as a duration (`30m`), or as min and max
             (`30m/45m`). Default: a ladder of common windows up to the log's span.
         key_budget: find the longest window that keeps at most this many keys.
@@ -70,6 +74,7 @@ def advise(
         batches=None if batches is None else Batches.of(batches),
         delay_ms=_delay_ms(delay),
         rejects_null_keys=_rejects(null_key),
+        latest_ms=SystemClock().now_ms() + MAX_AHEAD_MS,
     )
     if not reading.key:
         raise RefusedError("key is empty: pass at least one column")
@@ -154,7 +159,9 @@ def _halves(
 
 
 def _delay_ms(delay: Span | timedelta) -> int:
-    delay_ms = delay // timedelta(milliseconds=1) if isinstance(delay, timedelta) else span_ms(delay)
+    delay_ms = (
+        delay // timedelta(milliseconds=1) if isinstance(delay, timedelta) else span_ms(delay)
+    )
     if delay_ms < 0:
         raise RefusedError(f"delay {delay!r} is negative")
     return delay_ms

@@ -14,14 +14,13 @@ from idlestate.advisor.event_log import Leftovers, MemoryLog
 from idlestate.advisor.gaps import Gaps
 from idlestate.advisor.part import Part
 from idlestate.advisor.sequences import Sequences
+from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS
 from idlestate.errors import RefusedError
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import Times
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-EARLIEST_MS = 86_400_000
-"""Events before 1970-01-02 are rejected, as a job does by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +33,7 @@ class Reading:
         batches: how a job would get the events; None if that is not asked.
         delay_ms: how far a job lets events lag behind the newest.
         rejects_null_keys: whether a null in a key column rejects the row; else null is a key.
+        latest_ms: later events are rejected, and those before 1970-01-02, as a job does by default.
     """
 
     key: tuple[str, ...]
@@ -41,6 +41,7 @@ class Reading:
     batches: Batches | None = None
     delay_ms: int = 0
     rejects_null_keys: bool = False
+    latest_ms: int = FOREVER_MS
 
 
 def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]:
@@ -50,7 +51,8 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
         RefusedError: a column is missing or of an unusable type, or no row is left.
     """
     check_columns(table.column_names, reading)
-    t_ms, is_good = event_times(table.column(reading.event_time), reading.event_time)
+    t_ms = event_times(table.column(reading.event_time), reading.event_time)
+    is_good = (t_ms >= FIRST_EVENT_TIME_MS) & (t_ms <= reading.latest_ms)
     columns = [_key_column(table.column(name), name) for name in reading.key]
     if reading.rejects_null_keys:
         for column in columns:
@@ -99,8 +101,8 @@ def check_columns(names: Sequence[str], reading: Reading) -> None:
             raise RefusedError(f"{what} column {name!r} not found; available: {shown}")
 
 
-def event_times(column: pa.ChunkedArray, name: str) -> tuple[Times, Flags]:
-    """Event times in milliseconds, and which rows have a usable one.
+def event_times(column: pa.ChunkedArray, name: str) -> Times:
+    """Event times in milliseconds; 0 where there is none.
 
     Raises:
         RefusedError: the column holds neither times nor texts of times.
@@ -115,8 +117,8 @@ def event_times(column: pa.ChunkedArray, name: str) -> tuple[Times, Flags]:
             "as 2025-03-03T12:00:00Z"
         )
     millis = pc.cast(column, pa.timestamp("ms"), safe=False).cast(pa.int64())
-    t_ms = pc.fill_null(millis, 0).to_numpy()
-    return t_ms, t_ms >= EARLIEST_MS
+    t_ms: Times = pc.fill_null(millis, 0).to_numpy()
+    return t_ms
 
 
 def _key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
@@ -182,7 +184,7 @@ def _in_turn(t_ms: Times, batch: Ints) -> Ints | None:
 
 def _by_key(codes: Ints) -> tuple[Ints, Flags]:
     """Positions key by key, and which of them is the first of its key."""
-    bits = int(len(codes)).bit_length()
+    bits = len(codes).bit_length()
     # Numbers sort twice as fast as their positions.
     packed = np.sort((codes << bits) | np.arange(len(codes)))
     key = packed >> bits
@@ -203,6 +205,6 @@ def _carried(t_ms: Times, begins_key: Flags) -> Times:
 def _bytes_of(column: pa.Array) -> int:
     kind = column.type
     try:
-        return len(column) * -(-kind.bit_width // 8)
+        return len(column) * -(-int(kind.bit_width) // 8)
     except ValueError:  # of texts
-        return 4 * len(column) + (pc.sum(pc.binary_length(column)).as_py() or 0)
+        return 4 * len(column) + int(pc.sum(pc.binary_length(column)).as_py() or 0)

@@ -54,9 +54,8 @@ def peaks(live: Live, windows: Sequence[Window], first_ms: int, last_ms: int) ->
         times = {at: stretches.times() for at, stretches in pending.items()}
         answers = live([(windows[at], times[at].ravel()) for at in pending])
         following = {}
-        for at, (begun, ended) in zip(pending, answers, strict=True):
-            shape = times[at].shape
-            begun, ended = begun.reshape(shape), ended.reshape(shape)
+        for at, answer in zip(pending, answers, strict=True):
+            begun, ended = (count.reshape(times[at].shape) for count in answer)
             best[at] = max(best[at], int((begun - ended).max()))
             low, high = times[at][:, :-1], times[at][:, 1:]
             is_open = (begun[:, 1:] - ended[:, :-1] > best[at]) & (high - low > 1)

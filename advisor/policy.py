@@ -52,7 +52,8 @@ def suggest_policy(
         low_ms, because = wanted
         high_ms = _max_of(low_ms)
     else:
-        assert budget is not None and most_ms is not None
+        assert budget is not None
+        assert most_ms is not None
         high_ms = max(_rounded_down(most_ms), 3)
         low_ms = max(_rounded_down(high_ms * 2 // 3), 2)
         because = f"the longest window for a budget of {budget.keys:,} keys"
@@ -112,8 +113,11 @@ def _name(key: tuple[str, ...]) -> str:
 
 def _yaml(name: str, low_ms: int, high_ms: int, because: str) -> str:
     low, high = format_duration(low_ms), format_duration(high_ms)
-    gap_ms = high_ms - low_ms
-    gap = f"    min_gap: {format_duration(gap_ms)}\n" if gap_ms < MIN_GAP_MS else ""
-    return (
-        f"version: 1\n\npolicies:\n  {name}:  # {because}\n    idle: {{min: {low}, max: {high}}}\n{gap}"
-    )
+    lines = [
+        *("version: 1", "", "policies:"),
+        f"  {name}:  # {because}",
+        f"    idle: {{min: {low}, max: {high}}}",
+    ]
+    if high_ms - low_ms < MIN_GAP_MS:
+        lines.append(f"    min_gap: {format_duration(high_ms - low_ms)}")
+    return "\n".join(lines) + "\n"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from idlestate.advisor.spans import Spans
 from idlestate.advisor.window import Window
 from idlestate.retention.lives import Accesses, Lives, walk
-from idlestate.retention.rules import NEVER_MS, Times, is_due, saturating_add
+from idlestate.retention.rules import Times, is_due, saturating_add
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -120,5 +120,7 @@ def _after_batch(
     merged = [lives.take(~is_touched), found.lives.take(newest)]
     owners = np.concatenate([owner[~is_touched], distinct[found.key[newest]]])
     order = np.argsort(owners)
-    columns = (np.concatenate(both)[order] for both in zip(*(m.columns for m in merged)))
+    columns = (
+        np.concatenate(both)[order] for both in zip(*(each.columns for each in merged), strict=True)
+    )
     return Lives(*columns), owners[order]

@@ -78,7 +78,8 @@ def key_budget(
 
     def exceeds(seconds: Sequence[int]) -> list[bool]:
         return [
-            most > keys for most in most_keys([Window.single(each * _SECOND_MS) for each in seconds])
+            most > keys
+            for most in most_keys([Window.single(each * _SECOND_MS) for each in seconds])
         ]
 
     single = [each for each in known if each.window.is_single]

@@ -1,4 +1,4 @@
-"""The command line: `idlestate run`, `serve`, `check`, `generate`, `schema`, `state`."""
+"""The command line: `idlestate run`, `serve`, `check`, `advise`, `generate`, `schema`, `state`."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ from idlestate.config.loading import Config, load_config
 from idlestate.config.plurals import counted
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
+from idlestate.service.advise_command import advise
 from idlestate.service.continue_command import command_again
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.live_view import run_live
@@ -240,6 +241,7 @@ def schema(out: Path | None) -> None:
         click.echo(f"written: {out}")
 
 
+main.add_command(advise)
 main.add_command(state)
 main.add_command(operator)
 main.add_command(clock)

@@ -27,10 +27,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {"retention", "timers", "config"},
     "state": {"retention", "timers", "backends"},
     "metrics": {"retention", "web"},
+    "advisor": {"retention", "timers", "config"},
     "sidecar": {"retention", "timers", "config", "web", "backends", "metrics"},
     "pipeline": {"retention", "timers", "config", "backends", "metrics", "sidecar"},
     "service": {
-        *("retention", "timers", "config", "web", "backends", "metrics", "sidecar", "pipeline"),
+        *("retention", "timers", "config", "web", "backends", "metrics", "advisor", "sidecar"),
+        "pipeline",
     },
 }
 ROOMS = [room for room in MAY_IMPORT if (ROOT / room).is_dir()]

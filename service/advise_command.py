@@ -1,0 +1,124 @@
+"""`idlestate advise`: idle windows for a log of events."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+from rich.console import Console
+
+from idlestate.service.os_problem import os_problem
+
+if TYPE_CHECKING:
+    from idlestate.advisor.advice import Advice
+
+FAILED = 1
+
+
+@click.command()
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--key", multiple=True, required=True, help="Key column. Repeat it for several.")
+@click.option("--event-time", required=True, help="Column of event times.")
+@click.option(
+    "--window",
+    "windows",
+    multiple=True,
+    metavar="DURATION",
+    help="Idle window to try, such as 30m, or min and max, such as 30m/45m. Repeat it for several. "
+    "Default: common windows up to the span of the log.",
+)
+@click.option(
+    "--key-budget", type=click.IntRange(1), help="Find the longest window for so many keys."
+)
+@click.option(
+    "--batches",
+    metavar="ROWS|DURATION",
+    help="Also count what a job holds after each batch of so many rows (250000), or of so much "
+    "event time (5m).",
+)
+@click.option(
+    "--delay", metavar="DURATION", default="0s", help="How far that job lets events lag behind."
+)
+@click.option(
+    "--bytes-per-key",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Bytes of state per live key. Default: an estimate.",
+)
+@click.option(
+    "--null-key",
+    type=click.Choice(["keep", "reject"]),
+    default="keep",
+    show_default=True,
+    help="Whether null is a key like any other.",
+)
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw the curve: .png or .svg.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a report as one HTML file.")
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+def advise(
+    data: Path, windows: tuple[str, ...], picture: Path | None, html: Path | None, output: str,
+    **arguments: Any,
+) -> None:  # fmt: skip
+    """Suggest idle windows for a log of events.
+
+    DATA is a file or folder of parquet, CSV or JSON lines. For a ladder of windows, the command
+    counts the keys in state and the keys that return after they expired.
+
+    \b
+    Examples:
+      idlestate advise build/clicks --key session_id --event-time event_time
+      idlestate advise build/clicks --key session_id --event-time event_time \\
+          --window 30m --window 30m/45m --batches 5m --html build/advice.html
+    """
+    from idlestate.errors import IdlestateError
+
+    try:
+        advice = _advice(data, windows=windows or None, **arguments)
+        written = _write(advice, data, picture, html)
+    except IdlestateError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(os_problem(error))
+    if output == "json":
+        click.echo(json.dumps(advice.to_json(), indent=2))
+    else:
+        from idlestate.advisor.text_report import text_report
+
+        click.echo(text_report(advice))
+    for file in written:
+        click.echo(f"written: {file}", err=output == "json")
+
+
+def _advice(data: Path, *, key: tuple[str, ...], batches: str | None, **arguments: Any) -> "Advice":
+    # Only now: Arrow and pandas take a while to import.
+    from idlestate.advisor.advise import advise as advise_on
+
+    given = int(batches) if batches is not None and batches.isdecimal() else batches
+    with Console(stderr=True).status(f"reading {data}"):
+        return advise_on(data, key=list(key), batches=given, **arguments)
+
+
+def _write(advice: "Advice", data: Path, picture: Path | None, html: Path | None) -> list[Path]:
+    """Write the files that were asked for."""
+    if picture is not None:
+        from idlestate.advisor.curve_chart import draw_curve
+
+        draw_curve(advice, picture)
+    if html is not None:
+        from idlestate.advisor.html_report import html_report
+
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(html_report(advice, str(data)), encoding="utf-8")
+    return [file for file in (picture, html) if file is not None]
+
+
+def _fail(message: str) -> NoReturn:
+    click.secho(message, fg="red", err=True)
+    sys.exit(FAILED)

@@ -1,0 +1,60 @@
+"""The blocks of docs/advise.md run, on a small day of clicks."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from idlestate.config.loading import load_config
+from idlestate.service.cli import main
+from idlestate.service.generate import generate_clicks
+from tests.docs_pages import blocks
+
+BLOCKS = blocks("docs/advise.md")
+COMMANDS = [
+    shlex.split(line.removeprefix("$ "))
+    for block in BLOCKS
+    if block.language == "console"
+    for line in block.text.splitlines()
+]
+(PROGRAM,) = (block.text for block in BLOCKS if block.language == "python")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("advise")
+    generate_clicks(folder / "build" / "clicks", 20_000, 7)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=shlex.join)
+def test_command_runs(command: list[str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    assert command[0] == "idlestate"
+    done = CliRunner().invoke(main, command[1:])
+    assert done.exit_code == 0, done.output
+    if "json" in command:
+        windows = json.loads(done.stdout)["windows"]
+        assert [each["idle_max_ms"] for each in windows] == [1_800_000, 2_700_000]
+    for option in ("--html", "--picture"):
+        if option in command:
+            assert Path(command[command.index(option) + 1]).stat().st_size > 5000
+
+
+def test_program_runs_and_prints_a_policy(place: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    windows, _, policy = done.stdout.partition("version: 1")
+    assert [line.split()[0] for line in windows.splitlines()] == ["30m", "30m/45m", "2h"]
+    (place / "policy.yaml").write_text(f"version: 1{policy}")
+    assert list(load_config(place / "policy.yaml").policies) == ["idle-session_id"]
