@@ -31,6 +31,7 @@ HERE = (
 )
 ELSEWHERE = {
     "ARCHITECTURE.md": "test_readme.py",  # drawings alone
+    "docs/advise.md": "advisor/test_advise_docs.py",
     "docs/cluster.md": "cluster/test_cluster.py",
     "docs/deduplicate.md": "test_deduplicate_docs.py",
     "docs/errors.md": "test_public_face.py",
