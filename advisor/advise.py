@@ -1,7 +1,6 @@
 """The advisor's one function: a log in, advice out."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from idlestate.advisor.advice import Advice, Half
-from idlestate.advisor.batches import Batches, BatchesLike
+from idlestate.advisor.batches import BatchesLike, JobBatches
 from idlestate.advisor.event_log import EventLog, Leftovers
 from idlestate.advisor.events import Reading, memory_log
 from idlestate.advisor.figures import figures
@@ -18,8 +17,9 @@ from idlestate.advisor.knee import find_knee
 from idlestate.advisor.policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
-from idlestate.advisor.window import Span, Window, WindowLike, span_ms, windows_of
+from idlestate.advisor.window import Window, WindowLike, span_ms, windows_of
 from idlestate.errors import RefusedError
+from idlestate.retention.durations import Duration
 from idlestate.timers.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def advise(
     windows: Sequence[WindowLike] | None = None,
     key_budget: int | None = None,
     batches: BatchesLike | None = None,
-    delay: Span | timedelta = 0,
+    delay: Duration = "0s",
     bytes_per_key: float | None = None,
     null_key: str = "keep",
 ) -> Advice:
@@ -53,8 +53,8 @@ def advise(
         event_time: the column of event times: timestamps, dates, or ISO 8601 texts. Times without a
             zone are UTC. Rows without a time, with one before 1970-01-02, or with one more than
             an hour ahead of the clock are rejected.
-        windows: idle windows to try, each in milliseconds, as a duration (`30m`), or as min and max
-            (`30m/45m`). Default: a ladder of common windows up to the log's span.
+        windows: idle windows to try: durations such as `30m`, or min and max such as `30m/45m` or
+            (`30m`, `45m`). Default: a ladder of common windows up to the log's span.
         key_budget: find the longest window that keeps at most this many keys.
         batches: also count what a job holds after each batch: rows per batch in the order of the
             log, the rows of each batch as a list, or event time per batch (`5m`). With rows per
@@ -71,8 +71,8 @@ def advise(
     reading = Reading(
         key=(key,) if isinstance(key, str) else tuple(key),
         event_time=event_time,
-        batches=None if batches is None else Batches.of(batches),
-        delay_ms=_delay_ms(delay),
+        batches=None if batches is None else JobBatches.of(batches),
+        delay_ms=span_ms("delay", delay),
         rejects_null_keys=_rejects(null_key),
         latest_ms=SystemClock().now_ms() + MAX_AHEAD_MS,
     )
@@ -156,15 +156,6 @@ def _halves(
         )
         for half in halves
     )
-
-
-def _delay_ms(delay: Span | timedelta) -> int:
-    delay_ms = (
-        delay // timedelta(milliseconds=1) if isinstance(delay, timedelta) else span_ms(delay)
-    )
-    if delay_ms < 0:
-        raise RefusedError(f"delay {delay!r} is negative")
-    return delay_ms
 
 
 def _rejects(null_key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Batches: which event comes in which, and how far the watermark is in each."""
+"""JobBatches: which event comes in which, and how far the watermark is in each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from idlestate.advisor.window import span_ms
 from idlestate.errors import RefusedError
+from idlestate.retention.durations import Duration
 from idlestate.retention.rules import NEVER_MS, Times
 
 Ints = npt.NDArray[np.int64]
-BatchesLike = int | str | Sequence[int]
+BatchesLike = int | Duration | Sequence[int]
 """Rows per batch, or event time per batch (`5m`), or the rows of each batch."""
 
 MOST = 10_000
@@ -19,7 +20,7 @@ MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Batches:
+class JobBatches:
     """How a log is divided into batches.
 
     Attributes:
@@ -31,16 +32,16 @@ class Batches:
     every_ms: int = 0
 
     @classmethod
-    def of(cls, given: BatchesLike) -> "Batches":
+    def of(cls, given: BatchesLike) -> "JobBatches":
         """Read what a caller gave.
 
         Raises:
             RefusedError: it is none of the three, or holds a batch without rows.
         """
-        if isinstance(given, str):
-            every_ms = span_ms(given)
+        if isinstance(given, Duration):
+            every_ms = span_ms("batches", given)
             if every_ms < 1:
-                raise RefusedError(f"batches {given!r}: use at least 1ms, such as 5m")
+                raise RefusedError("batches: a batch of 0s has no events; use a span such as 5m")
             return cls(every_ms=every_ms)
         rows = (given,) if isinstance(given, int) else tuple(given)
         if not rows or any(type(each) is not int or each < 1 for each in rows):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from idlestate.advisor.advice import Advice
 from idlestate.advisor.figures import CENSORED_SHARE, WindowFigures
-from idlestate.config.durations import UNITS_MS, format_duration
 from idlestate.errors import RefusedError
+from idlestate.retention.durations import UNITS_MS, format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.advisor.part import Part, Tally
+from idlestate.advisor.log_part import LifeCounts, LogPart
 from idlestate.advisor.window import Window
 from idlestate.retention.rules import Times
 
@@ -64,11 +64,11 @@ class EventLog(Protocol):
     def between(self, from_ms: int, to_ms: int) -> "EventLog":
         """The events in [from, to) alone; there must be some."""
 
-    def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[Tally]:
-        """As `Part.tallies`, up to the end of the log."""
+    def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[LifeCounts]:
+        """As `LogPart.tallies`, up to the end of the log."""
 
     def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
-        """As `Part.live`."""
+        """As `LogPart.live`."""
 
     def held(self, windows: Sequence[Window]) -> list[Ints]:
         """How many lives are held after each batch; empty without batches."""
@@ -77,7 +77,7 @@ class EventLog(Protocol):
 class MemoryLog:
     """A log in memory."""
 
-    def __init__(self, part: Part, watermarks_ms: Times) -> None:
+    def __init__(self, part: LogPart, watermarks_ms: Times) -> None:
         """Take all events, and the watermark that applies to each batch (none: no batches)."""
         self._part = part
         self._watermarks_ms = watermarks_ms
@@ -98,12 +98,12 @@ class MemoryLog:
         """The events in [from, to) alone, without batches."""
         return MemoryLog(self._part.between(from_ms, to_ms), np.zeros(0, dtype=np.int64))
 
-    def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[Tally]:
-        """As `Part.tallies`, up to the end of the log."""
+    def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[LifeCounts]:
+        """As `LogPart.tallies`, up to the end of the log."""
         return self._part.tallies(windows, self.extent.last_ms, sweep_at_ms)
 
     def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
-        """As `Part.live`."""
+        """As `LogPart.live`."""
         return self._part.live(asked)
 
     def held(self, windows: Sequence[Window]) -> list[Ints]:

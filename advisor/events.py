@@ -9,10 +9,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.advisor.batches import Batches, watermarks
+from idlestate.advisor.batches import JobBatches, watermarks
 from idlestate.advisor.event_log import Leftovers, MemoryLog
 from idlestate.advisor.gaps import Gaps
-from idlestate.advisor.part import Part
+from idlestate.advisor.log_part import LogPart
 from idlestate.advisor.sequences import Sequences
 from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS
 from idlestate.errors import RefusedError
@@ -38,7 +38,7 @@ class Reading:
 
     key: tuple[str, ...]
     event_time: str
-    batches: Batches | None = None
+    batches: JobBatches | None = None
     delay_ms: int = 0
     rejects_null_keys: bool = False
     latest_ms: int = FOREVER_MS
@@ -81,7 +81,7 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
     carried_ms = _carried(t_ms[by_key], begins_key)
     is_ordered = reading.batches is None or bool((t_ms[1:] >= t_ms[:-1]).all())
     batch_by_key = None if reading.batches is None else batch[by_key]
-    part = Part(
+    part = LogPart(
         Sequences(carried_ms, begins_key, batch_by_key),
         Gaps.in_order(t_ms, by_key, begins_key) if is_ordered else None,
     )
@@ -141,7 +141,7 @@ def _key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
     return column.combine_chunks()
 
 
-def _batches(t_ms: Times, rows: Ints, all_rows: int, batches: Batches | None) -> Ints:
+def _batches(t_ms: Times, rows: Ints, all_rows: int, batches: JobBatches | None) -> Ints:
     if batches is None:
         return np.zeros(len(rows), dtype=np.int64)
     if batches.every_ms:

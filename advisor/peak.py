@@ -17,7 +17,7 @@ from idlestate.retention.rules import Times
 
 Ints = npt.NDArray[np.int64]
 Live = Callable[[Sequence[tuple[Window, Times]]], list[tuple[Ints, Ints]]]
-"""As `Part.live`."""
+"""As `LogPart.live`."""
 
 PIECES = 4096
 """So many times are asked for in a round, for each window."""

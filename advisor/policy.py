@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from idlestate.advisor.figures import CENSORED_SHARE
 from idlestate.advisor.knee import Knee
 from idlestate.advisor.targets import KeyBudget, ReturningTarget
-from idlestate.config.durations import UNITS_MS, format_duration
+from idlestate.retention.durations import UNITS_MS, format_duration
 from idlestate.retention.policy import MIN_GAP_MS
 
 _MINUTE_MS, _HOUR_MS, _DAY_MS = UNITS_MS["m"], UNITS_MS["h"], UNITS_MS["d"]

@@ -3,13 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from idlestate.config.durations import UNITS_MS, format_duration, parse_duration
 from idlestate.errors import RefusedError
+from idlestate.retention.durations import (
+    UNITS_MS,
+    Duration,
+    DurationError,
+    duration_ms,
+    format_duration,
+)
 from idlestate.retention.policy import Policy
 
-Span = int | str
-"""Milliseconds, or a duration such as `30m`."""
-WindowLike = Span | tuple[Span, Span]
+WindowLike = Duration | tuple[Duration, Duration]
 """One span for min and max, `30m/45m`, or the pair (min, max)."""
 
 _STEPS = {
@@ -39,7 +43,7 @@ class Window:
         try:
             is_on = self.policy.idle_on
         except ValueError as error:
-            raise RefusedError(f"window {self.min_ms} ms to {self.max_ms} ms: {error}") from error
+            raise RefusedError(f"window {self}: {error}") from error
         if not is_on:
             raise RefusedError(f"window {self}: use at least 2 ms, such as 30m")
 
@@ -52,12 +56,12 @@ class Window:
         """
         if isinstance(given, str) and "/" in given:
             low, _, high = given.partition("/")
-            return cls(span_ms(low.strip()), span_ms(high.strip()))
+            return cls(span_ms("windows", low), span_ms("windows", high))
         if isinstance(given, tuple):
             if len(given) != 2:
                 raise RefusedError(f"window {given!r}: pass (min, max), or one span for both")
-            return cls(span_ms(given[0]), span_ms(given[1]))
-        return cls.single(span_ms(given))
+            return cls(span_ms("windows", given[0]), span_ms("windows", given[1]))
+        return cls.single(span_ms("windows", given))
 
     @classmethod
     def single(cls, window_ms: int) -> "Window":
@@ -79,17 +83,16 @@ class Window:
         return low if self.is_single else f"{low}/{format_duration(self.max_ms)}"
 
 
-def span_ms(given: object) -> int:
-    """A span in milliseconds.
+def span_ms(argument: str, value: object) -> int:
+    """A duration in milliseconds.
 
     Raises:
-        RefusedError: it is neither a whole number of milliseconds nor a duration.
+        RefusedError: it is not a duration; the text names the argument.
     """
-    if isinstance(given, str):
-        return parse_duration(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
-    raise RefusedError(f"{given!r} is not a valid span; pass milliseconds or a duration like 30m")
+    try:
+        return duration_ms(value)
+    except DurationError as error:
+        raise RefusedError(f"{argument}: {error}") from error
 
 
 def windows_of(given: Sequence[WindowLike] | None, log_ms: int) -> list[Window]:

@@ -7,8 +7,8 @@ from idlestate.advisor.advice import Advice
 from idlestate.advisor.figures import CENSORED_SHARE, WindowFigures
 from idlestate.advisor.knee import LEAST_DISTANCE, Knee
 from idlestate.advisor.targets import ReturningTarget
-from idlestate.config.durations import format_duration
 from idlestate.config.plurals import counted
+from idlestate.retention.durations import format_duration
 
 CENSORED_MARK = "*"
 CENSORED_NOTE = (

@@ -12,6 +12,7 @@ from tests.advisor.slow_advisor import Event, SlowRun, slow_run
 
 ORIGIN_MS = 1_500_000_000_000
 WINDOWS = [(2, 2), (5, 5), (9, 9), (40, 40), (500, 500), (5, 7), (9, 30), (40, 41), (3, 200)]
+NAMED = [f"{low}ms/{high}ms" for low, high in WINDOWS]
 
 spans = st.integers(0, 300)
 events = st.lists(
@@ -28,7 +29,7 @@ def table(log: Sequence[Event]) -> pa.Table:
 
 @given(events)
 def test_every_figure_equals_the_reference(log: list[Event]) -> None:
-    advice = advise(table(log), key="k", event_time="at", windows=WINDOWS)
+    advice = advise(table(log), key="k", event_time="at", windows=NAMED)
     last = max(t for _, t in log)
     span = last - min(t for _, t in log)
     assert [(w.idle_min_ms, w.idle_max_ms) for w in advice.windows] == sorted(WINDOWS)
@@ -48,7 +49,7 @@ def test_keys_held_after_each_batch_equal_the_reference_in_any_order_of_rows(
 ) -> None:
     cut = [log[at : at + size] for at in range(0, len(log), size)]
     advice = advise(
-        table(log), key="k", event_time="at", windows=WINDOWS, batches=size, delay=delay
+        table(log), key="k", event_time="at", windows=NAMED, batches=size, delay=f"{delay}ms"
     )
     for found in advice.windows:
         run = slow_run(cut, found.idle_min_ms, found.idle_max_ms, delay)
@@ -65,7 +66,12 @@ def test_batches_of_event_time_are_the_events_of_each_such_stretch(
     numbers = sorted({t // every for _, t in log})
     cut = [[event for event in log if event[1] // every == number] for number in numbers]
     advice = advise(
-        table(log), key="k", event_time="at", windows=WINDOWS, batches=f"{every}ms", delay=delay
+        table(log),
+        key="k",
+        event_time="at",
+        windows=NAMED,
+        batches=f"{every}ms",
+        delay=f"{delay}ms",
     )
     assert advice.late_rows == 0
     for found in advice.windows:
@@ -75,13 +81,13 @@ def test_batches_of_event_time_are_the_events_of_each_such_stretch(
 
 @given(events)
 def test_each_half_is_a_log_of_its_own(log: list[Event]) -> None:
-    advice = advise(table(log), key="k", event_time="at", windows=WINDOWS)
+    advice = advise(table(log), key="k", event_time="at", windows=NAMED)
     times = sorted(t for _, t in log)
     middle = times[len(times) // 2]
     parts = ([e for e in log if e[1] < middle], [e for e in log if e[1] >= middle])
     assume(parts[0])
     for half, part in zip(advice.halves, parts, strict=True):
-        alone = advise(table(part), key="k", event_time="at", windows=WINDOWS)
+        alone = advise(table(part), key="k", event_time="at", windows=NAMED)
         assert half.extent == alone.extent
         assert half.windows == alone.windows
         assert half.knee == alone.knee
@@ -119,7 +125,7 @@ def test_no_smaller_window_reaches_a_target_and_no_longer_one_fits_the_budget(
 
 @given(events)
 def test_figures_of_a_policy_are_between_those_of_its_min_and_its_max(log: list[Event]) -> None:
-    advice = advise(table(log), key="k", event_time="at", windows=[(9, 30), 9, 30])
+    advice = advise(table(log), key="k", event_time="at", windows=[("9ms", "30ms"), "9ms", "30ms"])
     short, pair, long = advice.windows
     assert (pair.idle_min_ms, pair.idle_max_ms) == (9, 30)
     assert long.returning <= pair.returning <= short.returning

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class LifeCounts:
     """Counts of the lives under one window.
 
     Attributes:
@@ -36,10 +36,10 @@ class Tally:
     remembered: int = 0
     live_ms: int = 0
 
-    def plus(self, other: "Tally") -> "Tally":
+    def plus(self, other: "LifeCounts") -> "LifeCounts":
         """Both together."""
-        mine, others = ([getattr(x, f.name) for f in fields(Tally)] for x in (self, other))
-        return Tally(*map(sum, zip(mine, others, strict=True)))
+        mine, others = ([getattr(x, f.name) for f in fields(LifeCounts)] for x in (self, other))
+        return LifeCounts(*map(sum, zip(mine, others, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class Stays:
         return held
 
 
-class Part:
+class LogPart:
     """Events of whole keys."""
 
     def __init__(self, sequences: Sequences, gaps: Gaps | None = None) -> None:
@@ -94,11 +94,11 @@ class Part:
         """The time of the event at this place, in order of time."""
         return int(np.partition(self._sequences.t_ms, place)[place])
 
-    def between(self, from_ms: int, to_ms: int) -> "Part":
+    def between(self, from_ms: int, to_ms: int) -> "LogPart":
         """The events in [from, to) alone."""
-        return Part(self._sequences.between(from_ms, to_ms), self.gaps.between(from_ms, to_ms))
+        return LogPart(self._sequences.between(from_ms, to_ms), self.gaps.between(from_ms, to_ms))
 
-    def tallies(self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int) -> list[Tally]:
+    def tallies(self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int) -> list[LifeCounts]:
         """Counts under each window.
 
         Args:
@@ -132,10 +132,10 @@ class Part:
             for window in windows
         ]
 
-    def _tally(self, window: Window, end_ms: int, sweep_at_ms: int) -> Tally:
+    def _tally(self, window: Window, end_ms: int, sweep_at_ms: int) -> LifeCounts:
         if not window.is_single:
             lives = self._lives(window)
-            return Tally(
+            return LifeCounts(
                 len(lives.created_at_ms),
                 lives.ended(sweep_at_ms),
                 lives.returns,
@@ -146,7 +146,7 @@ class Part:
         returns = gaps.returns(window_ms)
         swept = int(np.searchsorted(gaps.lasts, sweep_at_ms - window_ms, side="right"))
         forgotten = gaps.returns(window_ms + window.policy.remember_for_ms + 1)
-        return Tally(
+        return LifeCounts(
             len(gaps.firsts) + returns,
             returns + swept,
             returns,
