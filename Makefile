@@ -17,7 +17,12 @@ TESTERS := 2
 # Java is located on use, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
 
-.PHONY: help setup run test check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema lock clean
+# Tests start hundreds of processes, which would all compile what they import.
+export PYTHONDONTWRITEBYTECODE :=
+
+PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20
+
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -30,8 +35,13 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
 # Lint and type checks run on the newest Spark only.
-test: $(if $(filter .venv,$(VENV)),check,setup) ## run lint, type checks and all tests (ARGS="-k name", SPARK=4.1)
-	@$(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20 $(ARGS)
+test: $(if $(filter .venv,$(VENV)),check,setup) ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
+	@echo "test: every test but the long ones"
+	@$(PYTEST) -m "not long" $(ARGS)
+
+test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
+	@echo "test-all: the long tests"
+	@$(PYTEST) -m long $(ARGS)
 
 check: setup ## run lint, format and type checks only
 	$(BIN)/ruff check
@@ -39,7 +49,7 @@ check: setup ## run lint, format and type checks only
 	$(BIN)/mypy
 
 unit: setup ## run the tests that need no JVM (ARGS="-k name")
-	@$(BIN)/pytest -m "not spark" $(ARGS)
+	@$(BIN)/pytest -m "not spark and not long" $(ARGS)
 
 bench: bench-state ## measure keyed state, the pipeline against Spark's own operators, and a sidecar (ARGS)
 	@$(WITH_JAVA) $(BIN)/python benchmarks/main.py $(ARGS)
@@ -71,7 +81,7 @@ soak: setup ## run a query for an hour on a compressed clock; nothing may grow (
 	@$(WITH_JAVA) $(BIN)/python tests/soak/main.py $(or $(MINUTES),60) $(ARGS)
 
 crash-backend: setup ## kill a process that writes keyed state N times and check what is left (N=200)
-	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest tests/crash/test_crash_backend.py $(ARGS)
+	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest -m long tests/crash/test_crash_backend.py $(ARGS)
 
 schema: setup ## generate the JSON Schema of the configuration files
 	@$(BIN)/idlestate schema --out config/idlestate.schema.json

@@ -4,27 +4,29 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.pipeline.spark_version import spark_version
+from tests.quick_jvm import JAVA_OPTIONS, QUICK_JVM
 
 DATA_DIR = "IDLESTATE_DATA_DIR"
 PROFILE = "IDLESTATE_HYPOTHESIS"
 
 # Workers have to run the Python that runs the tests: Spark would take any python3 on PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault(JAVA_OPTIONS, QUICK_JVM)
 
 # A case's time depends on what else the machine does: no deadlines. CI tries the same cases on
-# every run (the seed comes from each test's name) and prints how to repeat one that fails.
-_SLOW_IS_FINE = [HealthCheck.too_slow]
-settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_IS_FINE)
+# every run (the seed comes from each test's name) and prints how to repeat one that fails. With
+# mutants it is enough that a case fails: nobody reads a smaller one.
 settings.register_profile(
-    "ci",
+    "dev",
     deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=_SLOW_IS_FINE,
+    phases=set(Phase) - {Phase.explain},
+    suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+settings.register_profile("mutants", settings.get_profile("ci"), phases=[Phase.generate])
 settings.load_profile(os.environ.get(PROFILE, "dev"))
 
 
@@ -36,7 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     profile = os.environ.get(PROFILE, "dev")
-    seeds = "cases fixed by each test's name" if profile == "ci" else "new cases on every run"
+    seeds = (
+        "cases fixed by each test's name" if settings().derandomize else "new cases on every run"
+    )
     return [
         f"idlestate: real data: {os.environ.get(DATA_DIR) or 'none (' + DATA_DIR + ' is not set)'}",
         f"idlestate: PySpark {pyspark.__version__}",
@@ -44,9 +48,11 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Suites of minutes go first, so that none of them is left to one process at the end."""
-    items.sort(key=lambda item: "crash" not in item.path.parts)
+    """Files that take minutes go first, so that none of them is left to one process at the end."""
+    with_spark = {item.path for item in items if item.get_closest_marker("spark")}
+    items.sort(key=lambda item: ("crash" not in item.path.parts, item.path not in with_spark))
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,12 @@
 """The example of docs/deduplicate.md runs and does what the page says."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pyarrow.dataset as ds
 import pytest
 
 from tests.docs_pages import blocks
+from tests.pipeline.conftest import spark, start_in  # noqa: F401 - fixtures
 
 BLOCKS = blocks("docs/deduplicate.md")
 # The same order again within its day, and after it.
@@ -21,22 +19,14 @@ ORDERS = [
 
 
 @pytest.mark.spark
-def test_example_runs(tmp_path):
+def test_example_runs(tmp_path, start_in):  # noqa: F811 - the fixture, not the import
     ((language, program),) = BLOCKS
     assert language == "python"
     (tmp_path / "orders").mkdir()
     rows = (dict(zip(("order_id", "at", "state"), each, strict=True)) for each in ORDERS)
     (tmp_path / "orders" / "orders.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "example.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=tmp_path,
-        env=os.environ | {"TZ": "UTC"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    start_in(tmp_path)
+    exec(program, {"__name__": "__main__"})
     files = list((tmp_path / "once").glob("*.parquet"))
     found = ds.dataset(files).to_table().to_pylist()
     assert sorted((row["order_id"], row["state"]) for row in found) == [

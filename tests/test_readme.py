@@ -12,6 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,8 +21,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from idlestate.service.cli import main
 from tests.docs_pages import ROOT, anchors, blocks, links, page, page_names
+from tests.pipeline.conftest import spark, start_in  # noqa: F401 - fixtures
 
 BIN = Path(sys.executable).parent
 PICTURE = "docs/state.svg"
@@ -96,6 +100,21 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
+def run_apart(command: list[str], folder: Path) -> str:
+    return run([str(BIN / command[0]), *command[1:]], folder)
+
+
+@pytest.fixture
+def run_here(start_in: Callable[[Path], None]) -> Callable[[list[str], Path], str]:  # noqa: F811
+    def run_here(command: list[str], folder: Path) -> str:
+        start_in(folder)
+        result = CliRunner().invoke(main, command[1:], catch_exceptions=False)
+        assert result.exit_code == 0, f"{shlex.join(command)}\n{result.output}"
+        return result.output
+
+    return run_here
+
+
 def rows_in(folder: Path) -> list[dict[str, object]]:
     table = ds.dataset(folder).to_table()
     return [
@@ -150,7 +169,7 @@ def test_make_knows_the_verb(command: list[str]) -> None:
 
 @pytest.mark.parametrize("name", YAML)
 def test_configuration_is_good(name: str, shop: Path) -> None:
-    said = run([str(BIN / "idlestate"), "check", name], shop)
+    said = run_apart(["idlestate", "check", name], shop)
     assert said.startswith(f"{name}: good")
 
 
@@ -162,8 +181,9 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
     ],
     ids=shlex.join,
 )
-def test_command_runs(command: list[str], shop: Path) -> None:
-    said = run([str(BIN / "idlestate"), *command[1:]], shop)
+def test_command_runs(command: list[str], shop: Path, request: pytest.FixtureRequest) -> None:
+    call = request.getfixturevalue("run_here") if STARTS_SPARK & {*command} else run_apart
+    said = call(command, shop)
     if command[1] == "run":
         assert re.search(r"^ +expired +1 life \(1 idle\)$", said, re.M), said
         assert rows_in(shop / "out" / "expired") == [EXPIRED]
@@ -173,9 +193,14 @@ def test_command_runs(command: list[str], shop: Path) -> None:
 
 
 @pytest.mark.spark
-def test_python_runs_from_top_to_bottom(shop: Path) -> None:
-    (shop / "job.py").write_text("\n\n".join(PYTHON))
-    said = run([sys.executable, "job.py"], shop)
+def test_python_runs_from_top_to_bottom(
+    shop: Path,
+    start_in: Callable[[Path], None],  # noqa: F811 - the fixture, not the import
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    start_in(shop)
+    exec("\n\n".join(PYTHON), {"__name__": "__main__"})
+    said = capsys.readouterr().out
 
     changes = rows_in(shop / "job" / "changes")
     assert rows_in(shop / "sessions" / "changes") == changes

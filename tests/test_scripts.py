@@ -135,11 +135,12 @@ def test_the_first_package_that_there_is_is_installed(machine: Machine) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A project whose `make test` only says what it was given."""
+    """A project whose `make test` and `make test-all` only say what they were given."""
     project = tmp_path / "place" / "project"
     (project / ".ci").mkdir(parents=True)
     shutil.copy(ROOT / ".ci" / "run", project / ".ci" / "run")
-    (project / "Makefile").write_text("test:\n\t@echo data=$$IDLESTATE_DATA_DIR\n")
+    targets = "test:\n\t@echo data=$$IDLESTATE_DATA_DIR\ntest-all: test\n\t@echo the rest\n"
+    (project / "Makefile").write_text(targets)
     return project
 
 
@@ -178,6 +179,13 @@ def test_ci_prefers_the_named_folder_over_the_one_beside(checkout: Path, tmp_pat
     done = run_ci(checkout, named)
     assert f"ci: real data sets in {named}\n" in done.stdout
     assert f"data={named}\n" in done.stdout
+
+
+def test_ci_runs_every_test_once_the_short_ones_first(checkout: Path, tmp_path: Path) -> None:
+    lines = run_ci(checkout, tmp_path).stdout.splitlines()
+    assert lines[-2:] == [f"data={tmp_path}", "the rest"]
+    makes = lines_of("test", "test-all")
+    assert re.findall(r'pytest .* -m ("not long"|long)', makes) == ['"not long"', "long"]
 
 
 # ------------------------------------------------------------------ verbs

@@ -73,6 +73,7 @@ def test_the_program_runs_against_what_is_served(tmp_path: Path) -> None:
             assert '"carts"' in asked.stdout or '"ada"' in asked.stdout, asked
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_spark_job_takes_what_expired(tmp_path: Path) -> None:
     slow, soon = "idle: {min: 30m, max: 45m}", "min_gap: 1ms, idle: {min: 10ms, max: 20ms}"

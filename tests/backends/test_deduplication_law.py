@@ -11,8 +11,8 @@ from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.table_spec import TableSpec
 from tests.backends.law_cases import COLUMNS, ORDERS, Case, cases
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
-from tests.backends.test_law import CASES, PHASES
 from tests.compare import assert_rows
+from tests.lengths import short_and_long
 from tests.reference_deduplication import DeduplicationReference, by_value
 
 SEEN = {
@@ -59,11 +59,12 @@ def run_reference(case: Case, keep: Keep, names: list[str]) -> DeduplicationRefe
     return reference
 
 
+@short_and_long("examples", 100, 500)
 @pytest.mark.parametrize("keep", Keep)
-def test_rows_and_states_equal_those_of_the_reference(keep):
+def test_rows_and_states_equal_those_of_the_reference(keep, examples):
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=CASES // 3, phases=PHASES, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases(is_sorted=True), VALUES)
     def law(drawn: Case, values: list[str]) -> None:
         case = with_writes_and_order(drawn)

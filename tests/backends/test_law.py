@@ -1,10 +1,5 @@
-"""The law of batches: the table equals the reference, however a sequence is cut into batches.
+"""The law of batches: the table equals the reference, however a sequence is cut into batches."""
 
-`IDLESTATE_LAW=quick` tries fewer cases and shrinks none: for the mutants, which only ask whether
-anything fails.
-"""
-
-import os
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
@@ -13,7 +8,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.aggregation import aggregation
@@ -24,22 +19,21 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases
 from tests.backends.law_runner import assert_equal_runs, plain_rows, restored, run_reference
+from tests.lengths import short_and_long
 from tests.reference import ON_READ_AND_WRITE, Record, Rule
 
-QUICK = os.environ.get("IDLESTATE_LAW") == "quick"
-CASES = 300 if QUICK else 1500
-PHASES = (Phase.generate,) if QUICK else tuple(set(Phase) - {Phase.explain})
 MUST_SEE = ("closed_in_its_batch", "returning_keys", "rearms", "skipped_rearms", "at_deadline")
 SHARE = 0.2
 MERGE = MergePolicy()
 ONE_KEY = (("k", pa.string()),)
 
 
+@short_and_long("examples", 300, 1500)
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "as_given"])
-def test_table_equals_reference(is_sorted, record_property):
+def test_table_equals_reference(is_sorted, examples, record_property):
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=CASES, phases=PHASES, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases(is_sorted=is_sorted))
     def law(case: Case) -> None:
         reference = run_reference(case)

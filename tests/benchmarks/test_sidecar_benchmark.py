@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MAIN = Path(__file__).resolve().parents[2] / "benchmarks" / "main.py"
 
 
+@pytest.mark.long
 def test_writes_beside_redis_look_ups_sweeps_and_starts_are_in_the_report(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(MAIN), "--quick", "--only", "sidecar", "--out", str(tmp_path)],

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_every_operation_of_every_contestant_is_measured():
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "state.py"), "--keys", "300"],

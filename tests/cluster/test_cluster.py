@@ -15,10 +15,9 @@ from tests.cluster.conftest import FILES, clicks
 from tests.docs_pages import blocks
 from tests.spark_versions import CAN_REPARTITION
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 MASTER = "local-cluster[2,1,1024]"
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 BLOCKS = blocks("docs/cluster.md")
 COMMANDS = [
     line.removeprefix("$ ")
@@ -33,8 +32,6 @@ SETTINGS = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    "spark.driver.extraJavaOptions": QUICK_JVM,
-    "spark.executor.extraJavaOptions": QUICK_JVM,
 }
 
 

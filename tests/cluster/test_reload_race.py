@@ -16,6 +16,7 @@ from tests.service.command_line import CommandLine, event
 from tests.service.rows import rows
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.spark,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc"),
 ]

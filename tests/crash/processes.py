@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from idlestate.service import cli
+from tests.quick_jvm import JAVA_OPTIONS, QUICK_JVM
 
 PROC = Path("/proc")
 POLL_S = 0.005
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives for seconds its second compiler never pays."""
 LIMIT_S = 600.0
 """How long anything may take. A start is a few seconds, but other work may share the machine."""
 
@@ -135,7 +134,7 @@ class Run:
                     "PYSPARK_PYTHON": sys.executable,
                     "PYSPARK_DRIVER_PYTHON": sys.executable,
                     "PYTHONSAFEPATH": "1",
-                    "JDK_JAVA_OPTIONS": QUICK_JVM,
+                    JAVA_OPTIONS: QUICK_JVM,
                     **only_spark,
                 },
             )

@@ -23,14 +23,16 @@ from tests.crash.backend_writer import (
     service,
     states,
 )
+from tests.lengths import short_and_long
 
-CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "20"))
 WRITER = Path(__file__).parent / "backend_writer.py"
 ROOT = Path(__file__).parents[2]
 
 
 MOMENTS = ["write", "sweep", "compact", "snapshot"]
 """What the writer is killed in the middle of, in turn."""
+CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "20"))
+"""In the long form; the short one crashes once in each."""
 
 
 def run_and_kill(folder, first, moment, times, chance):
@@ -87,9 +89,10 @@ def look(place, restore=()):
         return last, len(all_rounds) - 1, len(times) - 1
 
 
-def test_what_was_acknowledged_survives(tmp_path):
+@short_and_long("crashes", len(MOMENTS), CRASHES)
+def test_what_was_acknowledged_survives(tmp_path, crashes):
     chance, acknowledged, first = random.Random(7), -1, 0
-    for number in range(CRASHES):
+    for number in range(crashes):
         moment = MOMENTS[number % len(MOMENTS)]
         last = run_and_kill(tmp_path, first, moment, chance.randrange(1, 4), chance)
         value, elements, times = look(tmp_path / "db")

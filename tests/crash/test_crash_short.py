@@ -23,8 +23,13 @@ PLANS = [
 ]
 
 
-@pytest.mark.spark
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.spark,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc"),
+]
+
+
 def test_twelve_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     plans = iter(PLANS)
 

@@ -13,6 +13,7 @@ KILLS = 10
 PER_HISTORY = 5
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("backend", ["rocksdb"])

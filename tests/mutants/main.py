@@ -1,8 +1,8 @@
 """`make mutants`: break the rule in every known way; each break must make a test fail.
 
 The project is copied to a temporary folder once. Each mutation (mutations.py) edits one file of
-the copy, the suites that need no JVM run until something fails, and the file is put back. Ends
-with 1 when a mutant survives, or when the text a mutation replaces is no longer there.
+the copy, the tests of `make test` that need no JVM run until something fails, and the file is put
+back. Ends with 1 when a mutant survives, or when the text a mutation replaces is no longer there.
 """
 
 import os
@@ -39,8 +39,7 @@ class Copy:
         self.environment = os.environ | {
             "PYTHONPATH": str(self.root / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "IDLESTATE_HYPOTHESIS": "ci",
-            "IDLESTATE_LAW": "quick",
+            "IDLESTATE_HYPOTHESIS": "mutants",
         }
         self.limit_s: float | None = None
 
@@ -60,7 +59,16 @@ class Copy:
     def first_failure(self) -> str | None:
         """The first test that fails, None when all pass."""
         pytest = Path(sys.executable).with_name("pytest")
-        command = [pytest, "-x", "-q", "-m", "not spark", "-p", "no:cacheprovider", *SUITES]
+        command = [
+            pytest,
+            "-x",
+            "-q",
+            "-m",
+            "not spark and not long",
+            "-p",
+            "no:cacheprovider",
+            *SUITES,
+        ]
         try:
             done = subprocess.run(
                 command,

@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -6,9 +7,8 @@ from pyspark.sql import SparkSession
 from idlestate import configure
 
 PARTITIONS = 2
+SHUFFLE = "spark.sql.shuffle.partitions"
 LOG4J = "status = error\nrootLogger.level = off\n"
-# A JVM that lives for minutes never earns back what its second compiler costs two cores.
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,12 +28,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("idlestate tests")
         .config("spark.driver.host", "127.0.0.1")
-        .config(
-            "spark.driver.extraJavaOptions", f"{JVM} -Dlog4j2.configurationFile={quiet.as_uri()}"
-        )
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={quiet.as_uri()}")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.sql.shuffle.partitions", PARTITIONS)
+        .config(SHUFFLE, PARTITIONS)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -46,3 +44,26 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield configure(session)
     finally:
         session.stop()
+
+
+@pytest.fixture
+def start_in(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Path], None]]:
+    """Lets programs and commands run here as if started in a folder, though Spark runs already.
+
+    Relative paths start in the folder, and the session stays as it is and is not stopped: a JVM of
+    their own would cost them more than all they do.
+    """
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
+    before, partitions = files.getWorkingDirectory(), spark.conf.get(SHUFFLE)
+    monkeypatch.setattr(SparkSession, "stop", lambda self: None)
+
+    def enter(folder: Path) -> None:
+        monkeypatch.chdir(folder)
+        files.setWorkingDirectory(hadoop.Path(str(folder)))
+
+    yield enter
+    files.setWorkingDirectory(before)
+    spark.conf.set(SHUFFLE, partitions)

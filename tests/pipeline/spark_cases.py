@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, ROW_VALUES
 from tests.pipeline.streams import TIMESTAMP
@@ -155,6 +156,13 @@ SETTINGS = [
         stops_after=tuple(range(1, 8)),
         background=3000,
     ),
+]
+
+
+SHORT = {"idle", "idle-reads-count"}
+PARAMS = [
+    pytest.param(each, id=each.name, marks=() if each.name in SHORT else pytest.mark.long)
+    for each in SETTINGS
 ]
 
 

@@ -108,6 +108,7 @@ def test_state_goes_on_with_other_aggregates(query: Query) -> None:
     assert query.states() == NEW
 
 
+@pytest.mark.long
 def test_older_batches_are_read_as_they_were(query: Query) -> None:
     query.feed.add(SECOND)
     query.run(changed=True)
@@ -124,6 +125,7 @@ def test_a_rollback_over_the_change_takes_it_back(query: Query, spark: SparkSess
     assert query.states() == UNCHANGED
 
 
+@pytest.mark.long
 def test_a_rollback_over_the_change_and_the_change_again(query: Query, spark: SparkSession) -> None:
     query.feed.add(SECOND)
     query.run(changed=True)
@@ -134,7 +136,7 @@ def test_a_rollback_over_the_change_and_the_change_again(query: Query, spark: Sp
     assert [each.batch_id for each in kept] == [0, query.first + 1]
 
 
-@pytest.mark.parametrize("changed", [True, False])
+@pytest.mark.parametrize("changed", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_kill_in_the_first_batch_leaves_both_ways_open(query: Query, changed: bool) -> None:
     """The batch was computed with the new aggregates; whichever commits it finds all state."""
     query.feed.add(SECOND)
@@ -144,6 +146,7 @@ def test_a_kill_in_the_first_batch_leaves_both_ways_open(query: Query, changed: 
     assert query.states() == (NEW if changed else UNCHANGED)
 
 
+@pytest.mark.long
 @needs_repartition
 def test_a_repartition_after_the_change_and_before_its_first_batch(
     query: Query, spark: SparkSession
@@ -171,7 +174,7 @@ def no_sidecars_left() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_sidecars_left")
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 def test_a_sidecar_goes_on_with_other_aggregates_after_a_kill(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

@@ -30,8 +30,8 @@ BLOCKING = Rule(idle_min_ms=4_000, idle_max_ms=6_000, ttl_ms=9_000, max_lifetime
 QUIET = Rule(idle_min_ms=4_000, idle_max_ms=6_000, update=ON_READ_AND_WRITE)
 CASES = [
     pytest.param("first", "spark", BLOCKING, id="first, spark, blocking"),
-    pytest.param("first", "heap", QUIET, id="first, heap, quiet period"),
-    pytest.param("last", "spark", QUIET, id="last, spark"),
+    pytest.param("first", "heap", QUIET, id="first, heap, quiet period", marks=pytest.mark.long),
+    pytest.param("last", "spark", QUIET, id="last, spark", marks=pytest.mark.long),
     pytest.param("last", "rocksdb", BLOCKING, id="last, rocksdb"),
 ]
 

@@ -79,7 +79,9 @@ class Written:
         assert ds.dataset(self.out, format="parquet").count_rows() == len(table)
 
 
-both = pytest.mark.parametrize("written", ["folder", "table"], indirect=True)
+both = pytest.mark.parametrize(
+    "written", ["folder", pytest.param("table", marks=pytest.mark.long)], indirect=True
+)
 
 
 @pytest.fixture
@@ -131,6 +133,7 @@ def test_after_a_rollback_all_undone_batches_are_written_again(
         written.assert_right()
 
 
+@pytest.mark.long
 @needs_repartition
 @pytest.mark.parametrize("interval", [3, 4])
 def test_a_batch_that_the_sink_never_saw_does_not_break_its_log(
@@ -151,6 +154,7 @@ def test_a_batch_that_the_sink_never_saw_does_not_break_its_log(
     written.assert_right()
 
 
+@pytest.mark.long
 def test_a_folder_that_takes_the_place_of_another_goes_on_from_there(written: Written) -> None:
     """Also when Spark compacts its log, in which the earlier batches are missing."""
     later = written.feed.folder.with_name("later")
@@ -179,6 +183,7 @@ def test_a_sink_of_another_query_is_refused_and_left_as_it_is(written: Written) 
     assert (written.noted(), written.rows.count()) == before
 
 
+@pytest.mark.long
 def test_notes_of_unknown_origin_are_refused_with_the_files_to_remove(written: Written) -> None:
     """A folder that an earlier version wrote carries no mark."""
     written.run()
@@ -194,6 +199,7 @@ def test_notes_of_unknown_origin_are_refused_with_the_files_to_remove(written: W
     assert written.rows.count() == len(set(map(str, written.rows.collect())))
 
 
+@pytest.mark.long
 def test_notes_are_not_removed_if_earlier_ones_would_be_lost(written: Written) -> None:
     written.run()
     for name in ("0", "1", "2.compact", "3", "4"):
@@ -205,6 +211,7 @@ def test_notes_are_not_removed_if_earlier_ones_would_be_lost(written: Written) -
     assert written.noted() == before
 
 
+@pytest.mark.long
 def test_files_of_a_sink_that_was_copied_are_not_removed(written: Written) -> None:
     """Notes name files by their full path: those of a copy name the original's."""
     written.run()

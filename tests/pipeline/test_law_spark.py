@@ -15,6 +15,7 @@ from tests.compare import assert_rows, assert_states
 from tests.pipeline.spark_cases import (
     BACKGROUND,
     CASES,
+    PARAMS,
     SETTINGS,
     Setting,
     Stream,
@@ -74,7 +75,7 @@ def of_case(number: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if case_of(row["key"]) == number]
 
 
-@pytest.fixture(scope="module", params=SETTINGS, ids=lambda setting: setting.name)
+@pytest.fixture(scope="module", params=PARAMS)
 def ran(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ran]:

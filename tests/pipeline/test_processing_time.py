@@ -51,6 +51,7 @@ RULES = {
     ),
     "at-once": Rule(idle_min_ms=2, idle_max_ms=3, remember_ms=FOREVER_MS),
 }
+RULE_PARAMS = [pytest.param("like-batches", marks=pytest.mark.long), "at-once"]
 
 
 def policy_of(rule: Rule) -> Policy:
@@ -106,7 +107,7 @@ def played(batches: list[list[dict[str, Any]]], times_ms: list[int], rule: Rule)
     return play(records, rule, AGGREGATES, batch_times_ms=times_ms, processing_time=True)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", RULE_PARAMS)
 def test_a_query_equals_the_reference_at_its_own_times(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:

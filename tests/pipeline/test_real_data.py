@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
@@ -23,6 +24,7 @@ BATCHES = 4
 SCHEMA = "event_time timestamp, user string, page string, delta long"
 
 
+@pytest.mark.long
 def test_wikipedia_edits_by_user_equal_the_oracle(
     spark: SparkSession, data_dir: Path, tmp_path: Path
 ) -> None:

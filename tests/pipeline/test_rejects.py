@@ -250,7 +250,7 @@ def test_a_null_key_is_one_key_unless_it_is_rejected(spark: SparkSession, tmp_pa
     assert sorted(reasons) == ["malformed", "null_key", "null_key"]
 
 
-@pytest.mark.parametrize("backend", ["spark", "heap"])
+@pytest.mark.parametrize("backend", ["spark", pytest.param("heap", marks=pytest.mark.long)])
 def test_rows_with_a_null_key_are_counted_and_leave_the_watermark_alone(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

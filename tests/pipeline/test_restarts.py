@@ -69,7 +69,7 @@ def test_a_first_start_that_died_in_the_middle_of_its_plan(
     assert not rest.exists()
 
 
-@pytest.mark.parametrize("planned", [0, 2])
+@pytest.mark.parametrize("planned", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_files_that_were_noted_and_not_planned_come_in_batches_of_the_usual_size(
     spark: SparkSession, tmp_path: Path, planned: int
 ) -> None:
@@ -184,6 +184,7 @@ def test_two_operators_in_one_query_keep_apart(spark: SparkSession, tmp_path: Pa
         states(spark, checkpoint, KEYS)
 
 
+@pytest.mark.long
 def test_two_queries_of_one_session_run_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "input", SCHEMA)
     for batch in hours(0, 2):

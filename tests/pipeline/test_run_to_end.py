@@ -55,6 +55,7 @@ def test_a_sweep_that_a_crash_prevented_is_made_up_for(
     assert starts == 3, "nothing is owed any more"
 
 
+@pytest.mark.long
 def test_the_batch_that_runs_again_for_it_replaces_what_a_file_sink_holds(
     spark: SparkSession, tmp_path: Path, feed: Feed
 ) -> None:

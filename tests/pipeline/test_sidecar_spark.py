@@ -17,6 +17,7 @@ from tests.compare import assert_rows, assert_states
 from tests.pipeline.spark_cases import (
     BACKGROUND,
     CASES,
+    PARAMS,
     SETTINGS,
     Setting,
     Stream,
@@ -36,6 +37,7 @@ from tests.pipeline.streams import (
 )
 from tests.pipeline.test_processing_time import (
     AGGREGATES,
+    RULE_PARAMS,
     RULES,
     SCHEMA,
     UID,
@@ -72,13 +74,10 @@ def run_to_the_end(make: Any, checkpoint: Path, sink: Sink) -> None:
     run_to_end(lambda: start(make(), checkpoint, sink, availableNow=True))
 
 
-@pytest.mark.parametrize(
-    ("setting", "backend"),
+@pytest.mark.parametrize("setting", PARAMS)
+def test_law(spark: SparkSession, tmp_path: Path, setting: Setting) -> None:
     # What differs between the two stores is tested without Spark: here each has half.
-    [(each, ("rocksdb", "heap")[at % 2]) for at, each in enumerate(SETTINGS)],
-    ids=lambda each: getattr(each, "name", each),
-)
-def test_law(spark: SparkSession, tmp_path: Path, setting: Setting, backend: str) -> None:
+    backend = ("rocksdb", "heap")[SETTINGS.index(setting) % 2]
     stream: Stream = make_stream(setting)
     feed = Feed(tmp_path / "input", setting.schema)
     sink = Sink()
@@ -107,7 +106,7 @@ def test_law(spark: SparkSession, tmp_path: Path, setting: Setting, backend: str
         assert_states(reference.states(), lives, setting.aggregates)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", RULE_PARAMS)
 def test_processing_time_equals_the_reference_at_its_own_times(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:

@@ -121,7 +121,7 @@ def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Pat
     assert (tmp_path / "out" / "expired" / "thesis.docx").exists()
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
 def test_only_rejects_say_what_was_rejected(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     feed, both = feed_of(tmp_path, 3), Both(tmp_path / "out", format=kind)
     strange = {**click('a b,"c"\\\n;é', 0), "event_time": None}
@@ -144,7 +144,7 @@ def test_only_rejects_say_what_was_rejected(spark: SparkSession, tmp_path: Path,
     assert any("é" in text for _, text in expected)
 
 
-@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize("kind", ["json", pytest.param("csv", marks=pytest.mark.long)])
 def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     feed = Feed(tmp_path / "input", SCHEMA)
     feed.add([row for batch in hours(0, 2) for row in batch])

@@ -42,6 +42,7 @@ assert [row.user for row in rows] == ["a"], rows
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_tasks_of_a_query_with_its_own_state_load_no_network_and_no_sidecar(tmp_path: Path) -> None:
     notes = tmp_path / "notes"

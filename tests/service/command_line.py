@@ -16,7 +16,6 @@ from idlestate.service.cli import main
 
 FIRST_MODIFIED_S = 1_600_000_000
 LIMIT_S = 600
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What a person should never see.
 INNARDS = ("Traceback", "Py4J", "org.apache.spark", "java.lang", "\tat ", "SQLSTATE", "pyspark.")
 
@@ -99,12 +98,7 @@ class CommandLine:
         self, *options: str, environment: Mapping[str, str] | None = None, limit_s: float = LIMIT_S
     ) -> Said:
         """`idlestate run` in a process and a JVM of its own."""
-        variables = {
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONSAFEPATH": "1",
-            "JDK_JAVA_OPTIONS": QUICK_JVM,
-        }
+        variables = {**os.environ, "PYTHONSAFEPATH": "1"}
         done = subprocess.run(
             [sys.executable, "-m", "idlestate.service.cli", "run", str(self.config), *options],
             stdin=subprocess.DEVNULL,

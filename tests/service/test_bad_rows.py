@@ -59,6 +59,7 @@ def test_json_lines(here):
     assert (old["user"], old["amount"], old["_corrupt_record"]) == ("old", 1, None)
 
 
+@pytest.mark.long
 def test_csv_packed_with_gzip(here):
     head = "event_time,user,amount"
     bad = ["yesterday,x,1", "2025-03-03T10:00:00Z,x,many", "2025-03-03T10:00:00Z,x,1,2,3"]
@@ -75,6 +76,7 @@ def test_csv_packed_with_gzip(here):
     assert rejected(here, "malformed")[0]["_corrupt_record"] == bad[0]
 
 
+@pytest.mark.long
 def test_parquet(here):
     schema = pa.schema(
         [("event_time", pa.timestamp("us", "UTC")), ("user", pa.string()), ("amount", pa.int64())]
@@ -96,7 +98,9 @@ def test_parquet(here):
     check(here, here.run(), {name: n for name, n in REASONS.items() if name != "malformed"})
 
 
-@pytest.mark.parametrize("pattern", [None, "dd.MM.yyyy HH:mm"])
+@pytest.mark.parametrize(
+    "pattern", [pytest.param(None, marks=pytest.mark.long), "dd.MM.yyyy HH:mm"]
+)
 def test_event_times_written_as_text(here, pattern):
     """A text that is no time makes its row malformed, as it does where the type is timestamp."""
     time = "2025-03-03T10:00:00Z" if pattern is None else "03.03.2025 10:00"

@@ -33,6 +33,7 @@ def test_the_first_record_of_each_life_over_two_runs(here: CommandLine):
     assert said.summary()["expired"] == "2 lives (2 idle)"
 
 
+@pytest.mark.long
 def test_the_last_record_of_each_life(here: CommandLine):
     here.add("0.json", MORNING)
     here.add("1.json", NOON)

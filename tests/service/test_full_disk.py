@@ -36,7 +36,7 @@ def outcome(line: CommandLine) -> dict[object, tuple[str, int, object]]:
     return found
 
 
-@pytest.mark.parametrize("what", ["checkpoint", "sinks"])
+@pytest.mark.parametrize("what", ["checkpoint", pytest.param("sinks", marks=pytest.mark.long)])
 def test_a_full_disk_loses_nothing(here: CommandLine, disk: Path, what: str):  # noqa: F811
     day(here)
     here.write()
@@ -61,6 +61,7 @@ def test_a_full_disk_loses_nothing(here: CommandLine, disk: Path, what: str):  #
     assert outcome(here) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kilobytes", [0, 200])
 def test_a_full_disk_is_told_in_a_line(line: CommandLine, disk: Path, kilobytes: int):  # noqa: F811
     """Though Spark's log is on that disk too, and the link to the JVM has much to say."""

@@ -140,7 +140,7 @@ def test_a_sink_folder_with_other_files(here):
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="nobody may make a folder in /proc")
-@pytest.mark.parametrize("sink", ["results", "expired"])
+@pytest.mark.parametrize("sink", ["results", pytest.param("expired", marks=pytest.mark.long)])
 def test_a_sink_folder_that_cannot_be_made(here, sink):
     here.add("0.json", FIRST)
     places = {name: str(here.out / name) for name in ("results", "expired", "rejects")}
@@ -187,18 +187,25 @@ def test_a_sink_folder_below_a_file(here):
     assert_refused(here.run(), str(here.out / "note"))
 
 
-@pytest.mark.parametrize("more", [[], SECOND], ids=["no new rows", "new rows"])
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param([], id="no new rows", marks=pytest.mark.long), pytest.param(SECOND, id="new")],
+)
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (
+        pytest.param(
             {"aggregates": {"n": "count", "total": "max(amount)"}},
             ["aggregate total was sum(amount), is now max(amount)", "another name"],
+            id="aggregates",
         ),
-        ({"key": ["user", "amount"]}, ["keys was", "amount"]),
-        ({"shards": 4}, ["shards was 2, is now 4"]),
+        pytest.param(
+            {"key": ["user", "amount"]}, ["keys was", "amount"], id="keys", marks=pytest.mark.long
+        ),
+        pytest.param(
+            {"shards": 4}, ["shards was 2, is now 4"], id="shards", marks=pytest.mark.long
+        ),
     ],
-    ids=["aggregates", "keys", "shards"],
 )
 def test_an_operator_that_is_not_the_checkpoints(ran, changed, words, more):
     if more:
@@ -240,6 +247,7 @@ def test_a_run_file_that_is_gone_is_named(ran):
     assert last_counts(ran.out / "results") == {"ann": 2, "bob": 1}
 
 
+@pytest.mark.long
 def test_a_run_file_that_is_damaged_is_named(ran):
     ran.add("1.json", SECOND)
     hurt = next(iter((ran.checkpoint / "idlestate/clicks/runs").glob("*/*.arrow")))

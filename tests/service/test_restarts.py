@@ -71,6 +71,7 @@ def test_the_query_is_started_again_and_nothing_is_counted_twice(
     assert last_counts(here.out / "results") == {"ada": 2, "bob": 1}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_after_a_few_restarts_it_says_that_running_again_continues(
     here: CommandLine, late_workers: Callable[[int], Path]

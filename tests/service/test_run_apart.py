@@ -33,15 +33,15 @@ def running(line: CommandLine) -> Iterator[Run]:
 
 
 def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
-    running: Run, line: CommandLine
+    running: Run, here: CommandLine
 ):
     def committed(batch_id: int) -> bool:
         assert running.code is None, running.said()
-        return (line.checkpoint / "commits" / str(batch_id)).exists()
+        return (here.checkpoint / "commits" / str(batch_id)).exists()
 
     wait_until("the first batch", lambda: committed(0))
-    line.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
-    wait_until("the end of the first life", lambda: bool(rows(line.out / "expired")))
+    here.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
+    wait_until("the end of the first life", lambda: bool(rows(here.out / "expired")))
     url = re.search(r"http://\S+/metrics", running.said())
     assert url is not None
 
@@ -61,21 +61,21 @@ def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
         Said(code, running.said()), "to continue from the last committed batch", code=INTERRUPTED
     )
 
-    line.write()
-    said = line.run_apart()
+    here.write()
+    said = here.run()
     assert_good(said)
     assert said.summary()["rows"] == "4"
     assert said.summary()["live now"].startswith("2 keys")
-    assert last_counts(line.out / "results") == {"ann": 1, "bob": 1}
+    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
 
 
-def test_a_jvm_that_is_killed_is_told_and_nothing_hangs(running: Run, line: CommandLine):
+def test_a_jvm_that_is_killed_is_told_and_nothing_hangs(running: Run, here: CommandLine):
     """As the kernel does it when memory runs out."""
-    wait_until("the first batch", (line.checkpoint / "commits" / "0").exists)
+    wait_until("the first batch", (here.checkpoint / "commits" / "0").exists)
     running.kill_jvm()
     code = running.wait()
     assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
-    line.write()
-    said = line.run_apart()
+    here.write()
+    said = here.run()
     assert_good(said)
     assert said.summary()["rows"] == "2"

@@ -15,7 +15,7 @@ from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
 from tests.service.rows import last_counts, rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 HOURS = 9
 FILES = [

@@ -43,7 +43,7 @@ def expected(here: CommandLine) -> dict[str, Any]:
     return outcome(here, here.run())
 
 
-@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.long)])
 def test_a_private_sidecar_gives_what_spark_gives(
     expected: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:
@@ -81,6 +81,7 @@ def test_a_sidecar_of_its_own_serves_a_run_and_its_look_ups(
         sidecar.stop(signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_sidecar_of_two_workers_gives_what_spark_gives_though_they_are_killed(
     expected: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, made: Any
 ) -> None:

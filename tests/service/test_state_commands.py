@@ -76,7 +76,7 @@ def test_a_whole_checkpoint_is_listed_measured_and_verified(ran: CommandLine, st
     assert f"{stray.name}: not used by any batch" in verified.text
 
 
-@pytest.mark.parametrize("hurt", ["lost", "damaged"])
+@pytest.mark.parametrize("hurt", ["lost", pytest.param("damaged", marks=pytest.mark.long)])
 def test_damage_is_named_with_the_batch_to_go_back_to(
     ran: CommandLine, state: State, hurt: str
 ) -> None:
@@ -129,6 +129,7 @@ def test_undone_files_are_read_again_in_the_batches_they_came_in(
         assert [counted(rows(ran.out / name)) for name in ("results", "expired")] == before
 
 
+@pytest.mark.long
 def test_a_batch_whose_later_input_is_gone_is_not_gone_back_to(
     ran: CommandLine, state: State
 ) -> None:

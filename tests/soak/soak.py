@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from idlestate.timers.clock import SystemClock
+from tests.quick_jvm import JAVA_OPTIONS
 from tests.soak.sampling import Sample, sample
 from tests.soak.trend import Trend, trend
 from tests.soak.visits import START_MS, STEP_MS
@@ -184,10 +185,12 @@ def carry_out(
     folder.mkdir(parents=True)
     clock = SystemClock()
     command = [sys.executable, str(JOB), pace, str(seconds), str(batches), str(folder)]
+    # Its JVM is a long-lived one, with options of its own.
+    environment = {name: value for name, value in os.environ.items() if name != JAVA_OPTIONS}
     with (
         (folder / "job.log").open("w") as log,
         (folder / "samples.csv").open("w", newline="") as lines,
-        subprocess.Popen(command, stdout=log, stderr=log) as child,
+        subprocess.Popen(command, stdout=log, stderr=log, env=environment) as child,
     ):
         rows = csv.DictWriter(lines, [field.name for field in fields(Sample)])
         rows.writeheader()

@@ -11,6 +11,7 @@ from tests.soak.soak import BRIEF, carry_out, check_worth
 BATCHES = 45
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read in /proc")
 def test_state_stays_flat(tmp_path: Path) -> None:
