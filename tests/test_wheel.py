@@ -1,5 +1,6 @@
 """The wheel in an environment of its own: type checkers see its names, and a job runs on it."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -62,11 +63,27 @@ def mypy(folder: Path, file: str, *, fails: bool = False) -> str:
     return run(sys.executable, "-m", "mypy", *options, file, cwd=folder, fails=fails)
 
 
-def test_the_job_runs_on_the_wheel(folder: Path) -> None:
+def test_the_check_of_a_job_runs_on_the_wheel(folder: Path) -> None:
     python = str(folder / "v" / "bin" / "python")
     place = run(python, "-c", "import idlestate; print(idlestate.__file__)", cwd=folder)
     assert Path(place.strip()).is_relative_to(folder)
-    assert "set_current_key" in run(python, JOB, cwd=folder)
+    said = run(python, "-c", "import sample_job; sample_job.check()", cwd=folder)
+    assert "set_current_key" in said
+
+
+@pytest.mark.spark
+def test_the_job_runs_on_the_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = str(folder / "v" / "bin" / "python")
+    monkeypatch.setenv("PYSPARK_PYTHON", python)
+    assert run(python, JOB, cwd=folder) == "ada 1 idle\n"
+
+
+def pyright(folder: Path, file: str, *, fails: bool = False) -> str:
+    python = str(folder / "v" / "bin" / "python")
+    options = {"typeCheckingMode": "standard"}  # the default of pyright
+    (folder / "pyrightconfig.json").write_text(json.dumps(options))
+    command = (sys.executable, "-m", "basedpyright", "--level", "error", "--pythonpath", python)
+    return run(*command, file, cwd=folder, fails=fails)
 
 
 def test_mypy_accepts_the_job(folder: Path) -> None:
@@ -78,3 +95,13 @@ def test_mypy_sees_what_names_are(folder: Path) -> None:
     assert re.search(r'Revealed type is "def \(events: pyspark\S*DataFrame', said)
     assert re.search(r'"idle_min" to "Policy" has incompatible type "int"', said)
     assert 'Module "idlestate" has no attribute "retian"' in said
+
+
+def test_pyright_accepts_the_job(folder: Path) -> None:
+    assert "0 errors" in pyright(folder, JOB)
+
+
+def test_pyright_sees_what_names_are(folder: Path) -> None:
+    said = pyright(folder, "misuse.py", fails=True)
+    assert '"Literal[30]" cannot be assigned to parameter "idle_min" of type "Duration' in said
+    assert '"retian" is unknown import symbol' in said
