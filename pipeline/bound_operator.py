@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
@@ -37,6 +37,25 @@ class Columns:
     """Arrow types of the columns of simple types, by name."""
     keys: tuple[str, ...]
     order: tuple[str, ...]
+
+
+class OperatorArguments(TypedDict):
+    """Arguments of `retain` that say what the operator does, not where its state is."""
+
+    key: Sequence[ColumnArgument] | ColumnArgument
+    time: ColumnArgument | None
+    delay: Duration
+    policy: str | Policy | None
+    config: str | Path | None
+    order: Sequence[ColumnArgument] | ColumnArgument
+    read_when: ColumnArgument | None
+    max_ahead: Duration
+    min_event_time: str
+    malformed: ColumnArgument | None
+    null_key: str
+    rejects: bool
+    shards: int | None
+    renamed: NotRequired[Mapping[str, str] | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
-"""The way of every operator: its arguments checked, its rows marked, packed and put to the shards.
-
-What `retain` and `deduplicate` share; what differs is the kind of operator.
+"""What `retain` and `deduplicate` share: arguments are checked, rows are marked, packed and sent to
+the shards. Only the kind of operator differs.
 """
 
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -15,7 +14,7 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch import retain_batch
-from idlestate.pipeline.bound_operator import Columns, Marking, bound_operator
+from idlestate.pipeline.bound_operator import Columns, Marking, OperatorArguments, bound_operator
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, RejectCode, carried_name
 from idlestate.pipeline.packed_rows import packed, unpacked
@@ -35,7 +34,7 @@ def operator_on(
     backend: str,
     sidecar: str | Address | None,
     runs: str | None,
-    **arguments: Any,
+    **arguments: Unpack[OperatorArguments],
 ) -> DataFrame:
     """The changelog of an operator of some kind; arguments as of `retain` and `bound_operator`.
 
@@ -55,8 +54,8 @@ def operator_on(
     )
     if events.isStreaming and has_watermark(events):
         raise RefusedError(
-            f"operator {uid!r}: the input has a watermark already; remove withWatermark and say "
-            "delay='...' to retain, which sets it where bad event times cannot reach it"
+            f"operator {uid!r}: the input has a watermark already; remove withWatermark and pass "
+            "delay='...', which sets a watermark that bad event times do not affect"
         )
     marked = _mark(events, spec, marking)
     if not events.isStreaming:

@@ -54,7 +54,7 @@ def retain(
             or a list of named columns, such as `F.count("*").alias("n")`.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         time: the event-time column, a timestamp; required unless the policy uses processing time.
-        delay: how late events may arrive: `10m`, `10 minutes` or a timedelta.
+        delay: how late events may arrive: text such as `10m` or `1h30m`, or a timedelta.
         policy: the name of a policy in `config`, or a `Policy`. None uses the policy that the
             selectors of `config` assign to this uid; without one, state grows without bound.
         config: the policy file.

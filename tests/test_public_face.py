@@ -1,15 +1,17 @@
 """What users import: a few modules, all of their names, and what documentation says of them."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 
 import pytest
 
-from idlestate import errors
+from idlestate import deduplicate, errors, retain
+from idlestate.testing import RetainHarness
 from tests.docs_pages import ROOT, blocks, page, page_names
 
 FACES = {
@@ -115,3 +117,14 @@ def test_the_command_line_is_a_module_of_its_own() -> None:
         [sys.executable, "-m", "idlestate", "--help"], capture_output=True, text=True, check=True
     )
     assert "Usage: python -m idlestate" in said.stdout
+
+
+@pytest.mark.parametrize("other", [deduplicate, RetainHarness])
+def test_arguments_of_one_name_have_one_default(other: Callable[..., object]) -> None:
+    ours, theirs = inspect.signature(retain).parameters, inspect.signature(other).parameters
+    shared = ours.keys() & theirs.keys()
+    assert shared >= {"key", "time", "delay", "policy", "order", "max_ahead", "rejects"}
+    assert {name: theirs[name].default for name in shared} == {
+        name: ours[name].default for name in shared
+    }
+    assert theirs.keys() - shared <= {"events", "keep", "schema", "clock"}
