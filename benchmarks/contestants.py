@@ -54,7 +54,12 @@ def retain_event(events: DataFrame, windows: Windows) -> DataFrame:
     """Idle windows in event time."""
     policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0)
     return retain(
-        events, key="key", aggregates={"n": "count"}, uid=UID, time="event_time", policy=policy
+        events,
+        key="key",
+        aggregates={"n": "count"},
+        uid=UID,
+        event_time="event_time",
+        policy=policy,
     )
 
 
@@ -113,7 +118,7 @@ def retain_in_sidecar(backend: str) -> Build:
             key="key",
             aggregates={"n": "count"},
             uid=UID,
-            time="event_time",
+            event_time="event_time",
             policy=policy,
             backend=backend,
         )
@@ -160,7 +165,7 @@ def first_of_each(events: DataFrame, windows: Windows) -> DataFrame:
         events,
         key="key",
         uid=UID,
-        time="event_time",
+        event_time="event_time",
         delay=f"{windows.max_ms}ms",
         policy=Policy(max_lifetime_ms=windows.max_ms),
     )

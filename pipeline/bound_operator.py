@@ -43,7 +43,7 @@ class OperatorArguments(TypedDict):
     """Arguments of `retain` that say what the operator does, not where its state is."""
 
     key: Sequence[ColumnArgument] | ColumnArgument
-    time: ColumnArgument | None
+    event_time: ColumnArgument | None
     delay: Duration
     policy: str | Policy | None
     config: str | Path | None
@@ -63,13 +63,13 @@ class Marking:
     """How rows are marked before they are packed (`HASH`, `TIME`).
 
     Attributes:
-        time: the event-time column; None in processing time.
+        event_time: the event-time column; None in processing time.
         malformed: the column that is not null in malformed rows.
         null_key: `keep` or `reject`.
         min_event_time_ms: rows before it are rejected.
     """
 
-    time: str | None
+    event_time: str | None
     malformed: str | None
     null_key: str
     min_event_time_ms: int
@@ -82,7 +82,7 @@ def bound_operator(
     *,
     key: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
-    time: ColumnArgument | None,
+    event_time: ColumnArgument | None,
     delay: Duration,
     policy: str | Policy | None,
     config: str | Path | None,
@@ -112,13 +112,17 @@ def bound_operator(
         raise given.refused(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
     resolved = _resolve(policy, config, uid)
     table = _table(given, schema, key, order, kind_of)
-    time, read_when, malformed = (
+    event_time, read_when, malformed = (
         None if column is None else given.column(what, column)
-        for what, column in (("time", time), ("read_when", read_when), ("malformed", malformed))
+        for what, column in (
+            ("event_time", event_time),
+            ("read_when", read_when),
+            ("malformed", malformed),
+        )
     )
     is_event_time = resolved.time is TimeDomain.EVENT
     min_event_time_ms = given.instant_ms("min_event_time", min_event_time)
-    _check(schema, uid, time, read_when, malformed, is_event_time, shards)
+    _check(schema, uid, event_time, read_when, malformed, is_event_time, shards)
     spec = OperatorSpec(
         uid=uid,
         table=table,
@@ -134,7 +138,7 @@ def bound_operator(
         renamed=dict(renamed or {}),
         **place,
     )
-    marked_time = time if is_event_time else None
+    marked_time = event_time if is_event_time else None
     return spec, Marking(marked_time, malformed, null_key, min_event_time_ms)
 
 
@@ -196,27 +200,31 @@ def _refuse_taken_names(names: Sequence[str], given: Arguments) -> None:
 def _check(
     schema: StructType,
     uid: str,
-    time: str | None,
+    event_time: str | None,
     read_when: str | None,
     malformed: str | None,
     is_event_time: bool,
     shards: int | None,
 ) -> None:
-    for what, name in (("time", time), ("read_when", read_when), ("malformed", malformed)):
+    for what, name in (
+        ("event_time", event_time),
+        ("read_when", read_when),
+        ("malformed", malformed),
+    ):
         if name is not None and name not in schema.names:
             raise RefusedError(
                 f"operator {uid!r}: {what} column {name} not found; available: "
                 f"{', '.join(schema.names)}"
             )
     if is_event_time:
-        if time is None:
+        if event_time is None:
             raise RefusedError(
-                f"operator {uid!r}: its policy uses event time; pass the column: time='...'"
+                f"operator {uid!r}: its policy uses event time; pass the column: event_time='...'"
             )
-        kind = schema[time].dataType
+        kind = schema[event_time].dataType
         if not isinstance(kind, (TimestampType, TimestampNTZType)):
             raise RefusedError(
-                f"operator {uid!r}: time column {time} is of type {kind.simpleString()}; "
+                f"operator {uid!r}: time column {event_time} is of type {kind.simpleString()}; "
                 "cast it to timestamp first"
             )
     if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):

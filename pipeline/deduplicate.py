@@ -19,7 +19,7 @@ def deduplicate(
     *,
     key: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
-    time: ColumnArgument | None = None,
+    event_time: ColumnArgument | None = None,
     keep: str = "first",
     delay: Duration = "0s",
     policy: str | Policy | None = None,
@@ -47,7 +47,8 @@ def deduplicate(
         events: the input, with columns of simple types and without a watermark.
         key: one or more columns; records with equal values in them are duplicates.
         uid: the operator's stable name, which identifies its state in the checkpoint.
-        time: the event-time column, a timestamp; required unless the policy uses processing time.
+        event_time: the event-time column, a timestamp; required unless the policy uses processing
+            time.
         keep: `first` or `last`: by event time, then the order columns, then the other columns.
         delay, policy, config, order, max_ahead, min_event_time: as for `retain`.
         malformed: as for `retain`; this column is not emitted.
@@ -71,7 +72,7 @@ def deduplicate(
         kind_of,
         key=key,
         uid=uid,
-        time=time,
+        event_time=event_time,
         delay=delay,
         policy=policy,
         config=config,

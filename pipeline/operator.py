@@ -89,8 +89,8 @@ def _mark(events: DataFrame, spec: OperatorSpec, marking: Marking) -> DataFrame:
     if not spec.has_time:
         return events.select(*front, *back)
     code: Column = F.lit(0)
-    if marking.time is not None:
-        moment = _col(marking.time).cast("timestamp")
+    if marking.event_time is not None:
+        moment = _col(marking.event_time).cast("timestamp")
         earliest = F.timestamp_millis(F.lit(marking.min_event_time_ms))
         code = (
             F.when(moment.isNull(), F.lit(int(RejectCode.NULL_TIME)))

@@ -22,7 +22,7 @@ def retain(
     key: Sequence[ColumnArgument] | ColumnArgument,
     aggregates: Mapping[str, ColumnArgument] | Sequence[Column] | Column,
     uid: str,
-    time: ColumnArgument | None = None,
+    event_time: ColumnArgument | None = None,
     delay: Duration = "0s",
     policy: str | Policy | None = None,
     config: str | Path | None = None,
@@ -53,7 +53,8 @@ def retain(
             min_by(col, by), max_by(col, by), as text or as Spark functions of the same names;
             or a list of named columns, such as `F.count("*").alias("n")`.
         uid: the operator's stable name, which identifies its state in the checkpoint.
-        time: the event-time column, a timestamp; required unless the policy uses processing time.
+        event_time: the event-time column, a timestamp; required unless the policy uses processing
+            time.
         delay: how late events may arrive: text such as `10m` or `1h30m`, or a timedelta.
         policy: the name of a policy in `config`, or a `Policy`. None uses the policy that the
             selectors of `config` assign to this uid; without one, state grows without bound.
@@ -95,7 +96,7 @@ def retain(
         kind_of,
         key=key,
         uid=uid,
-        time=time,
+        event_time=event_time,
         delay=delay,
         policy=policy,
         config=config,

@@ -50,9 +50,9 @@ class RetainHarness:
     Args:
         schema: the input's columns and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
-        key, aggregates, time, delay, policy, config, order, read_when, max_ahead, min_event_time,
-            malformed, null_key, rejects: as of `retain`, with columns by name and aggregates as
-            text.
+        key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
+            min_event_time, malformed, null_key, rejects: as for `retain`, with columns by name and
+            aggregates as text.
         clock: gives each batch its time. In processing time all rows of a batch have this time; the
             default is `FakeClock(0)`. In event time `max_ahead` counts from it; without a clock no
             row is too far ahead.
@@ -68,7 +68,7 @@ class RetainHarness:
         *,
         key: Sequence[str] | str,
         aggregates: Mapping[str, str],
-        time: str | None = None,
+        event_time: str | None = None,
         delay: Duration = "0s",
         policy: str | Policy | None = None,
         config: str | Path | None = None,
@@ -98,7 +98,7 @@ class RetainHarness:
             kind_of,
             key=key,
             uid=_UID,
-            time=time,
+            event_time=event_time,
             delay=delay,
             policy=policy,
             config=config,
@@ -206,8 +206,8 @@ class RetainHarness:
     def _times_ms(self, rows: pa.Table, keys: list[pa.Array]) -> np.ndarray[Any, Any]:
         times_ms = np.zeros(len(rows), dtype=np.int64)
         marking = self._marking
-        if marking.time is not None:
-            moments = _column(rows, marking.time)
+        if marking.event_time is not None:
+            moments = _column(rows, marking.event_time)
             times_ms = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy() // 1000
             times_ms[times_ms < marking.min_event_time_ms] = RejectCode.TOO_OLD
             times_ms[_flags(moments.is_null())] = RejectCode.NULL_TIME

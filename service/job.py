@@ -253,7 +253,7 @@ class Job:
         shared: dict[str, Any] = {
             "key": list(self.pipeline.key),
             "uid": self.uid,
-            "time": self.pipeline.event_time,
+            "event_time": self.pipeline.event_time,
             "delay": f"{self.pipeline.delay_ms}ms",
             "policy": self.policy,
             "order": self.pipeline.order,

@@ -21,7 +21,7 @@ def sessions(clicks: DataFrame) -> DataFrame:
     return retain(
         clicks,
         key="user",
-        time="event_time",
+        event_time="event_time",
         aggregates={"n": "count"},
         policy=SESSIONS,
         uid="sessions",
@@ -39,7 +39,7 @@ def check() -> None:
     harness = RetainHarness(
         {"user": pa.string(), "event_time": pa.timestamp("us", "UTC")},
         key="user",
-        time="event_time",
+        event_time="event_time",
         aggregates={"n": "count"},
         policy=SESSIONS,
     )

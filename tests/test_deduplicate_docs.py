@@ -23,7 +23,7 @@ def test_example_runs(tmp_path, start_in):  # noqa: F811 - the fixture, not the 
     ((language, program),) = BLOCKS
     assert language == "python"
     (tmp_path / "orders").mkdir()
-    rows = (dict(zip(("order_id", "at", "state"), each, strict=True)) for each in ORDERS)
+    rows = (dict(zip(("order_id", "event_time", "state"), each, strict=True)) for each in ORDERS)
     (tmp_path / "orders" / "orders.jsonl").write_text("\n".join(map(json.dumps, rows)))
     start_in(tmp_path)
     exec(program, {"__name__": "__main__"})

@@ -123,7 +123,7 @@ def test_the_command_line_is_a_module_of_its_own() -> None:
 def test_arguments_of_one_name_have_one_default(other: Callable[..., object]) -> None:
     ours, theirs = inspect.signature(retain).parameters, inspect.signature(other).parameters
     shared = ours.keys() & theirs.keys()
-    assert shared >= {"key", "time", "delay", "policy", "order", "max_ahead", "rejects"}
+    assert shared >= {"key", "event_time", "delay", "policy", "order", "max_ahead", "rejects"}
     assert {name: theirs[name].default for name in shared} == {
         name: ours[name].default for name in shared
     }

@@ -31,7 +31,7 @@ def main() -> None:
     changes = idlestate.retain(
         clicks,
         key="user",
-        time="event_time",
+        event_time="event_time",
         delay="10m",
         aggregates={"n": "count"},
         policy=idlestate.Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000),

@@ -35,7 +35,7 @@ def main(config_path: str, sink: str) -> None:
         key=list(pipeline.key),
         aggregates=pipeline.aggregates,
         uid=uid,
-        time=pipeline.event_time,
+        event_time=pipeline.event_time,
         delay=f"{pipeline.delay_ms}ms",
         policy=config.policy_for(uid),
         malformed=events.malformed,

@@ -76,7 +76,7 @@ def compare(spark: SparkSession, data: DataSet, folder: Path) -> list[str]:
         changes = retain(
             feed.stream(spark),
             key=list(data.keys),
-            time="event_time",
+            event_time="event_time",
             delay=f"{data.delay_ms}ms",
             aggregates=AGGREGATES,
             policy=Policy(idle_min_ms=data.min_ms, idle_max_ms=data.max_ms, remember_ms=FOREVER_MS),

@@ -58,7 +58,7 @@ def retained(events: DataFrame, **changed: Any) -> DataFrame:
     """The operator of these tests, or one that differs from it."""
     arguments: dict[str, Any] = {
         "key": KEYS,
-        "time": "event_time",
+        "event_time": "event_time",
         "delay": "10m",
         "aggregates": AGGREGATES,
         "policy": POLICY,

@@ -63,7 +63,7 @@ def test_every_aggregate_equals_spark(spark: SparkSession, events: DataFrame) ->
     changes = retain(
         events,
         key=KEY,
-        time="event_time",
+        event_time="event_time",
         aggregates={name: text for name, (text, _) in wanted.items()},
         policy=LONG,
         uid="aggregates",
@@ -86,7 +86,7 @@ def test_result_types_are_those_of_spark(events: DataFrame) -> None:
     changes = retain(
         events,
         key=KEY,
-        time="event_time",
+        event_time="event_time",
         aggregates={name: text for name, (text, _) in wanted.items()},
         policy=LONG,
         uid="types",
@@ -116,7 +116,7 @@ def test_a_sum_that_does_not_fit_is_an_error_as_in_ansi_mode(
     with pytest.raises(Exception, match=r"OVERFLOW|OUT_OF_RANGE"):
         frame.groupBy("k_int").agg(F.expr(text)).toArrow()
     changes = retain(
-        frame, key="k_int", time="event_time", aggregates={"s": text}, policy=LONG, uid="sum"
+        frame, key="k_int", event_time="event_time", aggregates={"s": text}, policy=LONG, uid="sum"
     )
     with pytest.raises(PythonException, match=r"sum\(x\) does not fit"):
         changes.toArrow()
@@ -130,7 +130,7 @@ def test_a_sum_may_leave_its_type_on_the_way(spark: SparkSession, tmp_path: Path
     changes = retain(
         feed.table(spark),
         key="k_int",
-        time="event_time",
+        event_time="event_time",
         aggregates={"sum": "sum(x)", "avg": "avg(x)"},
         policy=LONG,
         uid="sum",

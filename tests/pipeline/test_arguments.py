@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     ),
     "key-cast": (lambda: {"key": F.col("amount").cast("string")}, "key: CAST.*is not a column"),
     "key-of-struct": (lambda: {"key": F.col("parts.x")}, "key: parts.x is not a column"),
-    "time-number": (lambda: {"time": 3}, "time: 3 cannot be used here"),
+    "time-number": (lambda: {"event_time": 3}, "event_time: 3 cannot be used here"),
     "aggregates-text": (lambda: {"aggregates": "count"}, "aggregates: 'count' cannot be used"),
     "aggregates-list": (
         lambda: {"aggregates": ["count"]},
@@ -179,7 +179,7 @@ def test_columns_and_functions_give_what_their_names_give(clicks: DataFrame) -> 
     made = retained(
         clicks,
         key=clicks.user,
-        time=F.col("event_time"),
+        event_time=F.col("event_time"),
         delay=timedelta(minutes=10),
         aggregates=[F.count("*").alias("n"), F.max("PAGE").alias("p")],
     )

@@ -80,7 +80,12 @@ def test_event_times_without_a_zone_are_of_the_session_s(spark: SparkSession) ->
     text = "select 'a' as user, timestamp_ntz'2024-05-01 08:00:00' as t"
     with time_zone(spark, "America/New_York"):
         changes = retain(
-            spark.sql(text), key="user", time="t", aggregates={"n": "count"}, policy=POLICY, uid="u"
+            spark.sql(text),
+            key="user",
+            event_time="t",
+            aggregates={"n": "count"},
+            policy=POLICY,
+            uid="u",
         )
         (row,) = changes.select(F.unix_seconds("created_at").alias("at")).collect()
     assert row["at"] == 1_714_564_800  # noon in UTC
@@ -93,7 +98,7 @@ def test_columns_may_have_any_name(spark: SparkSession) -> None:
     changes = retain(
         frame,
         key="user.name",
-        time="when, exactly",
+        event_time="when, exactly",
         aggregates={"most clicks": "max(`click time`)", "é": "count"},
         policy=POLICY,
         order=["click time"],

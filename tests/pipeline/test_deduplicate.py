@@ -74,7 +74,7 @@ def played(batches: list[list[dict[str, Any]]], rule: Rule, keep: str) -> Played
 
 def deduplicated(events: DataFrame, keep: str, policy: Policy, **more: Any) -> DataFrame:
     return deduplicate(
-        events, key="user", uid=UID, time="at", keep=keep, delay="3s", policy=policy, **more
+        events, key="user", uid=UID, event_time="at", keep=keep, delay="3s", policy=policy, **more
     )
 
 
@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused(spark: SparkSession, more: dict[str, Any],
         F.array(F.lit("a")).alias("tags"),
     )
     with pytest.raises(RefusedError, match=said.replace("<", ".")):
-        deduplicate(events, **({"key": "user", "uid": UID, "time": "at"} | more))
+        deduplicate(events, **({"key": "user", "uid": UID, "event_time": "at"} | more))
 
 
 def test_the_column_of_malformed_rows_does_not_come_out(spark: SparkSession) -> None:

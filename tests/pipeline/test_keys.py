@@ -41,7 +41,7 @@ def test_keys_are_grouped_as_sql_groups_them(
     changes = retain(
         events,
         key=list(keys),
-        time="event_time",
+        event_time="event_time",
         aggregates={"n": "count"},
         policy=LONG,
         uid="keys",

@@ -61,7 +61,7 @@ def retained(events: DataFrame, setting: Setting) -> DataFrame:
     return retain(
         events,
         key=setting.keys,
-        time="event_time",
+        event_time="event_time",
         delay=f"{setting.delay_ms}ms",
         aggregates=setting.aggregates,
         policy=policy_of(setting.rule),

@@ -88,7 +88,7 @@ def by_user(events: DataFrame) -> DataFrame:
     return retain(
         events.withColumns({"amount": F.col("delta"), "label": F.col("page")}),
         key="user",
-        time="event_time",
+        event_time="event_time",
         delay="10m",
         aggregates=AGGREGATES,
         policy=Policy(idle_min_ms=MIN_MS, idle_max_ms=MAX_MS, remember_ms=FOREVER_MS),

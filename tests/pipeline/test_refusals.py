@@ -45,12 +45,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown-order": ({"order": ["seq"]}, "column seq not found"),
     "order-of-structs": ({"order": ["parts"]}, "column parts not found, or not of a simple type"),
     "unknown-time": (
-        {"time": "at"},
+        {"event_time": "at"},
         "time column at not found; available: user",
     ),
-    "no-time": ({"time": None}, r"uses event time; .*time='\.\.\.'"),
-    "time-of-integers": ({"time": "amount"}, "amount is of type int; cast it to timestamp"),
-    "time-of-dates": ({"time": "day"}, "day is of type date; cast it to timestamp"),
+    "no-time": ({"event_time": None}, r"uses event time; .*event_time='\.\.\.'"),
+    "time-of-integers": ({"event_time": "amount"}, "amount is of type int; cast it to timestamp"),
+    "time-of-dates": ({"event_time": "day"}, "day is of type date; cast it to timestamp"),
     "unknown-read-when": ({"read_when": "looks"}, "read_when column looks not found"),
     "read-when-not-boolean": ({"read_when": "amount"}, "read_when column amount is not boolean"),
     "unknown-malformed": ({"malformed": "_bad"}, "malformed column _bad not found"),
@@ -115,7 +115,9 @@ def test_an_input_with_a_watermark_is_refused(clicks: DataFrame) -> None:
 def test_what_retain_gives_cannot_be_retained_by_event_time_again(clicks: DataFrame) -> None:
     changes = retained(clicks)
     with pytest.raises(RefusedError, match="watermark already"):
-        retained(changes, key="user", aggregates={"m": "count"}, time="created_at", uid="again")
+        retained(
+            changes, key="user", aggregates={"m": "count"}, event_time="created_at", uid="again"
+        )
 
 
 @pytest.mark.parametrize("name", REQUIRED_SETTINGS)
@@ -144,7 +146,7 @@ def test_a_batch_frame_needs_no_setting(spark: SparkSession) -> None:
     try:
         frame = spark.sql("select 'a' as user, timestamp'2024-05-01' as t")
         changes = retain(
-            frame, key="user", time="t", aggregates={"n": "count"}, policy=POLICY, uid="batch"
+            frame, key="user", event_time="t", aggregates={"n": "count"}, policy=POLICY, uid="batch"
         )
         assert changes.columns[:3] == ["user", "n", "change"]
     finally:
@@ -188,7 +190,7 @@ def test_a_policy_is_taken_from_a_file(
     with caplog.at_level(logging.WARNING, logger="idlestate"):
         retained(clicks, policy="short", config=file)
         # The selector gives processing time, which needs no time column.
-        retained(clicks, policy=None, config=file, time=None)
+        retained(clicks, policy=None, config=file, event_time=None)
         assert caplog.text == ""
         retained(clicks, policy=None, config=str(file), uid="other")
         assert "operator other has no retention" in caplog.text

@@ -74,7 +74,7 @@ def retained(events: DataFrame, **more: Any) -> DataFrame:
     return retain(
         events,
         key="user",
-        time="event_time",
+        event_time="event_time",
         delay="1m",
         aggregates={"n": "count", "last": "max(event_time)"},
         policy=POLICY,
@@ -261,7 +261,7 @@ def test_rows_with_a_null_key_are_counted_and_leave_the_watermark_alone(
     changes = retain(
         feed.stream(spark),
         key=["user", "note"],
-        time="event_time",
+        event_time="event_time",
         aggregates={"n": "count"},
         policy=POLICY,
         null_key="reject",

@@ -36,7 +36,7 @@ from tests.reference_pipeline import Played, play
 
 CLICKS: dict[str, Any] = {
     "key": KEYS,
-    "time": "event_time",
+    "event_time": "event_time",
     "delay": "10m",
     "aggregates": AGGREGATES,
     "policy": POLICY,
@@ -156,7 +156,7 @@ def test_event_time_equals_the_reference(
 ) -> None:
     clock = None if clock_ms is None else FakeClock(START_MS + clock_ms)
     harness = harness_of(
-        time="event_time",
+        event_time="event_time",
         delay=f"{delay_ms}ms",
         policy=policy_of(rule),
         max_ahead="5ms",
@@ -236,7 +236,7 @@ def test_rows_that_cannot_count_come_out_as_rejects(
     [
         ({"key": "nobody"}, "column nobody not found"),
         ({"aggregates": {"m": "median(amount)"}}, "median"),
-        ({"time": None}, "its policy uses event time"),
+        ({"event_time": None}, "its policy uses event time"),
         ({"null_key": "drop"}, "null_key 'drop' is not valid"),
         ({"policy": "sessions"}, "say in which file"),
     ],

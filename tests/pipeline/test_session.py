@@ -110,7 +110,7 @@ def test_progress_is_not_turned_into_python_objects(
     feed = Feed(tmp_path / "in", pa.schema({"user": pa.string(), "t": pa.timestamp("us", "UTC")}))
     feed.add([{"user": "a", "t": 1_750_000_000_000_000}])
     changes = retain(
-        feed.stream(spark), key=["user"], time="t", aggregates={"n": "count"}, uid="quiet"
+        feed.stream(spark), key=["user"], event_time="t", aggregates={"n": "count"}, uid="quiet"
     )
     assert run(changes, tmp_path / "checkpoint").table.num_rows
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # type: ignore[union-attr]

@@ -60,7 +60,7 @@ def changes(spark: SparkSession, feed: Feed, setting: Setting, backend: str) -> 
         key=setting.keys,
         aggregates=setting.aggregates,
         uid="law",
-        time="event_time",
+        event_time="event_time",
         delay=f"{setting.delay_ms}ms",
         policy=policy_of(setting.rule),
         order=setting.order,

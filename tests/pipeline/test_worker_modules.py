@@ -33,8 +33,8 @@ from idlestate import Policy, configure, retain, run_to_end
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False)
 spark = configure(builder.config("spark.sql.shuffle.partitions", 2).getOrCreate())
 clicks = spark.readStream.json("clicks", "event_time timestamp, user string")
-changes = retain(clicks, key="user", time="event_time", aggregates={"n": "count"}, uid="clicks",
-                 policy=Policy(ttl_ms=1_000))
+changes = retain(clicks, key="user", event_time="event_time", aggregates={"n": "count"},
+                 uid="clicks", policy=Policy(ttl="1s"))
 writer = changes.writeStream.option("checkpointLocation", "checkpoint")
 run_to_end(lambda: writer.trigger(availableNow=True).start("changes"))
 rows = spark.read.parquet("changes").where("change = 'expire'").collect()

@@ -63,7 +63,7 @@ def start_query(spark: SparkSession, pace: stream.Pace, folder: Path) -> Streami
     changes = idlestate.retain(
         visits(spark, pace),
         key="visitor",
-        time="event_time",
+        event_time="event_time",
         delay="10m",
         aggregates={"clicks": "count", "first": "min(event_time)", "newest": "max(event_time)"},
         policy=idlestate.Policy(idle_min_ms=IDLE_MIN_MS, idle_max_ms=IDLE_MAX_MS),
