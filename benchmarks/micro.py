@@ -33,7 +33,7 @@ from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.shard_batch import advance
-from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.policy import Policy
 from inputs import FILES_PER_BATCH, key_names, steady
 from jobs import CHURN, FULL, NOTHING_DUE, QUICK

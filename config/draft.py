@@ -14,8 +14,8 @@ from idlestate.config.pipeline_rules import (
 from idlestate.config.policy_rules import Merged, read_body
 from idlestate.config.policy_selectors import AGGREGATES, choose
 from idlestate.config.problems import Finding
+from idlestate.config.pydantic_errors import findings_of
 from idlestate.config.sidecar_rules import check_sidecar
-from idlestate.config.wording import findings_of
 from idlestate.retention.policy import TimeDomain
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from idlestate.config import text_kinds as text
-from idlestate.config.kinds import whole
+from idlestate.config.field_kinds import whole
 from idlestate.config.models import Pipeline, PolicyBody, Section, Selector
 from idlestate.config.sidecar_models import Sidecar
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
-from idlestate.config.kinds import (
+from idlestate.config.field_kinds import (
     Address,
     Backend,
     Flag,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from idlestate.config.added_columns import ADDED_COLUMNS
 from idlestate.config.aggregate_text import problem_with
-from idlestate.config.places import Place, check_places
+from idlestate.config.path_conflicts import Place, check_places
 from idlestate.config.problems import FieldPath, Finding, listed, nearest
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.shown import show

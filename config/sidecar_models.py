@@ -7,7 +7,7 @@ from pydantic import Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
-from idlestate.config.kinds import FieldKind, Flag, Store, refuse, whole
+from idlestate.config.field_kinds import FieldKind, Flag, Store, refuse, whole
 from idlestate.config.models import Section
 from idlestate.retention.shown import show
 

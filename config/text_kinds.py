@@ -4,8 +4,8 @@ import re
 from functools import partial
 from typing import Annotated, Any
 
-from idlestate.config.kinds import FieldKind, refuse
-from idlestate.config.urls import holds_secret, without_secrets
+from idlestate.config.field_kinds import FieldKind, refuse
+from idlestate.config.url_secrets import holds_secret, without_secrets
 from idlestate.retention.shown import show
 
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"

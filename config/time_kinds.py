@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from idlestate.config import instants
-from idlestate.config.kinds import FieldKind, refuse
+from idlestate.config.field_kinds import FieldKind, refuse
 from idlestate.retention import durations
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.shown import show

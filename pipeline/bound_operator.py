@@ -19,7 +19,7 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
-from idlestate.pipeline.types import arrow_type
+from idlestate.pipeline.spark_types import arrow_type
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 from idlestate.backends.shards.change_rows import change_schema
 from idlestate.config.added_columns import REJECTED
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.types import spark_schema
-from idlestate.pipeline.worker import settle
+from idlestate.pipeline.python_worker import settle
+from idlestate.pipeline.spark_types import spark_schema
 
 REJECT = "reject"
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
-from idlestate.pipeline.batch import retain_batch
+from idlestate.pipeline.batch_dataframe import retain_batch
 from idlestate.pipeline.bound_operator import Columns, Marking, OperatorArguments, bound_operator
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, RejectCode, carried_name

@@ -16,16 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
+from idlestate.backends.shards.steps import Steps
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, RejectCode, original_name
-from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.python_worker import settle
+from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.pipeline.task_errors import marked
-from idlestate.pipeline.types import spark_schema
-from idlestate.pipeline.worker import settle
 
 Ints = npt.NDArray[np.int64]
 

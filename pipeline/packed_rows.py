@@ -8,7 +8,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.spark_plan import observe
-from idlestate.pipeline.task import open_task_batch
+from idlestate.pipeline.task_batch import open_task_batch
 
 
 def packed(marked: DataFrame, spec: OperatorSpec) -> DataFrame:

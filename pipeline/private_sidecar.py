@@ -15,7 +15,7 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-from idlestate.backends.files.own_folder import OwnFolder
+from idlestate.backends.files.temporary_folder import OwnFolder
 from idlestate.errors import RefusedError
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError

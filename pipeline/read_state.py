@@ -10,7 +10,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
@@ -28,9 +28,9 @@ from idlestate.pipeline.checkpoint.spark_metadata import (
 from idlestate.pipeline.session import check_session
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
+from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.stateful_step import STATE_NAME
 from idlestate.pipeline.task_errors import marked
-from idlestate.pipeline.types import spark_schema
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 

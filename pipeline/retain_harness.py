@@ -32,8 +32,8 @@ from idlestate.pipeline.operator_spec import HASH, TIME, RejectCode, carried_nam
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
-from idlestate.pipeline.task import TaskBatch
-from idlestate.pipeline.types import spark_schema
+from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.timers.clock import FakeClock

@@ -8,10 +8,10 @@ batch after the one that closed the life.
 from pyspark.sql import DataFrame
 
 from idlestate.pipeline.changelog import changelog_schema
-from idlestate.pipeline.exchange import EXCHANGED_TYPE, exchanger
 from idlestate.pipeline.expired_source import FORMAT, LINK_FILE, register_source
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
+from idlestate.pipeline.sidecar_exchange import EXCHANGED_TYPE, exchanger
 
 
 def retain_outside(marked: DataFrame, spec: OperatorSpec) -> DataFrame:

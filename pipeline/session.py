@@ -27,6 +27,7 @@ from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
+from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
@@ -42,8 +43,7 @@ from idlestate.pipeline.spark_query import (
     session_id,
 )
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_version, spark_version
-from idlestate.pipeline.start import prepare_checkpoint
-from idlestate.pipeline.task import CHECKPOINT_PROPERTY
+from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
 from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker
 from idlestate.timers.clock import SystemClock
 

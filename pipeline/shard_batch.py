@@ -15,7 +15,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import TimeDomain

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cache
 
-from idlestate.backends.files.own_folder import OwnFolder
+from idlestate.backends.files.temporary_folder import OwnFolder
 from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
 
 SIDECARS_PROPERTY = "idlestate.sidecars"

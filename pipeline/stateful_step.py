@@ -21,11 +21,11 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport, report_of
-from idlestate.pipeline.task import TaskBatch, open_task_batch
+from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
-from idlestate.pipeline.worker import settle
 from idlestate.retention.policy import FOREVER_MS
 
 STATE_NAME = "shard"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from rich.console import Console
 
-from idlestate.service.os_problem import os_problem
+from idlestate.service.system_errors import os_problem
 
 if TYPE_CHECKING:
     from idlestate.advisor.advice import Advice

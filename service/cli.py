@@ -17,9 +17,9 @@ from idlestate.service.advise_command import advise
 from idlestate.service.continue_command import command_again
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.live_view import run_live
-from idlestate.service.os_problem import os_problem
 from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
+from idlestate.service.system_errors import os_problem
 
 FAILED = 1
 USAGE = 2
@@ -74,7 +74,7 @@ def check(file: Path, against: Path | None) -> None:
     click.echo(f"{file}: good ({', '.join(parts)})")
     if against is not None:
         # Only now: it imports Spark.
-        from idlestate.service.against import check_against
+        from idlestate.service.check_against import check_against
 
         check_against(config, file, against)
 
@@ -130,7 +130,7 @@ def run(
     # Only now: Spark takes a second to import, and a wrong file should be told at once.
     from idlestate.errors import IdlestateError
     from idlestate.service.job import Job
-    from idlestate.service.plain_errors import note, plain_error
+    from idlestate.service.spark_errors import note, plain_error
 
     address = None
     if sidecar is not None:

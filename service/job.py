@@ -30,21 +30,21 @@ from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_place import remove_runs
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
+from idlestate.pipeline.query_start import check_owner, takeover
 from idlestate.pipeline.read_state import read_shards
-from idlestate.pipeline.restarts import Restarts
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session import declared
 from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
-from idlestate.pipeline.start import check_owner, takeover
+from idlestate.pipeline.worker_restarts import Restarts
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
-from idlestate.service.plain_errors import plain_error
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
 from idlestate.service.spark import start_spark
+from idlestate.service.spark_errors import plain_error
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import SystemClock
 

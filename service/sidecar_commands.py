@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import click
 
-from idlestate.service.os_problem import os_problem
+from idlestate.service.system_errors import os_problem
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token
 

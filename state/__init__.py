@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from idlestate.state.snapshots.snapshot import SnapshotMode as SnapshotMode
     from idlestate.state.sweep import SweepReport as SweepReport
     from idlestate.state.usage import Usage as Usage
-    from idlestate.timers.service import TimerService as TimerService
     from idlestate.timers.timer import Timer as Timer
     from idlestate.timers.timer import TimerBatch as TimerBatch
+    from idlestate.timers.timer_service import TimerService as TimerService
 else:
     __getattr__ = lazily(
         __name__,
@@ -73,7 +73,7 @@ else:
             "idlestate.state.snapshots.snapshot": ["Snapshot", "SnapshotMode"],
             "idlestate.state.sweep": ["SweepReport"],
             "idlestate.state.usage": ["Usage"],
-            "idlestate.timers.service": ["TimerService"],
+            "idlestate.timers.timer_service": ["TimerService"],
             "idlestate.timers.timer": ["Timer", "TimerBatch"],
         },
     )

@@ -34,8 +34,8 @@ from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage
-from idlestate.timers.service import OnTimer, TimerService
 from idlestate.timers.timer import TimerQueue
+from idlestate.timers.timer_service import OnTimer, TimerService
 from idlestate.timers.watermark import WatermarkClock
 
 TIMERS_AT_ONCE = 10_000

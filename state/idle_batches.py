@@ -14,7 +14,7 @@ from idlestate.retention.rules import NEVER_MS, armed_cleanup_at, needs_rearm
 from idlestate.state.key_batch import Flags, KeyBatch, Positions
 from idlestate.state.state import Many
 from idlestate.state.value_state import ValueState
-from idlestate.timers.service import TimerService, check_domain
+from idlestate.timers.timer_service import TimerService, check_domain
 
 
 class IdleBatches:

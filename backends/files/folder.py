@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from idlestate.config.urls import without_secrets
+from idlestate.config.url_secrets import without_secrets
 from idlestate.errors import RefusedError, StoreError
 
 _FOLDERLESS = {"s3", "gcs"}

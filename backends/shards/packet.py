@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, to_arrow
-from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
-from idlestate.config.urls import holds_secret, without_secrets
+from idlestate.config.url_secrets import holds_secret, without_secrets
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, layout_path, read_layout
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.own_folder import OwnFolder
+from idlestate.backends.files.temporary_folder import OwnFolder
 from idlestate.pipeline.spark_version import private_part
 
 _SCHEMA = "_stateSchema"

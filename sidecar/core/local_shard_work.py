@@ -11,13 +11,13 @@ from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.shards.change_rows import change_schema, life_columns
-from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import PacketError
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import steps_of
+from idlestate.backends.shards.shard_table import Outcome, ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.backends.shards.table import Outcome, ShardTable
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.expired_log import stage_rows
 from idlestate.sidecar.core.segment_keys import is_segment, run_of

@@ -20,7 +20,7 @@ from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table
-from idlestate.backends.shards.table import Outcome, ShardTable
+from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.segment_keys import segment_key, segment_keys

@@ -18,8 +18,8 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards import remembered_keys
-from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import Outcome, ShardTable
+from idlestate.backends.shards.shard_table import Outcome, ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
 from idlestate.retention.lives import Lives

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.protocol.declaration import Declaration

@@ -16,9 +16,9 @@ from idlestate.backends.runs.run_codec import decode_run, encode_run
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.keyed_records import Steps
 from idlestate.backends.shards.packet import decode_packet, encode_packet
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
 from idlestate.retention.policy import Policy, UpdateType

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.keyed_records import Steps
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.backends.shards.table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases

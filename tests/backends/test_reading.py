@@ -11,8 +11,8 @@ from idlestate.backends.runs.reading import IN_MEMORY, Touch, together
 from idlestate.backends.runs.run_codec import decode_run, encode_run
 from idlestate.backends.runs.sorted_search import STRIDE, fences_of, first_at_least
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.veiled import Veiled

@@ -11,8 +11,8 @@ from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.reading import Whole
 from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy

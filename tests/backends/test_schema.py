@@ -15,8 +15,8 @@ from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import TableSchema, widens
 from idlestate.backends.shards.aggregates import bind
 from idlestate.backends.shards.aggregation import Aggregation
-from idlestate.backends.shards.keyed_records import Steps
-from idlestate.backends.shards.table import ShardTable
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 

@@ -9,7 +9,7 @@ import pytest
 
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline import exchange
+from idlestate.pipeline import sidecar_exchange as exchange
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address, Connection

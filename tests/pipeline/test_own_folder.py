@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.backends.files import own_folder
-from idlestate.backends.files.own_folder import PREFIX, OwnFolder
+from idlestate.backends.files import temporary_folder as own_folder
+from idlestate.backends.files.temporary_folder import PREFIX, OwnFolder
 from idlestate.pipeline.private_sidecar import FOLDER
 from tests.sidecar.sidecar_process import wait_for
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from idlestate.backends.files.own_folder import OwnFolder
+from idlestate.backends.files.temporary_folder import OwnFolder
 folder = OwnFolder()
 (folder.path / "file").touch()
 (folder.path / "folder").mkdir()

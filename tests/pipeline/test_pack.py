@@ -11,7 +11,7 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import packer
-from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.policy import Policy
 
 WIDE = pa.decimal128(38, 0)

@@ -21,7 +21,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     write_layout,
 )
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
-from idlestate.pipeline.task import CHECKPOINT_PROPERTY, open_task_batch
+from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.timers.clock import FakeClock, SystemClock
 from tests.compare import assert_rows, assert_states

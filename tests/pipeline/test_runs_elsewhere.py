@@ -17,7 +17,7 @@ from idlestate.errors import DamagedStateError, RefusedError, StoreError
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.runs_place import remove_runs, runs_of, runs_place
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.start import prepare_checkpoint
+from idlestate.pipeline.query_start import prepare_checkpoint
 from tests.pipeline.test_shard import POLICY, SPEC, packet, rows, step
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 

@@ -15,10 +15,10 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline import sidecar_attachment
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.session import _StartListener
 from idlestate.pipeline.sidecar_attachment import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.start import prepare_checkpoint
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange

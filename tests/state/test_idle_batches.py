@@ -10,7 +10,7 @@ from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.idle import IdleRetention
 from idlestate.state.idle_batches import IdleBatches
 from idlestate.state.opening import open_backend
-from idlestate.timers import service
+from idlestate.timers import timer_service as service
 
 
 @pytest.mark.parametrize("domain", ["event", "processing", None])

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from idlestate.config.kinds import REFUSAL
+from idlestate.config.field_kinds import REFUSAL
 from idlestate.config.problems import FieldPath, Finding, nearest
 from idlestate.config.yaml_loader import REFUSED
 from idlestate.retention.shown import show

@@ -17,7 +17,7 @@ from idlestate.pipeline.operator_spec import TIME, OperatorSpec, RejectCode
 from idlestate.pipeline.pack import CELL_TYPE, packer
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
-from idlestate.pipeline.task import TaskBatch
+from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.timers.clock import SystemClock
 
 _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected", StringType())])

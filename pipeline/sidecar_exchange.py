@@ -18,13 +18,13 @@ from pyspark.sql.types import StructType
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
 from idlestate.pipeline.shards import spark_partition
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
-from idlestate.pipeline.task import TaskBatch, open_task_batch
+from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
-from idlestate.pipeline.types import spark_schema
-from idlestate.pipeline.worker import settle
 from idlestate.sidecar.protocol.errors import AwayError, GoneError
 from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES

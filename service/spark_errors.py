@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker, plain_message, spark_says
-from idlestate.service.os_problem import os_problem
+from idlestate.service.system_errors import os_problem
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
 _CAUSE = re.compile(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", re.MULTILINE)
