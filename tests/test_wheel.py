@@ -71,6 +71,7 @@ def test_the_check_of_a_job_runs_on_the_wheel(folder: Path) -> None:
     assert "set_current_key" in said
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_job_runs_on_the_wheel(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = str(folder / "v" / "bin" / "python")
@@ -86,6 +87,7 @@ def pyright(folder: Path, file: str, *, fails: bool = False) -> str:
     return run(*command, file, cwd=folder, fails=fails)
 
 
+@pytest.mark.long
 def test_mypy_accepts_the_job(folder: Path) -> None:
     assert "no issues found" in mypy(folder, JOB)
 
@@ -97,10 +99,12 @@ def test_mypy_sees_what_names_are(folder: Path) -> None:
     assert 'Module "idlestate" has no attribute "retian"' in said
 
 
+@pytest.mark.long
 def test_pyright_accepts_the_job(folder: Path) -> None:
     assert "0 errors" in pyright(folder, JOB)
 
 
+@pytest.mark.long
 def test_pyright_sees_what_names_are(folder: Path) -> None:
     said = pyright(folder, "misuse.py", fails=True)
     assert '"Literal[30]" cannot be assigned to parameter "idle_min" of type "Duration' in said

@@ -159,9 +159,10 @@ SETTINGS = [
 ]
 
 
-SHORT = {"idle", "idle-reads-count"}
 PARAMS = [
-    pytest.param(each, id=each.name, marks=() if each.name in SHORT else pytest.mark.long)
+    pytest.param(
+        each, id=each.name, marks=() if each.name == "idle-reads-count" else pytest.mark.long
+    )
     for each in SETTINGS
 ]
 

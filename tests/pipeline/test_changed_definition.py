@@ -116,6 +116,7 @@ def test_older_batches_are_read_as_they_were(query: Query) -> None:
     assert query.states(batch_id=query.first + 1) == NEW
 
 
+@pytest.mark.long
 def test_a_rollback_over_the_change_takes_it_back(query: Query, spark: SparkSession) -> None:
     query.feed.add(SECOND)
     query.run(changed=True)
@@ -173,8 +174,9 @@ def no_sidecars_left() -> Iterator[None]:
     stop_private_sidecars()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_sidecars_left")
-@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_a_sidecar_goes_on_with_other_aggregates_after_a_kill(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

@@ -32,7 +32,7 @@ CASES = [
     pytest.param("first", "spark", BLOCKING, id="first, spark, blocking"),
     pytest.param("first", "heap", QUIET, id="first, heap, quiet period", marks=pytest.mark.long),
     pytest.param("last", "spark", QUIET, id="last, spark", marks=pytest.mark.long),
-    pytest.param("last", "rocksdb", BLOCKING, id="last, rocksdb"),
+    pytest.param("last", "rocksdb", BLOCKING, id="last, rocksdb", marks=pytest.mark.long),
 ]
 
 

@@ -118,6 +118,7 @@ def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(
     assert rows.count() == rows.dropDuplicates(["user", "created_at", "batch_id", "change"]).count()
 
 
+@pytest.mark.long
 @both
 def test_after_a_rollback_all_undone_batches_are_written_again(
     written: Written, spark: SparkSession

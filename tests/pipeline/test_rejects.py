@@ -141,6 +141,7 @@ def test_they_stay_away_unless_asked_for(spark: SparkSession, tmp_path: Path) ->
     assert [each.user for each in changes.sort("user").collect()] == ["a", "b"]
 
 
+@pytest.mark.long
 def test_a_batch_without_one_usable_row_is_only_counted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_batch_frame_sets_the_same_rows_aside(spark: SparkSession, tmp_path: P
     assert found == {reason: count for reason, count in EXPECTED.items() if reason != "late"}
 
 
+@pytest.mark.long
 def test_malformed_json_lines_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     """A source's own column of what it could not parse, without any time of its own."""
     (tmp_path / "input").mkdir()
@@ -278,6 +280,7 @@ def test_rows_with_a_null_key_are_counted_and_leave_the_watermark_alone(
     stop_private_sidecars()
 
 
+@pytest.mark.long
 def test_a_null_key_is_rejected_in_processing_time(spark: SparkSession, tmp_path: Path) -> None:
     feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
     feed.add(NULL_KEYS)

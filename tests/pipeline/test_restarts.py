@@ -89,6 +89,7 @@ def test_files_that_were_noted_and_not_planned_come_in_batches_of_the_usual_size
     assert {number: counted(table.to_pylist()) for number, table in sink.batches.items()} == before
 
 
+@pytest.mark.long
 def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: Path) -> None:
     """Both ways: lives go sooner than the old policy said, or later."""
     batches = hours(0, 6)

@@ -162,6 +162,7 @@ def assert_says_what_to_do(error: Exception, path: Path, word: str) -> None:
     assert "bring the file back from a copy of the checkpoint" in message
 
 
+@pytest.mark.long
 def test_a_checkpoint_can_be_copied_and_moved(spark: SparkSession, tmp_path: Path) -> None:
     """Also from and to folders whose names a URL would escape."""
     query = Query(spark, tmp_path / "old place")

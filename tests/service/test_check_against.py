@@ -40,6 +40,7 @@ def columns(said: Said) -> dict[str, str]:
     return {name: became for name, became, *_ in lines}
 
 
+@pytest.mark.long
 def test_an_unchanged_file_keeps_every_column(check: Check) -> None:
     said = check()
     assert_good(said)
@@ -65,6 +66,7 @@ def test_what_becomes_of_each_column_is_told(check: Check, here: CommandLine) ->
     assert columns(check(aggregates=aggregates)) == dict.fromkeys(aggregates, "kept")
 
 
+@pytest.mark.long
 def test_a_column_of_another_type_is_refused(check: Check, here: CommandLine) -> None:
     source = {
         "path": str(here.events),

@@ -70,6 +70,7 @@ def test_a_run_goes_on_where_the_last_one_ended(here: CommandLine):
     assert last_counts(here.out / "results")["dot"] == 2
 
 
+@pytest.mark.long
 def test_afresh_begins_again(here: CommandLine):
     here.add("0.json", MORNING)
     here.write()

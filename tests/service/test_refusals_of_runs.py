@@ -67,6 +67,7 @@ def test_an_empty_folder_whose_columns_are_known_is_an_empty_input(here):
     assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
 
 
+@pytest.mark.long
 def test_a_folder_of_empty_files(here):
     here.add("0.json", [])
     here.write()
@@ -87,6 +88,7 @@ def test_a_corrupt_parquet_file_in_a_run(here):
     assert_refused(here.run(), "0.parquet", "same command")
 
 
+@pytest.mark.long
 def test_a_corrupt_gzip_file(here):
     here.add("0.json", FIRST)
     here.add("1.json", ["this is not packed"]).rename(here.events / "1.json.gz")
@@ -106,6 +108,7 @@ def test_a_parquet_file_with_other_types_than_the_first(here):
     assert_refused(here.run(), "1.parquet", "amount")
 
 
+@pytest.mark.long
 def test_a_sum_that_does_not_fit(here):
     here.add("0.json", [event("2025-03-03T10:00:00Z", "ann", 2**63 - 1)])
     here.write()
@@ -161,6 +164,7 @@ def test_a_sink_folder_that_cannot_be_written_to(here, disk):  # noqa: F811
     assert not (here.checkpoint / "offsets").exists()
 
 
+@pytest.mark.long
 def test_a_sink_folder_that_can_no_longer_be_written_to(here, disk):  # noqa: F811
     here.write(sinks={name: str(disk / name) for name in ("results", "expired")})
     here.add("0.json", FIRST)
@@ -179,6 +183,7 @@ def test_a_sink_folder_that_is_a_file(here):
     assert (here.out / "results").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_a_sink_folder_below_a_file(here):
     here.add("0.json", FIRST)
     here.out.mkdir()
@@ -220,6 +225,7 @@ def test_an_operator_that_is_not_the_checkpoints(ran, changed, words, more):
     assert last_counts(ran.out / "results") == {"ann": 2 if more else 1, "bob": 1}
 
 
+@pytest.mark.long
 def test_another_pipeline_over_the_checkpoint_of_the_first(ran):
     ran.add("1.json", SECOND)
     sinks = {"results": str(ran.out / "other")}

@@ -107,6 +107,7 @@ def test_a_batch_that_is_damaged_itself_is_not_gone_back_to(ran: CommandLine, st
     assert_refused(state("rollback", "--to", "1"), "is missing, and batch 1 needs it")
 
 
+@pytest.mark.long
 def test_going_back_far_reads_much_again_and_counts_it_once(ran: CommandLine, state: State) -> None:
     before = last_counts(ran.out / "results"), ends(ran)
     back = state("rollback", "--to", "0")
