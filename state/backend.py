@@ -1,4 +1,4 @@
-"""Keyed state of one operator, or of one instance of it: what heap and RocksDB have in common."""
+"""Keyed state of one operator, or of one instance of it: what all backends have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -16,12 +16,7 @@ from idlestate.state.cleanup import SnapshotFilter
 from idlestate.state.closed import Closed
 from idlestate.state.context import KeyContext
 from idlestate.state.descriptors import S_co, StateDescriptor
-from idlestate.state.errors import (
-    KeyGroupError,
-    StateError,
-    StateMigrationError,
-    StateTypeError,
-)
+from idlestate.state.errors import StateError, StateMigrationError, StateTypeError
 from idlestate.state.kinds import state_over
 from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout
@@ -29,6 +24,7 @@ from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_rows import Part
+from idlestate.state.state import Many
 from idlestate.state.sweep import SweepReport, TableSweep
 from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
@@ -46,7 +42,7 @@ class KeyedStateBackend(ABC):
     """States, timers and snapshots of the keys of some key groups.
 
     Attributes:
-        kind: "heap" or "rocksdb".
+        kind: "heap", "rocksdb" or "runs".
         max_parallelism: how many key groups there are.
         groups: the key groups this backend holds.
         watermark: the clock of states whose time to live goes by event time.
@@ -164,7 +160,7 @@ class KeyedStateBackend(ABC):
         return self._table(name).keys(namespace)
 
     def size(self, name: str) -> int:
-        """Physical entries of a state: keys on heap, rows on RocksDB (a list is one)."""
+        """Physical entries of a state: keys, in RocksDB rows (a list is one)."""
         return self._table(name).size()
 
     def _table(self, name: str) -> Table:
@@ -173,6 +169,15 @@ class KeyedStateBackend(ABC):
             known = ", ".join(sorted(self._tables)) or "none"
             raise StateError(f"there is no state {name}; there are: {known}")
         return table
+
+    def fetch(self, keys: Many, namespace: Any = None) -> None:  # noqa: B027
+        """Announce keys that single calls are about to use; runs read all of them together."""
+
+    def commit(self) -> None:  # noqa: B027
+        """Make everything so far durable, as a whole, in runs.
+
+        In RocksDB every call is durable already, and on heap nothing is but snapshots.
+        """
 
     # -------------------------------------------------------------- timers
 
@@ -258,22 +263,6 @@ class KeyedStateBackend(ABC):
             states=[],
             new_files=[],
         )
-
-    def _check_restore(self, info: SnapshotInfo) -> None:
-        if info.max_parallelism != self.max_parallelism:
-            raise KeyGroupError(
-                f"{info.folder} has max parallelism {info.max_parallelism}, this backend "
-                f"{self.max_parallelism}: open it with max_parallelism={info.max_parallelism}"
-            )
-        for what, stored, declared in (
-            ("keys", info.key_type, self.key_type),
-            ("namespaces", info.namespace_type, self.namespace_type),
-        ):
-            if stored != declared:
-                raise StateMigrationError(
-                    f"{info.folder}: {what} are stored as {stored}, declared as {declared}: "
-                    "declare the stored type"
-                )
 
     def _restore(self, part: Part) -> None:
         """Take the rows of a snapshot's state or timers."""

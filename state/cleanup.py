@@ -44,7 +44,7 @@ class IncrementalStep:
         self._walk: Walk | None = None
         self.step: Callable[[], object] = chain.from_iterable(self._portions()).__next__
         self._begun_ms = ttl.now_ms()
-        self._oldest_ms = self._begun_ms if table.size() == 0 else NEVER_MS
+        self._oldest_ms = self._begun_ms if table.is_blank() else NEVER_MS
 
     def _portions(self) -> Iterator[Iterator[None]]:
         """Accesses that only pay, a portion's worth; before each portion, what was paid for."""

@@ -157,6 +157,14 @@ def layout_of(array: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Positions, 
     return padded, starts, np.diff(ends).astype(np.int64)
 
 
+def slices(data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions) -> pa.BinaryArray:
+    """Bytes that begin at these places, of these lengths."""
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    at = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
+    offsets = pa.py_buffer(ends.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, offsets, pa.py_buffer(data[at])])
+
+
 def order_of(array: pa.BinaryArray) -> pa.Array:
     """The positions of the items in the order of their bytes; equal ones keep theirs."""
     return pc.array_sort_indices(array)

@@ -22,7 +22,7 @@ Place = str | PathLike[str]
 
 
 def open_backend(
-    kind: Literal["heap", "rocksdb"],
+    kind: Literal["heap", "rocksdb", "runs"],
     path: Place | None = None,
     *,
     max_parallelism: int = DEFAULT_MAX_PARALLELISM,
@@ -35,21 +35,24 @@ def open_backend(
     """Open keyed state; use it in a `with` statement, or close it.
 
     Args:
-        kind: where state lives: in this process's memory, or in RocksDB.
-        path: the folder of RocksDB's files, made where there is none; heap takes none.
+        kind: where state lives: in this process's memory, in RocksDB, or in runs, the columnar
+            files that pipelines keep state in.
+        path: the folder of the files, made where there is none; heap takes none.
         max_parallelism: key groups there are, for good: 1 to 32768.
         key_type: Arrow type of keys, strings when not said.
         namespace_type: Arrow type of namespaces, strings when not said.
         groups: the key groups held here, all when not said.
         clock: whose time counts, the machine's when not said.
-        restore: folders of snapshots to begin with, of either kind of backend; what they hold of
+        restore: folders of snapshots to begin with, of any kind of backend; what they hold of
             other key groups is left there.
 
     Raises:
         KeyGroupError: the numbers do not fit together, or not those of a snapshot.
         SnapshotError: a snapshot cannot be read.
         StateMigrationError: keys or namespaces are stored as other types.
-        StorageError: RocksDB does not open.
+        StateError: the kind is unknown, or the path does not go with it.
+        StorageError: the folder does not open, or another process has it.
+        DamagedStateError: a file of runs is lost or damaged; the text names it.
     """
     settings = BackendSettings(
         key_type=key_type or pa.string(),
@@ -61,13 +64,18 @@ def open_backend(
     )
     if kind == "heap":
         if path is not None:
-            raise StateError("heap state has no folder: leave path out, or open rocksdb")
+            raise StateError("heap state has no folder: leave path out, or open rocksdb or runs")
         return HeapKeyedStateBackend(settings)
-    if kind != "rocksdb":
-        raise StateError(f"there is no backend {kind!r}: take heap or rocksdb")
+    if kind not in ("rocksdb", "runs"):
+        raise StateError(f"there is no backend {kind!r}: use heap, rocksdb or runs")
     if path is None:
-        raise StateError("RocksDB needs a folder: give a path")
-    # Only who opens RocksDB needs its library.
+        raise StateError(f"{kind} needs a folder: pass a path")
+    if kind == "runs":
+        # Only programs that open runs need what pipelines keep state with.
+        from idlestate.state.runs.runs_backend import RunsKeyedStateBackend  # noqa: PLC0415
+
+        return RunsKeyedStateBackend(Path(path), settings)
+    # Only programs that open RocksDB need its library.
     from idlestate.state.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend  # noqa: PLC0415
 
     return RocksDBKeyedStateBackend(Path(path), settings)

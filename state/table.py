@@ -98,6 +98,10 @@ class Table(ABC):
     def size(self) -> int:
         """Physical entries: keys on heap, rows on RocksDB (a list is one)."""
 
+    def is_blank(self) -> bool:
+        """Whether nothing is stored, expired or not."""
+        return self.size() == 0
+
     @abstractmethod
     def clear(self, key: Any, namespace: Any) -> None:
         """Remove all that the key has in the namespace."""

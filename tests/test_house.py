@@ -46,7 +46,7 @@ INSIDE_ROOMS = {
     "backends": ["files", "runs", "shards"],
     "pipeline": ["checkpoint"],
     "sidecar": ["client", "core", "protocol", "server", "stores", "workers"],
-    "state": ["heap", "rocksdb", "snapshots"],
+    "state": ["heap", "rocksdb", "runs", "snapshots"],
 }
 
 # The rules are pure: of the standard library only what computes and describes.

@@ -13,6 +13,7 @@ from idlestate.backends.runs.reading import IN_MEMORY, Reading, Source, together
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.sweeps import Sweeps, ending, reached_ms
+from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS
 
@@ -39,6 +40,13 @@ class Run:
 
     def __len__(self) -> int:
         return int(self.starts[-1])
+
+    def with_schema(self, schema: TableSchema) -> "Run":
+        """The same rows with other payload columns; those that are new are blank."""
+        segments = tuple(
+            replace(each, reader=each.reader.with_schema(schema)) for each in self.segments
+        )
+        return replace(self, segments=segments)
 
     def need_all(self) -> None:
         """Have all of it read: from then on every column may be."""

@@ -37,6 +37,11 @@ class Runs:
     sweeps: Sweeps = ()
     live: int = 0
 
+    def with_schema(self, schema: TableSchema) -> "Runs":
+        """The same rows with other payload columns; those that are new are blank."""
+        runs = tuple(run.with_schema(schema) for run in self.runs)
+        return replace(self, schema=schema, runs=runs)
+
     def look_up(self, hashes: Ints, keys: Keys) -> tuple[Ints, Rows]:
         """Where open lives of these keys are: a position or -1, and the rows found without keys.
 

@@ -71,6 +71,14 @@ class Reader:
         at = {name: place for place, name in enumerate(stored)}
         return cls(schema, tuple(at.get(column.id) for column in schema.columns))
 
+    def with_schema(self, schema: TableSchema) -> "Reader":
+        """The reader of the same file for other columns; those that are new are not in the file."""
+        at = {
+            column.id: source
+            for column, source in zip(self.schema.columns, self.sources, strict=True)
+        }
+        return Reader(schema, tuple(at.get(column.id) for column in schema.columns))
+
     def read(self, payload: Sequence[Field], rows: int) -> list[Field]:
         """The payload of so many rows, in the schema's columns and types."""
         return [

@@ -151,11 +151,13 @@ class HeapChains(HeapKeys):
     def lists(self, keys: KeyBatch, namespace: Any) -> Lists:
         """The items of each key."""
         owners = self.index.find(keys.encoded, self.spaces.find(namespace))
-        there = owners != ABSENT
+        sizes, items = self.items(owners)
+        return Lists(owners != ABSENT, sizes, self.at(items))
+
+    def items(self, owners: Positions) -> tuple[Positions, Positions]:
+        """How many items each of these owners has, and their numbers, those of one in order."""
         rows, items = self._chains(owners)
-        order = np.argsort(rows, kind="stable")
-        sizes = np.bincount(rows, minlength=len(owners))
-        return Lists(there, sizes, self.at(items[order]))
+        return np.bincount(rows, minlength=len(owners)), items[np.argsort(rows, kind="stable")]
 
     def _chains(self, owners: Positions) -> tuple[Positions, Positions]:
         """All items of these owners, those of one in order, and the row that each is of."""

@@ -14,7 +14,14 @@ import pyarrow.compute as pc
 from idlestate.state.cells import Column
 from idlestate.state.heap.byte_index import ABSENT, ByteIndex, distinct
 from idlestate.state.heap.chains import HeapChains
-from idlestate.state.key_batch import Flags, KeyBatch, Positions, fixed_width
+from idlestate.state.key_batch import (
+    Flags,
+    KeyBatch,
+    Positions,
+    fixed_width,
+    layout_of,
+    slices,
+)
 from idlestate.state.rows import ValueLayout
 from idlestate.state.usage import Usage
 
@@ -43,6 +50,14 @@ class HeapEntries(HeapChains):
         """The bytes of an entry's user key."""
         name = self._names.key(number)
         return name[4 + int.from_bytes(name[:4], "big") :]
+
+    def user_keys(self, items: Positions) -> pa.BinaryArray:
+        """The bytes of the user keys of entries."""
+        names = self._names.keys.take(pa.array(items)).cast(pa.binary())
+        data, starts, sizes = layout_of(names)
+        size_of_key = np.ndarray((max(len(data) - 3, 0),), ">u4", buffer=data, strides=(1,))
+        skipped = 4 + size_of_key[starts].astype(np.int64)
+        return slices(data, starts + skipped, sizes - skipped)
 
     def find_entries(self, keys: KeyBatch, namespace: Any, user_keys: pa.BinaryArray) -> Positions:
         """The number of each entry, `ABSENT` for one that never was."""

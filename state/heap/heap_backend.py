@@ -18,6 +18,7 @@ from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.state.stored_record import check_restore
 from idlestate.state.table import Row, Table
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage
@@ -39,7 +40,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         super().__init__(settings)
         for folder in settings.restore:
             info = SnapshotInfo.read(folder)
-            self._check_restore(info)
+            check_restore(info, settings)
             for part in stored_parts(info, self._keys):
                 self._restore(part)
 

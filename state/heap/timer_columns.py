@@ -198,6 +198,11 @@ class ColumnTimerQueue(HeapTimerQueue):
         """Rows of the timers of these key groups, both included, in order."""
         return self.freeze().rows(first_group, last_group)
 
+    def all_rows(self) -> pa.BinaryArray:
+        """The rows of all timers, in any order."""
+        self._settle()
+        return by_group_many(self._entries(np.flatnonzero(self._index.alive)))
+
     def freeze(self) -> "FrozenTimers":
         """The timers as they are now, unchanged by what comes."""
         return FrozenTimers(list(self._live), self._index.copy())

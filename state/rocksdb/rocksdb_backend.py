@@ -10,8 +10,8 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.closed import Closed
-from idlestate.state.errors import SnapshotError, StateError, StateMigrationError
-from idlestate.state.meta import StateMeta, type_from_text, type_to_text
+from idlestate.state.errors import SnapshotError, StateError
+from idlestate.state.meta import StateMeta
 from idlestate.state.rocksdb.compaction import PeriodicCleanup, compaction_of, filtering
 from idlestate.state.rocksdb.rocksdb_files import Database, FamilyTimerStore
 from idlestate.state.rocksdb.rocksdb_snapshot import (
@@ -37,6 +37,7 @@ from idlestate.state.snapshots.snapshot_files import (
     start_folder,
 )
 from idlestate.state.snapshots.snapshot_rows import stored_parts, write_parts
+from idlestate.state.stored_record import check_record, check_restore, record_of
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage
@@ -55,9 +56,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def __init__(self, path: Path, settings: BackendSettings) -> None:
         """A backend with what is in the folder, or in the snapshots."""
         super().__init__(settings)
+        self._settings = settings
         infos = [SnapshotInfo.read(folder) for folder in settings.restore]
         for info in infos:
-            self._check_restore(info)
+            check_restore(info, settings)
         if infos and (path / "CURRENT").exists():
             raise SnapshotError(f"{path} holds state already: restore into an empty folder")
         cloned = len(infos) == 1 and infos[0].is_native and infos[0].groups == self.groups
@@ -80,16 +82,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         record = self._database.record()
         if record is None:
             return
-        for what, mine in self._record().items():
-            if what != "states" and record[what] != mine:
-                stored, declared = (
-                    (type_from_text(record[what]), type_from_text(str(mine)))
-                    if what.endswith("type")
-                    else (record[what], mine)
-                )
-                raise StateMigrationError(
-                    f"{path}: {what} is {stored} there, declared as {declared}: open it as it is"
-                )
+        check_record(record, self._settings, path)
         for each in record["states"]:
             meta = StateMeta.from_json(each)
             self._metas[meta.name] = meta
@@ -184,17 +177,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     def _drop_table(self, meta: StateMeta) -> None:
         self._database.drop_family(meta.family)
 
-    def _record(self) -> dict[str, object]:
-        return {
-            "max_parallelism": self.max_parallelism,
-            "groups": [self.groups.first, self.groups.last],
-            "key_type": type_to_text(self.key_type),
-            "namespace_type": type_to_text(self.namespace_type),
-            "states": [meta.to_json() for meta in self._metas.values()],
-        }
-
     def _record_metas(self) -> None:
-        self._database.write_record(self._record())
+        self._database.write_record(record_of(self._settings, self._metas.values()))
 
     def _let_go(self) -> None:
         """Close the database; another process may open it then."""

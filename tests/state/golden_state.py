@@ -1,5 +1,6 @@
 """Replays one recorded trace of keyed state against a backend of this library."""
 
+import random
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,16 +31,20 @@ from idlestate.state.errors import (
     StateKindError,
     StateMigrationError,
 )
-from idlestate.state.key_groups import key_group_range, operator_index
+from idlestate.state.key_groups import KeyGroupRange, key_group_range, operator_index
 from idlestate.state.opening import open_backend
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState
 from idlestate.timers.clock import FakeClock
+from tests.state.state_steps import MEMORY
 
 Step = dict[str, Any]
 
-BACKENDS = {"hashmap": "heap", "rocksdb": "rocksdb"}
+BACKENDS = {"hashmap": "heap", "rocksdb": "rocksdb", "runs": "runs"}
+"""Recorded on the first two; runs do what heap does."""
+
+STEPS_BETWEEN_BORDERS = 8
 
 ERRORS: dict[type[Exception], str] = {
     NullValueError: "NullPointerException",
@@ -182,38 +187,67 @@ class Replay:
         self.time = time
         self.clock = FakeClock(trace["ops"][0]["t"])
         self.stack = stack
-        self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        self.folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY)))
         self.snapshots: list[Path] = []
         self.held: list[Snapshot] = []
         self.seen: dict[str, None] = {}
         self.compare_sizes, self.compare_raw = compare_sizes, compare_raw
         self.compare_results = True
         self.opened = 0
+        self.chance = random.Random(trace["trace"])
         self.open(trace, [])
 
     def open(self, config: dict[str, Any], restore: list[Path]) -> None:
         self.config = config
         self.backends: list[KeyedStateBackend] = []
         self.states: list[Any] = []
+        self.places: list[Path | None] = []
+        self.groups: list[KeyGroupRange] = []
         descriptor = descriptor_of(config["kind"], ttl_of(config, self.time))
         total, count = config["max_parallelism"], config["parallelism"]
         for index in range(count):
             self.opened += 1
-            kind = BACKENDS[config["backend"]]
-            backend = open_backend(
-                kind,
-                None if kind == "heap" else self.folder / f"db{self.opened}",
-                max_parallelism=total,
-                groups=key_group_range(total, count, index),
-                clock=self.clock if self.time is TimeDomain.PROCESSING else FakeClock(WRONG_MS),
-                restore=restore,
-            )
-            backend.watermark.advance(
-                self.clock.now_ms() if self.time is TimeDomain.EVENT else WRONG_MS
-            )
-            self.stack.callback(backend.close)
+            kind = self.kind_of(config["backend"])
+            self.places.append(None if kind == "heap" else self.folder / f"db{self.opened}")
+            self.groups.append(key_group_range(total, count, index))
+            backend = self.open_one(kind, index, restore)
             self.backends.append(backend)
             self.states.append(backend.get_state(descriptor))
+
+    def open_one(self, kind: str, index: int, restore: list[Path]) -> KeyedStateBackend:
+        backend = open_backend(
+            kind,
+            self.places[index],
+            max_parallelism=self.config["max_parallelism"],
+            groups=self.groups[index],
+            clock=self.clock if self.time is TimeDomain.PROCESSING else FakeClock(WRONG_MS),
+            restore=restore,
+        )
+        backend.watermark.advance(self.clock.now_ms() if self.time is TimeDomain.EVENT else WRONG_MS)
+        self.stack.callback(backend.close)
+        return backend
+
+    def kind_of(self, recorded: str) -> str:
+        """The kind of backend that does what was recorded on this one."""
+        is_runs = self.trace["backend"] == "runs" and recorded == "hashmap"
+        return BACKENDS["runs" if is_runs else recorded]
+
+    def border(self) -> None:
+        """Between two steps on runs: the border of a batch, a merge, or a new start."""
+        for index, backend in enumerate(self.backends):
+            if backend.kind != "runs":
+                continue
+            match self.chance.randrange(3 * STEPS_BETWEEN_BORDERS):
+                case 0:
+                    backend.commit()
+                case 1:
+                    backend.compact()
+                case 2:
+                    backend.commit()
+                    backend.close()
+                    self.backends[index] = self.open_one("runs", index, [])
+                    descriptor = descriptor_of(self.config["kind"], ttl_of(self.config, self.time))
+                    self.states[index] = self.backends[index].get_state(descriptor)
 
     def index(self, key: str) -> int:
         group = self.backends[0].key_group(key)
@@ -227,6 +261,7 @@ class Replay:
         return {key: raw for key, raw in found.items() if raw}
 
     def step(self, step: Step) -> None:
+        self.border()
         self.clock.advance(step["t"] - self.clock.now_ms())
         if self.time is TimeDomain.EVENT:
             for backend in self.backends:

@@ -1,6 +1,6 @@
-"""Random lives under idle retention: four ways to keep it, and a naive model beside them.
+"""Random lives under idle retention: six ways to keep it, and a naive model beside them.
 
-Key by key and in batches, on heap and on RocksDB, by event time (the watermark) or by processing
+Key by key and in batches, on every backend, by event time (the watermark) or by processing
 time. The model is a dict of cleanup times. Snapshots with restore, also on the other backend, and
 changes of the windows are steps.
 """
@@ -88,7 +88,7 @@ class Kept:
 
 
 class IdleLives(RuleBasedStateMachine):
-    """Four ways, fed with the same steps.
+    """Six ways, fed with the same steps.
 
     Attributes:
         taken: how many steps all machines have taken.
@@ -105,7 +105,7 @@ class IdleLives(RuleBasedStateMachine):
         self.restored = 0
         self.ways = [
             self.open(kind, in_batches, [])
-            for kind in ("heap", "rocksdb")
+            for kind in ("heap", "rocksdb", "runs")
             for in_batches in (False, True)
         ]
 
@@ -141,6 +141,13 @@ class IdleLives(RuleBasedStateMachine):
         for way in self.ways:
             way.use(policy)
 
+    @rule(merge=st.booleans())
+    def border(self, merge):
+        """The border of a batch, perhaps with a merge."""
+        for way in self.ways:
+            if way.kind == "runs":
+                (way.backend.compact if merge else way.backend.commit)()
+
     @precondition(lambda self: self.restored >= STEPS_BETWEEN_RESTORES)
     @rule(swapped=st.booleans())
     def restore(self, swapped):
@@ -149,7 +156,7 @@ class IdleLives(RuleBasedStateMachine):
             folder = self.folder / f"snapshot-{self.opened}-{way.kind}-{way.in_batches}"
             way.backend.snapshot(folder).finish()
             way.backend.close()
-            other = {"heap": "rocksdb", "rocksdb": "heap"}[way.kind]
+            other = {"heap": "rocksdb", "rocksdb": "runs", "runs": "heap"}[way.kind]
             ways.append(self.open(other if swapped else way.kind, way.in_batches, [folder]))
         self.ways = ways
 

@@ -1,6 +1,6 @@
-"""Random lives of keyed state: heap and RocksDB side by side, and a naive model beside both.
+"""Random lives of keyed state: all backends side by side, and a naive model beside them.
 
-Each step is done to both, in single calls or in batches, and compared: what it gives back with the
+Each step is done to all, in single calls or in batches, and compared: what it gives back with the
 model, then what is stored, timestamps included.
 """
 
@@ -32,6 +32,7 @@ from tests.state.state_steps import (
     TTLS,
 )
 
+BACKENDS = ("heap", "rocksdb", "runs")
 MAX_PARALLELISM = 8
 WATERMARK_DELAY_MS = 3
 
@@ -69,27 +70,30 @@ class KeyedState(RuleBasedStateMachine):
         self.opened, self.parallelism = 0, 1
         self.restored = self.compacted = self.looked = 0
         self.touched, self.addresses = set(), set()
-        self.backends, self.states = {}, {}
-        for name in ("heap", "rocksdb"):
+        self.backends, self.states, self.places = {}, {}, {}
+        for name in BACKENDS:
             self.open(name, [])
 
     def open(self, name, restore):
-        self.backends[name], self.states[name] = [], []
+        self.backends[name], self.states[name], self.places[name] = [], [], []
         for index in range(self.parallelism):
             self.opened += 1
-            place = None if name == "heap" else self.folder / f"db{self.opened}"
-            groups = key_group_range(MAX_PARALLELISM, self.parallelism, index)
-            backend = open_backend(
-                name,
-                place,
-                clock=self.clock,
-                restore=restore,
-                max_parallelism=MAX_PARALLELISM,
-                groups=groups,
-            )
-            backend.watermark.advance(self.clock.now_ms() - WATERMARK_DELAY_MS)
+            self.places[name].append(None if name == "heap" else self.folder / f"db{self.opened}")
+            backend = self.open_one(name, index, restore)
             self.backends[name].append(backend)
             self.states[name].append(backend.get_state(descriptor_of(self.kind, self.ttl)))
+
+    def open_one(self, name, index, restore):
+        backend = open_backend(
+            name,
+            self.places[name][index],
+            clock=self.clock,
+            restore=restore,
+            max_parallelism=MAX_PARALLELISM,
+            groups=key_group_range(MAX_PARALLELISM, self.parallelism, index),
+        )
+        backend.watermark.advance(self.clock.now_ms() - WATERMARK_DELAY_MS)
+        return backend
 
     @property
     def now(self):
@@ -106,7 +110,7 @@ class KeyedState(RuleBasedStateMachine):
         return operator_index(group, MAX_PARALLELISM, self.parallelism)
 
     def each(self, address, act):
-        """Act on both; what they give."""
+        """Act on all; what they give."""
         key, namespace = address
         at, found = self.index(key), []
         self.touched.add(address)
@@ -115,12 +119,12 @@ class KeyedState(RuleBasedStateMachine):
             state = self.states[name][at]
             state.set_current_namespace(namespace)
             found.append(plain(act(state)))
-        assert found[0] == found[1]
+        assert found[1:] == found[:-1]
         return found[0]
 
     def many(self, columns, namespace, name):
         """Call a batch method on each instance with the rows of its keys; what it gives, by row."""
-        at, both = [self.index(key) for key in columns[0]], []
+        at, given_back = [self.index(key) for key in columns[0]], []
         self.touched.update((key, namespace) for key in columns[0])
         for states in self.states.values():
             found = [None] * len(at)
@@ -132,9 +136,9 @@ class KeyedState(RuleBasedStateMachine):
                 given = getattr(state, name)(*([column[row] for row in mine] for column in columns))
                 for row, value in zip(mine, given or [None] * len(mine), strict=True):
                     found[row] = unpacked(value)
-            both.append(found)
-        assert both[0] == both[1]
-        return both[0]
+            given_back.append(found)
+        assert given_back[1:] == given_back[:-1]
+        return given_back[0]
 
     @rule(rows=ROWS, namespace=NAMESPACES)
     def write_many(self, rows, namespace):
@@ -241,9 +245,22 @@ class KeyedState(RuleBasedStateMachine):
         if ttl is not None:
             self.ttl = ttl
             self.model.use(ttl, self.now)
-        for name, other in (("heap", "rocksdb"), ("rocksdb", "heap")):
+        for name, other in zip(BACKENDS, (*BACKENDS[1:], BACKENDS[0]), strict=True):
             self.open(name, folders[other if swapped else name])
         self.look_at_all()
+
+    @rule(merge=st.booleans(), again=st.booleans())
+    def border(self, merge, again):
+        """The border of a batch on runs, perhaps with a merge of all runs, or a new start."""
+        for index, backend in enumerate(self.backends["runs"]):
+            backend.commit()
+            if merge:
+                backend.compact()
+            if again:
+                backend.close()
+                self.backends["runs"][index] = self.open_one("runs", index, [])
+                descriptor = descriptor_of(self.kind, self.ttl)
+                self.states["runs"][index] = self.backends["runs"][index].get_state(descriptor)
 
     def look_at_all(self):
         self.touched |= self.addresses

@@ -15,7 +15,7 @@ NANS = [math.nan, float("nan"), -float("nan"), struct.unpack(">d", b"\xff\xf8\0\
 LONG = 20  # a batch that goes by columns
 
 
-@pytest.fixture(params=["heap", "rocksdb"])
+@pytest.fixture(params=["heap", "rocksdb", "runs"])
 def backend(request, tmp_path):
     place = None if request.param == "heap" else tmp_path / "db"
     with open_backend(request.param, place, key_type=pa.float64()) as opened:
@@ -63,7 +63,7 @@ def test_in_maps_as_well(backend, kind):
 PAIRS = pa.struct([("at", pa.float64()), ("in", pa.struct([("deep", pa.float32())]))])
 
 
-@pytest.mark.parametrize("place", ["heap", "rocksdb"])
+@pytest.mark.parametrize("place", ["heap", "rocksdb", "runs"])
 def test_floats_inside_structs_are_told_apart_alike(place, tmp_path):
     keys = [(nan, (0.5,)) for nan in NANS] + [(0.0, (0.5,)), (-0.0, (0.5,)), (1.0, (-0.0,))]
     wanted = [3, 3, 3, 3, 4, 5, 6]

@@ -123,7 +123,7 @@ def test_a_count_trigger_that_never_fires_is_refused(least):
 
 
 @pytest.mark.parametrize("name", ["idle_cleanup", "idle_cleanup_legacy"])
-@pytest.mark.parametrize("kind", ["heap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["heap", "rocksdb", "runs"])
 @pytest.mark.parametrize("domain", TimeDomain)
 def test_golden_idle_retention(name, kind, domain, tmp_path, record_property):
     """Recorded in processing time; by watermarks it is the same rule."""

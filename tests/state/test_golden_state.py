@@ -6,7 +6,7 @@ import pytest
 
 from idlestate.retention.policy import TimeDomain
 from tests.golden_files import read_traces
-from tests.state.golden_state import Replay, replay, runs_forward
+from tests.state.golden_state import BACKENDS, Replay, replay, runs_forward
 
 pytestmark = pytest.mark.golden
 
@@ -17,10 +17,17 @@ EVENT_TIME = [
 ]
 
 
+def recorded(name, backend):
+    """The traces of a backend; for runs those of heap."""
+    of = "hashmap" if backend == "runs" else backend
+    traces = [trace for trace in read_traces(name) if trace["backend"] == of]
+    return [trace | {"backend": backend} for trace in traces]
+
+
 @pytest.mark.parametrize("name", [*EVENT_TIME, "ttl_disabled"])
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_golden_state(name, backend, record_property):
-    traces = [trace for trace in read_traces(name) if trace["backend"] == backend]
+    traces = recorded(name, backend)
     if not traces:
         pytest.skip(f"{name} has no traces of {backend}")
     steps = sum(map(replay, traces))
@@ -30,10 +37,10 @@ def test_golden_state(name, backend, record_property):
 
 
 @pytest.mark.parametrize("name", EVENT_TIME)
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_golden_state_in_event_time(name, backend, record_property):
     """The same by the watermark, which never runs back; the clock says something else."""
-    traces = [trace for trace in read_traces(name) if trace["backend"] == backend]
+    traces = recorded(name, backend)
     if not traces:
         pytest.skip(f"{name} has no traces of {backend}")
     forward = [trace for trace in traces if runs_forward(trace["ops"])]
@@ -73,16 +80,17 @@ def live_keys(run):
     return sum(lives(raw) for raw in run.dump().values())
 
 
-def test_golden_incremental_cleanup(record_property):
+@pytest.mark.parametrize("backend", ["hashmap", "runs"])
+def test_golden_incremental_cleanup(backend, record_property):
     """The order in which expired entries go is that of our table, not of Flink's.
 
     So results are compared under NeverReturnExpired, and sizes lie between what lives and what
     there is without any cleanup, as the recordings' description asks.
     """
-    traces, compared = read_traces("ttl_incremental_heap"), 0
+    traces, compared = recorded("ttl_incremental_heap", backend), 0
     for trace in traces:
         never = trace["visibility"] == "NeverReturnExpired"
-        bare = trace | {"cleanup": trace["cleanup"] | NO_CLEANUP}
+        bare = trace | {"backend": "hashmap"} | {"cleanup": trace["cleanup"] | NO_CLEANUP}
         with ExitStack() as stack:
             run = Replay(trace, stack, compare_sizes=False, compare_raw=False)
             twin = Replay(bare, stack, compare_sizes=False, compare_raw=False)
@@ -100,4 +108,4 @@ def test_golden_incremental_cleanup(record_property):
                 compared += run.compare_results
     record_property("traces", len(traces))
     record_property("steps", compared)
-    print(f"ttl_incremental_heap: {len(traces)} traces, {compared} steps compared")
+    print(f"ttl_incremental_heap on {backend}: {len(traces)} traces, {compared} steps compared")

@@ -13,7 +13,6 @@ from tests.golden_files import read_traces
 pytestmark = pytest.mark.golden
 
 DOMAINS = {"proc": TimeDomain.PROCESSING, "event": TimeDomain.EVENT}
-KINDS = {"heap": "heap", "rocksdb": "rocksdb"}
 
 
 class Replay:
@@ -29,7 +28,7 @@ class Replay:
     def open(self, restore):
         self.opened += 1
         self.backend = open_backend(
-            KINDS[self.queue],
+            self.queue,
             None if self.queue == "heap" else self.folder / f"db{self.opened}",
             max_parallelism=self.trace["max_parallelism"],
             clock=FakeClock(),
@@ -105,7 +104,7 @@ def in_ties(fired):
     return sorted(fired, key=str)
 
 
-@pytest.mark.parametrize("queue", ["heap", "rocksdb"])
+@pytest.mark.parametrize("queue", ["heap", "rocksdb", "runs"])
 def test_golden_timers(queue, tmp_path, record_property):
     traces, steps = read_traces("timers"), 0
     for number, trace in enumerate(traces):

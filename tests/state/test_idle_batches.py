@@ -64,7 +64,7 @@ def one_by_one(steps, sweeps):
     return sorted(ended)
 
 
-@pytest.mark.parametrize("kind", ["heap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["heap", "rocksdb", "runs"])
 @pytest.mark.parametrize("seed", range(4))
 def test_batches_end_the_same_lives(tmp_path, kind, seed):
     chance, now, steps, sweeps = random.Random(seed), 0, [], []

@@ -32,7 +32,7 @@ SHOWN = StateTtlConfig(
 )
 
 
-@pytest.fixture(params=["heap", "rocksdb"])
+@pytest.fixture(params=["heap", "rocksdb", "runs"])
 def backend(request, tmp_path):
     clock = FakeClock(1000)
     place = None if request.param == "heap" else tmp_path / "db"
@@ -117,7 +117,7 @@ def test_a_value_of_another_type_leaves_the_batch_unwritten(backend, kind, good,
         (pa.struct([("a", pa.string()), ("b", pa.int64())]), ("x", 1), ("x", "y")),
     ],
 )
-@pytest.mark.parametrize("name", ["heap", "rocksdb"])
+@pytest.mark.parametrize("name", ["heap", "rocksdb", "runs"])
 def test_keys_have_the_declared_type(tmp_path, name, key_type, good, bad):
     place = None if name == "heap" else tmp_path / "db"
     with open_backend(name, place, key_type=key_type) as backend:

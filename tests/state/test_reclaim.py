@@ -37,7 +37,7 @@ def files(folder):
     return sum(path.stat().st_size for path in folder.glob("*.sst"))
 
 
-@pytest.mark.parametrize("kind", ["heap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["heap", "rocksdb", "runs"])
 def test_room_shrinks_to_next_to_nothing_while_calls_go_on(kind, tmp_path):
     clock, place = FakeClock(0), None if kind == "heap" else tmp_path / "db"
     with open_backend(kind, place, clock=clock) as backend:
@@ -80,7 +80,7 @@ def test_room_shrinks_to_next_to_nothing_while_calls_go_on(kind, tmp_path):
         }
 
 
-@pytest.mark.parametrize("kind", ["heap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["heap", "rocksdb", "runs"])
 def test_a_sweep_hands_on_what_it_removed(kind, tmp_path):
     clock, place = FakeClock(0), None if kind == "heap" else tmp_path / "db"
     with open_backend(kind, place, clock=clock) as backend:

@@ -16,7 +16,7 @@ from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import SumAndCount
 
-BACKENDS = ["heap", "rocksdb"]
+BACKENDS = ["heap", "rocksdb", "runs"]
 KINDS = ["value", "list", "map", "reducing", "aggregating"]
 TTL = StateTtlConfig(ttl_ms=100)
 
@@ -71,7 +71,7 @@ def again(request, tmp_path):
             backend.set_current_key("k")
             write(kind, state, value)
             backend.snapshot(tmp_path / "snapshot").finish()
-        other = {"heap": "rocksdb", "rocksdb": "heap"}[request.param]
+        other = {"heap": "rocksdb", "rocksdb": "runs", "runs": "heap"}[request.param]
         name = other if swapped else request.param
         place = None if name == "heap" else tmp_path / "after"
         backend = open_backend(name, place, clock=clock, restore=[tmp_path / "snapshot"])

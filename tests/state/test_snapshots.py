@@ -39,7 +39,7 @@ def fill(backend, number):
     entries.put_many(KEYS, [f"at {number}"] * len(KEYS), [number] * len(KEYS))
 
 
-@pytest.fixture(params=["heap", "rocksdb"])
+@pytest.fixture(params=["heap", "rocksdb", "runs"])
 def kind(request):
     return request.param
 
@@ -65,7 +65,7 @@ def test_what_comes_after_the_start_is_not_in_it(kind, mode, tmp_path):
         assert not (tmp_path / "snapshot").exists()
         info = held.finish()
         assert info.folder == tmp_path / "snapshot"
-    for other in ("heap", "rocksdb"):
+    for other in ("heap", "rocksdb", "runs"):
         place = tmp_path / f"again {other}"
         with opened(other, place, restore=[tmp_path / "snapshot"]) as backend:
             value, elements, entries = states(backend)

@@ -14,7 +14,7 @@ from idlestate.timers.heap_queue import HeapTimerQueue
 from idlestate.timers.timer import Timer, by_time
 
 
-@pytest.fixture(params=["heap", "rocksdb"])
+@pytest.fixture(params=["heap", "rocksdb", "runs"])
 def queues(request, tmp_path, monkeypatch):
     """The queue of a backend, which moves timers on early, and a plain one beside it."""
     for limit in ("FRONT", "CHUNK", "SPARE"):
@@ -87,7 +87,7 @@ def test_arrays_of_rows_say_what_single_rows_say():
         assert list(found) == timers[:count]
 
 
-@pytest.mark.parametrize("kind", ["heap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["heap", "rocksdb", "runs"])
 def test_a_service_registers_and_takes_batches(tmp_path, kind):
     with open_backend(kind, None if kind == "heap" else tmp_path / "db") as backend:
         timers = backend.timer_service("t", lambda timer: None, lambda timer: None)

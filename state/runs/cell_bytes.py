@@ -1,0 +1,192 @@
+"""Cells of a row: what one state has for one key and namespace, as bytes; null for nothing.
+
+    value, reducing, aggregating    a row value, as `state/rows.py` lays it out
+    list                            a row value: the items one after the other
+    map                             how many entries (4 bytes), the lengths of their user keys, then
+                                    of their row values (4 bytes each), user keys, row values
+
+Numbers are little-endian. Many cells are encoded and decoded at once, without an object per cell
+where the values have a fixed width.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.state.cells import Cells, Lists, dtype_of
+from idlestate.state.descriptors import StateKind
+from idlestate.state.key_batch import Flags, Positions, fixed_width, layout_of, slices
+from idlestate.state.rows import ValueLayout
+
+_LENGTH = np.dtype("<u4")
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What many keys have: one value each, or lists or maps.
+
+    Attributes:
+        sizes: how many items each key has; of single values one.
+        cells: all items, those of one key after those of the key before.
+        user_keys: of entries of maps the bytes of their keys, else None.
+    """
+
+    sizes: Positions
+    cells: Cells
+    user_keys: pa.BinaryArray | None = None
+
+    @property
+    def owners(self) -> Positions:
+        """The position of each item's key."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def where(self, flags: Flags) -> "Items":
+        """The flagged items; keys may have none then."""
+        sizes = np.bincount(self.owners[flags], minlength=len(self.sizes))
+        user_keys = self.user_keys and self.user_keys.filter(pa.array(flags))
+        return Items(sizes, self.cells.where(flags), user_keys)
+
+
+def encode(layout: ValueLayout, items: Items, there: Flags) -> pa.BinaryArray:
+    """The cell of each key, null where there is nothing; items are of keys that are there."""
+    sizes = np.zeros(len(there), dtype=np.int64)
+    sizes[there] = items.sizes
+    if layout.kind is StateKind.LIST:
+        found = _joined(_list_items(layout, items.cells), sizes)
+    elif layout.kind is StateKind.MAP:
+        assert items.user_keys is not None
+        values = _values(layout, items.cells)
+        head = _map_heads(sizes, [_lengths(items.user_keys), _lengths(values)])
+        parts = (head, _joined(items.user_keys, sizes), _joined(values, sizes))
+        found = pc.binary_join_element_wise(*parts, b"")
+    else:
+        found = _joined(_values(layout, items.cells), sizes)
+    return found if there.all() else pc.if_else(pa.array(there), found, None)
+
+
+def decode(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
+    """What cells, none of them null, hold."""
+    if layout.kind is StateKind.LIST:
+        lists = _lists(layout, cells)
+        return Items(lists.sizes, lists.items)
+    if layout.kind is StateKind.MAP:
+        return _maps(layout, cells)
+    return Items(np.ones(len(cells), dtype=np.int64), layout.decode_many(cells.to_pylist()))
+
+
+def split_map(cell: pa.BinaryScalar) -> list[tuple[bytes, bytes]]:
+    """The user keys and row values of one map, in the order of their bytes."""
+    data = cell.as_buffer().to_pybytes()
+    (count,) = np.frombuffer(data, dtype=_LENGTH, count=1).tolist()
+    lengths = np.frombuffer(data, dtype=_LENGTH, offset=4, count=2 * count)
+    ends = (np.cumsum(lengths, dtype=np.int64) + 4 + 8 * count).tolist()
+    begins = [4 + 8 * count, *ends][:-1]
+    parts = [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    return sorted(zip(parts[:count], parts[count:], strict=True))
+
+
+def _values(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
+    """The row value of each cell, all of which are there."""
+    dtype = cells.values.dtype
+    if dtype.hasobject or not cells.has.all():
+        return pa.array(map(layout.encode, cells.stored()), pa.binary())
+    rows = np.empty(
+        len(cells), [("flag", "u1"), *_stamp(layout), ("value", dtype.newbyteorder(">"))]
+    )
+    rows["flag"], rows["value"] = 1, cells.values
+    if layout.stamped:
+        rows["stamp"] = cells.stamps
+    return fixed_width(rows)
+
+
+def _list_items(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
+    """Each item as it stands in a row value."""
+    if cells.values.dtype.hasobject:
+        each = [layout.encode_items([item]) for item in cells.stored()]
+        return pa.array(each, pa.binary())
+    rows = np.empty(len(cells), dtype=_item_dtype(layout))
+    rows["flag"], rows["size"], rows["value"] = 1, rows.itemsize - 2, cells.values
+    if layout.stamped:
+        rows["stamp"] = cells.stamps
+    return fixed_width(rows)
+
+
+def _lists(layout: ValueLayout, cells: pa.BinaryArray) -> Lists:
+    kind, there = layout.value.kind, np.ones(len(cells), dtype=np.bool_)
+    if not dtype_of(kind).hasobject:
+        item = _item_dtype(layout)
+        data, _, sizes = layout_of(cells)
+        if not (sizes % item.itemsize).any():
+            rows = np.frombuffer(data, dtype=item, count=int(sizes.sum()) // item.itemsize)
+            if (rows["flag"] == 1).all() and (rows["size"] == item.itemsize - 2).all():
+                has = np.ones(len(rows), dtype=np.bool_)
+                stamps = rows["stamp"].astype(np.int64) if layout.stamped else None
+                values = rows["value"].astype(dtype_of(kind))
+                return Lists(there, sizes // item.itemsize, Cells(values, has, has, stamps))
+    return Lists.of(
+        [layout.decode_items(cell) for cell in cells.to_pylist()], kind, stamped=layout.stamped
+    )
+
+
+def _item_dtype(layout: ValueLayout) -> np.dtype[Any]:
+    value = dtype_of(layout.value.kind).newbyteorder(">")
+    return np.dtype([("flag", "u1"), ("size", "u1"), *_stamp(layout), ("value", value)])
+
+
+def _stamp(layout: ValueLayout) -> list[tuple[str, str]]:
+    return [("stamp", ">i8")] if layout.stamped else []
+
+
+def _map_heads(sizes: Positions, lengths: list[Positions]) -> pa.BinaryArray:
+    """What the cells of maps begin with: the number of entries, the lengths of each part."""
+    ends = np.concatenate(([0], np.cumsum(1 + 2 * sizes)))
+    numbers = np.empty(ends[-1], dtype=_LENGTH)
+    numbers[ends[:-1]] = sizes
+    for at, each in enumerate(lengths):
+        numbers[_spread(ends[:-1] + 1 + at * sizes, sizes)] = each
+    return _binary(4 * ends, pa.py_buffer(numbers))
+
+
+def _maps(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
+    data, starts, _ = layout_of(cells)
+    number = np.ndarray((max(len(data) - 3, 0),), dtype=_LENGTH, buffer=data, strides=(1,))
+    sizes = number[starts].astype(np.int64)
+    parts, begins = [], starts + 4 + 8 * sizes
+    for at in (0, 1):
+        # The n-th length of a map stands four bytes after the one before it.
+        place = _spread(np.zeros_like(sizes), sizes)
+        lengths = number[np.repeat(starts + 4 + 4 * at * sizes, sizes) + 4 * place].astype(np.int64)
+        ends = np.concatenate(([0], np.cumsum(lengths)))
+        bounds = ends[np.concatenate(([0], np.cumsum(sizes)))]
+        parts.append(slices(data, np.repeat(begins - bounds[:-1], sizes) + ends[:-1], lengths))
+        begins = begins + np.diff(bounds)
+    return Items(sizes, layout.decode_many(parts[1].to_pylist()), parts[0])
+
+
+def _spread(starts: Positions, sizes: Positions) -> Positions:
+    """From each start on so many numbers."""
+    before = np.cumsum(sizes) - sizes
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
+
+def _lengths(array: pa.BinaryArray) -> Positions:
+    found: Positions = pc.binary_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _joined(pieces: pa.BinaryArray, sizes: Positions) -> pa.BinaryArray:
+    """So many pieces as one, then so many: they lie one after the other already."""
+    if not len(pieces):
+        return _binary(np.zeros(len(sizes) + 1, dtype=np.int64), pa.py_buffer(b""))
+    _, offsets, data = pieces.buffers()
+    at = np.frombuffer(offsets, dtype=np.int32)[pieces.offset :]
+    return _binary(at[np.concatenate(([0], np.cumsum(sizes)))], data)
+
+
+def _binary(offsets: npt.NDArray[Any], data: pa.Buffer) -> pa.BinaryArray:
+    buffers = [None, pa.py_buffer(offsets.astype(np.int32)), data]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -1,0 +1,243 @@
+"""Keyed state in runs: a shard's tables in a folder, and the rows in use in memory.
+
+What was touched is in memory until `commit()`, which writes one run per table that changed and
+then the record that names them. If there is too much in memory, rows are written back before: such
+runs count from the next commit on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.shards.run_place import read_table, write_table
+from idlestate.backends.shards.shard_record import TableRecord
+from idlestate.state.backend import KeyedStateBackend
+from idlestate.state.cleanup import IncrementalStep
+from idlestate.state.errors import SnapshotError
+from idlestate.state.key_batch import KeyBatch
+from idlestate.state.meta import StateMeta
+from idlestate.state.runs.runs_table import RunsTable
+from idlestate.state.runs.runs_tables import TABLES
+from idlestate.state.runs.runs_timers import RunsTimerQueue
+from idlestate.state.runs.state_folder import StateFolder
+from idlestate.state.runs.stored_rows import state_rows, timer_rows
+from idlestate.state.runs.working_set import KEYS, WorkingSet, Written, column
+from idlestate.state.settings import BackendSettings
+from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.state.snapshots.snapshot_files import SnapshotInfo
+from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.state.state import Many
+from idlestate.state.stored_record import check_record, check_restore, record_of
+from idlestate.state.table import Table
+from idlestate.state.ttl import Ttl
+from idlestate.state.usage import Usage
+from idlestate.timers.timer import TimerQueue
+
+ROWS = "rows"
+EVERYTHING = MergePolicy(dense=0, floor_rows=0)
+SEGMENT_BYTES = 1 << 28
+"""Cells of one segment, about: Arrow's arrays of bytes end at two gigabytes."""
+
+
+class RunsKeyedStateBackend(KeyedStateBackend):
+    """States in the columns of one table, timers in a table for each queue."""
+
+    kind = "runs"
+
+    def __init__(self, path: Path, settings: BackendSettings) -> None:
+        """A backend with what is in the folder, or in the snapshots."""
+        super().__init__(settings)
+        self._settings = settings
+        self._folder = StateFolder(path)
+        self._held: set[object] = set()
+        try:
+            self._open(path, [SnapshotInfo.read(folder) for folder in settings.restore])
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def _open(self, path: Path, infos: list[SnapshotInfo]) -> None:
+        record = self._folder.read()
+        if record is not None:
+            check_record(record, self._settings, path)
+        for info in infos:
+            check_restore(info, self._settings)
+        if infos and record is not None:
+            raise SnapshotError(f"{path} holds state already: restore into an empty folder")
+        record = record or {"version": 0, "states": [], "queues": {}, "tables": {}}
+        self._version: int = record["version"]
+        self._table_of_queue: dict[str, str] = record["queues"]
+        self._records = {
+            name: TableRecord.from_json(each) for name, each in record["tables"].items()
+        }
+        self._folder.keep_only(self._named())
+        self._committed = self._record()
+        self._metas = {each["name"]: StateMeta.from_json(each) for each in record["states"]}
+        families = [meta.family for meta in self._metas.values()]
+        rows = self._stored(ROWS, TableSchema(KEYS, tuple(map(column, families))))
+        self._working = WorkingSet(self._keys, rows, self._write_back)
+        self._columns: dict[str, RunsTable] = {}
+        for name, meta in self._metas.items():
+            self._tables[name] = self._table_over(meta)
+        for name in self._table_of_queue:
+            self._queue(name)
+        self._committed = self._record()
+        for info in infos:
+            for part in stored_parts(info, self._keys):
+                self._restore(part)
+
+    def _stored(self, table: str, schema: TableSchema) -> Runs:
+        record = self._records.get(table, TableRecord())
+        return read_table(self._folder.files, table, record, schema)
+
+    def _start_cleanup(self, _name: str, table: Table, ttl: Ttl, /) -> None:
+        cleanup = ttl.config.incremental_in_force
+        if cleanup is not None:
+            ttl.on_access = IncrementalStep(table, ttl, cleanup.size).step
+            if cleanup.run_for_every_record:
+                self._each_record.append(ttl.on_access)
+
+    # -------------------------------------------------------------- batches
+
+    def fetch(self, keys: Many, namespace: Any = None) -> None:
+        """Bring the rows of keys that single calls are about to use into memory, together."""
+        self._working.many(KeyBatch.of(self._keys.key, keys), namespace)
+
+    def commit(self) -> None:
+        """Make everything so far durable, as a whole.
+
+        Raises:
+            StorageError: the disk refused; what was committed before is in force.
+        """
+        self._write_back()
+        record = self._record()
+        if record != self._committed:
+            self._folder.commit(record, self._named())
+            self._committed = record
+        if not self._held:
+            self._folder.keep_only(self._named())
+
+    def _write_back(self, merge: MergePolicy | None = None) -> None:
+        """Write what changed to runs, which count from the next commit on, and forget it here."""
+        changed: dict[str, tuple[Runs, Written | None]] = {
+            ROWS: (
+                self._working.stored,
+                self._working.changed(
+                    {name: each.cells_now for name, each in self._columns.items()}
+                ),
+            )
+        }
+        for name, table in self._table_of_queue.items():
+            queue = self._timers(name)
+            changed[table] = (queue.stored, queue.changed())
+        after = self._written(changed, merge)
+        self._working.reset(after[ROWS])
+        for each in self._columns.values():
+            each.reset()
+        for name, table in self._table_of_queue.items():
+            self._timers(name).reset(after[table])
+
+    def _written(
+        self, changed: Mapping[str, tuple[Runs, Written | None]], merge: MergePolicy | None
+    ) -> dict[str, Runs]:
+        records, version = dict(self._records), self._version + 1
+        after = {name: stored for name, (stored, _) in changed.items()}
+        for name, (stored, rows) in changed.items():
+            before = self._records.get(name, TableRecord())
+            if rows is None and (merge is None or not before.runs):
+                continue
+            written = rows or Written.nothing(stored)
+            count = max(before.rows, 1)
+            fitting = SEGMENT_BYTES * count // max(before.bytes, count)
+            policy = merge or MergePolicy()
+            policy = replace(policy, segment_rows=min(policy.segment_rows, max(fitting, 1)))
+            with self._folder.plainly():
+                records[name], after[name] = write_table(
+                    self._folder.files,
+                    name,
+                    written.after(stored, version, policy),
+                    before,
+                )
+        if records != self._records:
+            self._records, self._version = records, version
+        return after
+
+    def _named(self) -> set[str]:
+        return {ref.name for record in self._records.values() for ref in record.runs}
+
+    def _record(self) -> dict[str, Any]:
+        return record_of(self._settings, self._metas.values()) | {
+            "version": self._version,
+            "queues": dict(self._table_of_queue),
+            "tables": {name: record.to_json() for name, record in self._records.items()},
+        }
+
+    # -------------------------------------------------------------- all of it
+
+    def usage(self) -> Usage:
+        """How much room the runs take, and what is in memory."""
+        total = dead = 0
+        for record in self._records.values():
+            total += record.bytes
+            dead += record.bytes * (record.rows - record.live) // max(record.rows, 1)
+        memory = self._working.index.usage().total_bytes
+        memory += sum([self._timers(name).usage_bytes() for name in self._table_of_queue])
+        return Usage(total + memory, dead)
+
+    def compact(self) -> None:
+        """Commit, and give the disk back that rows of removed keys take up."""
+        self._write_back(EVERYTHING)
+        self.commit()
+
+    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+        """Hold the state as it is now, committed or not: its runs stay as they are."""
+        self._write_back()
+        parts = [
+            Part(name, meta, state_rows(self._working.stored, meta))
+            for name, meta in self._metas.items()
+        ]
+        parts += [
+            Part(name, None, timer_rows(self._timers(name).stored)) for name in self._table_of_queue
+        ]
+        info, filters, held = self._info(folder, mode), self._filters(), object()
+        self._held.add(held)
+        return HeldSnapshot(
+            folder,
+            lambda: write_parts(info, parts, filters()),
+            lambda: self._held.discard(held),
+        )
+
+    # -------------------------------------------------------------- tables
+
+    def _timers(self, name: str) -> RunsTimerQueue:
+        queue = self._queue(name)
+        assert isinstance(queue, RunsTimerQueue)
+        return queue
+
+    def _make_table(self, meta: StateMeta) -> Table:
+        self._working.use_columns([*self._columns, meta.family])
+        return self._table_over(meta)
+
+    def _table_over(self, meta: StateMeta) -> Table:
+        table = TABLES[meta.kind](self._keys, meta, self._working)
+        self._columns[meta.family] = table
+        return table
+
+    def _make_queue(self, name: str, /) -> TimerQueue:
+        table = self._table_of_queue.setdefault(name, f"timers_{len(self._table_of_queue)}")
+        return RunsTimerQueue(self._timer_layout, self._stored(table, TableSchema(KEYS)))
+
+    def _drop_table(self, meta: StateMeta) -> None:
+        del self._columns[meta.family]
+        self._working.use_columns(self._columns)
+
+    def _record_metas(self) -> None:
+        """The next commit records them."""
+
+    def _let_go(self) -> None:
+        """Let another program open the folder; what was not committed is gone."""
+        self._folder.close()

@@ -1,0 +1,206 @@
+"""Timers on runs: one row each, in order of time, the next ones and the newest in memory.
+
+A row's place in a run is its time, with some bits of a hash behind it so that timers of one time
+are found by a search too. So the next timers are the first rows. They move into a queue on heap
+some at a time; what is added goes there as well. Only when rows are written back is it asked which
+of them the runs have already.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
+from idlestate.state.heap.timer_columns import ColumnTimerQueue
+from idlestate.state.key_batch import Flags, Positions
+from idlestate.state.key_groups import KeyGroupRange
+from idlestate.state.runs.stored_rows import all_timers, sorted_timers
+from idlestate.state.runs.working_set import Written, rows_of
+from idlestate.state.timer_rows import by_time_many, times_of
+from idlestate.timers.timer import Timer, TimerCodec
+
+AHEAD: Final = 1 << 12
+"""Timers that move into memory at once."""
+
+_HASH_BITS: Final = 17
+_HASHES: Final = (1 << _HASH_BITS) - 1
+_LAST_MS: Final = (1 << 63 - _HASH_BITS) - 1
+"""Times beyond this, before and after 1970, share a place: some two thousand years."""
+
+
+def places_of(rows: pa.BinaryArray) -> Positions:
+    """Where timers stand in a run: by time, then by hash."""
+    times = np.clip(times_of(by_time_many(rows)), -_LAST_MS - 1, _LAST_MS)
+    found: Positions = (times << _HASH_BITS) | (hash_keys([rows]) & _HASHES)
+    return found
+
+
+def _last_place(time_ms: int) -> int:
+    """The last place of timers of this time."""
+    return min(max(time_ms, -_LAST_MS - 1), _LAST_MS) << _HASH_BITS | _HASHES
+
+
+class RunsTimerQueue:
+    """A `TimerQueue` on runs.
+
+    Attributes:
+        stored: the runs.
+    """
+
+    def __init__(self, codec: TimerCodec, stored: Runs) -> None:
+        """The timers that the runs have."""
+        self._codec = codec
+        self._at: int | None = LOWEST_HASH  # stored timers with lower places are in memory, or gone
+        self._near = ColumnTimerQueue(codec)
+        self.reset(stored)
+
+    def reset(self, stored: Runs) -> None:
+        """Have all timers in these runs, none in memory."""
+        if (next_ms := self._near.peek_ms()) is not None:
+            place = _last_place(next_ms) - _HASHES
+            self._at = place if self._at is None else min(self._at, place)
+        self.stored = stored
+        self._near = ColumnTimerQueue(self._codec)
+        self._gone: set[bytes] = set()  # were taken out, and are stored perhaps
+        self._size = stored.live
+
+    # -------------------------------------------------------------- adding and removing
+
+    def add(self, timer: Timer) -> bool:
+        """Add a timer; whether it is new."""
+        row = self._codec.encode(timer)
+        if row in self._gone:
+            self._gone.remove(row)
+        elif self._is_stored(pa.array([row], pa.binary()))[0]:
+            return False
+        is_new = self._near.add(timer)
+        self._size += is_new
+        return is_new
+
+    def add_rows(self, rows: pa.BinaryArray) -> int:
+        """Add the timers of these rows; how many are new."""
+        rows = rows.unique()
+        is_back = self._are_gone(rows)
+        fresh = rows.filter(pa.array(is_back | ~self._is_stored(rows)))
+        if is_back.any():
+            self._gone.difference_update(rows.filter(pa.array(is_back)).to_pylist())
+        added = self._near.add_rows(fresh)
+        self._size += added
+        return added
+
+    def remove(self, timer: Timer) -> bool:
+        """Remove a timer; whether it was there."""
+        row = self._codec.encode(timer)
+        is_there = row not in self._gone and (
+            self._near.remove(timer) or bool(self._is_stored(pa.array([row], pa.binary()))[0])
+        )
+        if is_there:
+            self._take_out([row])
+        return is_there
+
+    def _take_out(self, rows: list[bytes]) -> None:
+        self._size -= len(rows)
+        if self.stored.runs:
+            self._gone.update(rows)
+
+    def _are_gone(self, rows: pa.BinaryArray) -> Flags:
+        if not self._gone:
+            return np.zeros(len(rows), dtype=np.bool_)
+        found: Flags = pc.is_in(rows, pa.array(self._gone, pa.binary())).to_numpy(
+            zero_copy_only=False
+        )
+        return found
+
+    def _is_stored(self, rows: pa.BinaryArray) -> Flags:
+        """Which timers the runs have, of those that are not in memory anyway."""
+        found = np.zeros(len(rows), dtype=np.bool_)
+        if self.stored.runs and self._at is not None and len(rows):
+            places = places_of(rows)
+            far = np.flatnonzero(places >= self._at)
+            found[far] = self._found(rows.take(pa.array(far)), places[far]) >= 0
+        return found
+
+    def _found(self, rows: pa.BinaryArray, places: Positions) -> Positions:
+        """Where the runs have timers."""
+        found = np.full(len(rows), -1)
+        if self.stored.runs and len(rows):
+            order = np.argsort(places)
+            found[order], _ = self.stored.look_up(places[order], [rows.take(pa.array(order))])
+        return found
+
+    # -------------------------------------------------------------- taking the next ones
+
+    def peek_ms(self) -> int | None:
+        """The earliest time, None when there is no timer."""
+        while True:
+            next_ms = self._near.peek_ms()
+            if self._at is None or (next_ms is not None and self._at > _last_place(next_ms)):
+                return next_ms
+            self._pull(AHEAD)
+
+    def poll(self, until_ms: int) -> Timer | None:
+        """Take the first timer out, unless it is later than this."""
+        self.peek_ms()
+        timer = self._near.poll(until_ms)
+        if timer is not None:
+            self._take_out([self._codec.encode(timer)])
+        return timer
+
+    def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
+        """Take timers out that are not later than this, so many at most; their rows."""
+        parts = [self._near.poll_rows(until_ms, limit)]
+        left = limit - len(parts[0])
+        while left and self._at is not None and self._at <= _last_place(until_ms):
+            self._pull(max(left, AHEAD))
+            parts.append(self._near.poll_rows(until_ms, left))
+            left -= len(parts[-1])
+        found = pa.concat_arrays(parts)
+        self._take_out(found.to_pylist())
+        return found
+
+    def _pull(self, most: int) -> None:
+        """Move the next stored timers into memory."""
+        assert self._at is not None
+        rows, self._at = self.stored.open_rows(self._at, most)
+        self._near.add_rows(rows.keys[0].filter(pa.array(~self._are_gone(rows.keys[0]))))
+
+    # -------------------------------------------------------------- all timers
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Timer]:
+        return map(self._codec.decode, sorted_timers(self._all()))
+
+    def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
+        """Rows of the timers of these key groups, both included, in order."""
+        return sorted_timers(self._all(), KeyGroupRange(first_group, last_group))
+
+    def _all(self) -> pa.BinaryArray:
+        stored = all_timers(self.stored)
+        stored = stored.filter(pa.array(~self._are_gone(stored)))
+        return pa.concat_arrays([stored, self._near.all_rows()]).unique()
+
+    def usage_bytes(self) -> int:
+        """Memory of what is not in the runs."""
+        return self._near.usage().total_bytes
+
+    def changed(self) -> Written | None:
+        """What is to be written; None for nothing."""
+        near = self._near.all_rows()
+        gone = pa.array(self._gone, pa.binary())
+        near_places, gone_places = places_of(near), places_of(gone)
+        is_new = self._found(near, near_places) < 0
+        at = self._found(gone, gone_places)
+        was = at >= 0
+        if not is_new.any() and not was.any():
+            return None
+        places = np.concatenate([near_places[is_new], gone_places[was]])
+        keys = pa.concat_arrays([near.filter(pa.array(is_new)), gone.filter(pa.array(was))])
+        are_gone = np.arange(len(places)) >= int(is_new.sum())
+        live = self.stored.live + int(is_new.sum()) - int(was.sum())
+        return Written(rows_of(places, keys, are_gone), at[was], live)

@@ -1,0 +1,142 @@
+"""The folder of a backend on runs: a record that names files, and the files.
+
+    lock               held while the folder is open
+    state.json         the record, in one line, then its XXH3 in hexadecimal: what was committed
+    runs/0/*.arrow     the runs (`backends/files/run_files.py`)
+
+A commit makes new files durable, and then replaces the record; only after that it removes files
+that the record no longer names. So whatever a crash leaves is the last commit and files that
+nothing names, which the next program removes.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import xxhash
+
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.errors import DamagedStateError
+from idlestate.state.errors import StateError, StorageError
+from idlestate.state.meta import VERSIONS, check_versions
+
+RECORD: Final = "state.json"
+_DRAFT, _LOCK, _RUNS = "state.json.draft", "lock", "runs"
+_OURS: Final = {RECORD, _DRAFT, _LOCK, _RUNS}
+
+
+class StateFolder:
+    """A folder that is held until it is closed.
+
+    Attributes:
+        path: where it is.
+        files: its runs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Hold the folder, made where there is none.
+
+        Raises:
+            StateError: it is of something else.
+            StorageError: another process has it, or the disk refuses.
+        """
+        self.path = path
+        self._runs = path / _RUNS / "0"
+        with self.plainly():
+            if path.is_dir() and (others := _names(path) - _OURS):
+                raise StateError(
+                    f"{path} holds {min(others)}, which is not of this kind of backend: name "
+                    "another folder, or open it as the kind that wrote it"
+                )
+            self._runs.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                self.close()
+                raise StorageError(
+                    f"{path} is open already, here or in another process: close it there first"
+                ) from error
+        self.files = RunFiles(Folder(str(path / _RUNS)), 0)
+        self._durable: set[str] = set()
+
+    @contextmanager
+    def plainly(self) -> Iterator[None]:
+        """Raise `StorageError` for what the disk refuses."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, StateError):
+                raise
+            raise StorageError(
+                f"{self.path}: the disk refused, nothing was committed: {error}. Make room or "
+                "repair the disk, then try again"
+            ) from error
+
+    def read(self) -> dict[str, Any] | None:
+        """The record; None in a new folder.
+
+        Raises:
+            DamagedStateError: it is not as it was written.
+            SnapshotError: it is of a version that is not known here.
+        """
+        place = self.path / RECORD
+        with self.plainly():
+            if not place.exists():
+                return None
+            text, _, checksum = place.read_bytes().partition(b"\n")
+        if _checksum(text) != checksum.strip():
+            raise DamagedStateError(f"{place} is damaged: restore it from a backup, or a snapshot")
+        record: dict[str, Any] = json.loads(text)
+        check_versions(record, str(place))
+        return record
+
+    def commit(self, record: dict[str, Any], named: set[str]) -> None:
+        """Replace the record, durably, with the runs that it names.
+
+        Raises:
+            StorageError: the disk refused; the record before is in force.
+        """
+        text = json.dumps(VERSIONS | record).encode()
+        with self.plainly():
+            for name in sorted(named - self._durable):
+                _sync(self._runs / name)
+            _sync(self._runs)
+            draft = self.path / _DRAFT
+            draft.write_bytes(text + b"\n" + _checksum(text) + b"\n")
+            _sync(draft)
+            draft.replace(self.path / RECORD)
+            _sync(self.path)
+        self._durable = named
+
+    def keep_only(self, named: set[str]) -> None:
+        """Remove runs that nothing names."""
+        self._durable = named
+        with self.plainly():
+            for name in _names(self._runs) - named:
+                (self._runs / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let another program open it."""
+        os.close(self._lock)
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def _checksum(text: bytes) -> bytes:
+    return xxhash.xxh3_64_hexdigest(text).encode()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

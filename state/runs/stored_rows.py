@@ -1,0 +1,113 @@
+"""Reading all rows of runs: by key group, as snapshots have them, and portion by portion."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.state.descriptors import StateKind
+from idlestate.state.key_batch import layout_of
+from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
+from idlestate.state.meta import StateMeta
+from idlestate.state.rows import MERGED
+from idlestate.state.runs.cell_bytes import split_map
+from idlestate.state.runs.working_set import GROUP_BITS
+from idlestate.state.table import Row
+
+AT_ONCE: Final = 1 << 16
+"""Rows that are read together."""
+
+
+def cells_of(rows: Rows, runs: Runs, family: str) -> pa.BinaryArray:
+    """The column of a state in rows of these runs."""
+    cells = rows.payload[[column.id for column in runs.schema.columns].index(family)]
+    assert isinstance(cells, pa.Array)
+    return cells
+
+
+def portions(runs: Runs) -> Iterator[Rows]:
+    """All rows in order of place, some at a time."""
+    since: int | None = LOWEST_HASH
+    while since is not None:
+        rows, since = runs.open_rows(since, AT_ONCE)
+        if len(rows):
+            yield rows
+
+
+def of_groups(runs: Runs, groups: KeyGroupRange) -> Iterator[Rows]:
+    """The rows of key groups, whole groups at a time."""
+    since: int | None = groups.first << GROUP_BITS
+    end = min((groups.last + 1 << GROUP_BITS) - 1, FOREVER_MS)
+    parts: list[Rows] = []
+    while since is not None and since <= end:
+        rows, since = runs.open_rows(since, AT_ONCE)
+        parts += [rows] if len(rows) else []
+        is_last = since is None or since > end
+        if not parts or (not is_last and _group(since) == _group(int(parts[0].hashes[0]))):
+            continue
+        whole = Rows.gathered(parts)
+        edge = end + 1 if since is None or is_last else _group(since) << GROUP_BITS
+        cut = int(np.searchsorted(whole.hashes, edge - 1, side="right"))
+        if cut:
+            yield whole.slice(0, cut)
+        parts = [whole.slice(cut, len(whole))] if cut < len(whole) else []
+
+
+def _group(place: int | None) -> int:
+    return (place or 0) >> GROUP_BITS
+
+
+def state_rows(runs: Runs, meta: StateMeta) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """The rows of a state as the part of a snapshot."""
+
+    def rows(groups: KeyGroupRange) -> Iterator[Row]:
+        for some in of_groups(runs, groups):
+            cells = cells_of(some, runs, meta.family)
+            there = cells.is_valid()
+            prefixes, cells = some.keys[0].filter(there), cells.filter(there)
+            order = pc.array_sort_indices(prefixes)
+            yield from _rows(meta.kind, prefixes.take(order), cells.take(order))
+
+    return rows
+
+
+def _rows(kind: StateKind, prefixes: pa.BinaryArray, cells: pa.BinaryArray) -> Iterator[Row]:
+    if kind is StateKind.MAP:
+        for prefix, cell in zip(prefixes.to_pylist(), cells, strict=True):
+            entries = split_map(cell)
+            if not entries:
+                yield Row(prefix, b"")
+            for user_key, value in entries:
+                yield Row(prefix + user_key, value)
+        return
+    rest = MERGED if kind is StateKind.LIST else b""
+    for prefix, cell in zip(prefixes.to_pylist(), cells.to_pylist(), strict=True):
+        yield Row(prefix + rest, cell)
+
+
+def timer_rows(runs: Runs) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """The timers of a queue as the part of a snapshot."""
+    return lambda groups: (Row(row, b"") for row in sorted_timers(all_timers(runs), groups))
+
+
+def all_timers(runs: Runs) -> pa.BinaryArray:
+    """The rows of all stored timers."""
+    parts = [rows.keys[0] for rows in portions(runs)]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+
+
+def sorted_timers(rows: pa.BinaryArray, groups: KeyGroupRange = ALL_GROUPS) -> Iterator[bytes]:
+    """The timers of key groups, in the order of their rows."""
+    if not len(rows):
+        return
+    data, starts, _ = layout_of(rows)
+    group = data[starts].astype(np.int64) << 8 | data[starts + 1]
+    rows = rows.filter(pa.array((group >= groups.first) & (group <= groups.last)))
+    rows = rows.take(pc.array_sort_indices(rows))
+    for at in range(0, len(rows), AT_ONCE):
+        yield from rows[at : at + AT_ONCE].to_pylist()

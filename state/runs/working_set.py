@@ -1,0 +1,256 @@
+"""The working set: rows of the keys that were touched since rows were last written back.
+
+A row belongs to a key and namespace, which `row_keys.py` makes one string of bytes, its prefix. It
+has a column per state. A prefix that is touched for the first time is looked up in the runs, once
+for all states, and numbered; from then on everything about it is found by its number. A batch of
+prefixes is looked up together.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.fields import is_valid
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import Next, Runs
+from idlestate.backends.runs.table_schema import Column, TableSchema
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import NEVER_MS
+from idlestate.state.codec import codec_for
+from idlestate.state.heap.byte_index import ABSENT, ByteIndex, grown
+from idlestate.state.key_batch import Flags, KeyBatch, Positions, layout_of
+from idlestate.state.row_keys import KeyLayout
+
+MOST_ROWS: Final = 1 << 18
+"""Rows in memory before they are written back."""
+
+GROUP_BITS: Final = 48
+"""Below them a row's place is its hash, above them its key group: a group is one range of rows."""
+
+NO_POLICY: Final = Policy()
+"""Nothing ends by itself: times to live are the business of the layer above tables."""
+
+BYTES: Final = codec_for(pa.binary())
+KEYS: Final = (("row", pa.binary()),)
+
+
+class Address(NamedTuple):
+    """A row in memory."""
+
+    prefix: bytes
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is to be written of a table: rows in order of place, and the rows that they replace."""
+
+    rows: Rows
+    closed: Positions
+    live: int
+
+    @classmethod
+    def nothing(cls, runs: Runs) -> "Written":
+        """No row changed."""
+        return cls(Rows.empty(runs.schema), np.zeros(0, dtype=np.int64), runs.live)
+
+    def after(self, runs: Runs, version: int, merge: MergePolicy) -> Next:
+        """What it makes of the runs."""
+        return runs.after(self.rows, self.closed, self.live, NO_POLICY, None, version, merge)
+
+
+def column(family: str) -> Column:
+    """The column of a state."""
+    return Column(family, pa.array([None], pa.binary()))
+
+
+def places_of(prefixes: pa.BinaryArray) -> Positions:
+    """Where rows stand in a run: by key group, then by hash."""
+    data, starts, _ = layout_of(prefixes)
+    groups = data[starts].astype(np.int64) << 8 | data[starts + 1]
+    hashes = hash_keys([prefixes]).view(np.uint64) >> np.uint64(64 - GROUP_BITS)
+    found: Positions = (groups << GROUP_BITS) | hashes.view(np.int64)
+    return found
+
+
+def rows_of(
+    places: Positions, keys: pa.BinaryArray, gone: Flags, payload: Iterable[pa.Array] = ()
+) -> Rows:
+    """Rows for a run, in order of place; tombstones where the key is gone."""
+    order = np.argsort(places, kind="stable")
+    at = pa.array(order)
+    written = np.where(gone[order], NEVER_MS, 0)
+    never = np.broadcast_to(np.int64(NEVER_MS), len(order))
+    lives = Lives(written, written, never, never)
+    return Rows(places[order], [keys.take(at)], lives, [each.take(at) for each in payload])
+
+
+class WorkingSet:
+    """Numbered rows.
+
+    Attributes:
+        stored: the runs below.
+        index: numbers the prefixes.
+        dirty: which rows changed, by number.
+        spill: writes rows back.
+    """
+
+    def __init__(self, keys: KeyLayout, stored: Runs, spill: Callable[[], None]) -> None:
+        """No rows are in memory.
+
+        Args:
+            keys: how keys become bytes.
+            stored: the runs.
+            spill: writes rows back, when there are too many.
+        """
+        self.keys, self.spill = keys, spill
+        self.reset(stored)
+
+    def reset(self, stored: Runs) -> None:
+        """Forget all rows: these runs have them."""
+        self.stored = stored
+        self.index = ByteIndex()
+        self.dirty = np.zeros(0, dtype=np.bool_)
+        self._at = np.zeros(0, dtype=np.int64)  # where the runs have the row
+        self._ones: dict[Any, dict[Any, Address]] = {}
+        self._starts: list[int] = []
+        self._parts: dict[str, list[pa.BinaryArray]] = {
+            each.id: [] for each in stored.schema.columns
+        }
+
+    def use_columns(self, families: Iterable[str]) -> None:
+        """Have these columns: new ones are empty, others are forgotten."""
+        self.stored = self.stored.with_schema(TableSchema(KEYS, tuple(map(column, families))))
+        sizes = np.diff([*self._starts, self.index.count]).tolist()
+        self._parts = {
+            each.id: self._parts.get(each.id) or [pa.nulls(size, pa.binary()) for size in sizes]
+            for each in self.stored.schema.columns
+        }
+
+    # -------------------------------------------------------------- touching rows
+
+    def one(self, key: Any, namespace: Any) -> Address:
+        """The row of a key."""
+        space = self._ones.get(namespace)
+        if space is None:
+            space = self._ones[namespace] = {}
+        found = space.get(key)
+        if found is None:
+            prefix = self.keys.prefix(key, namespace)
+            number = self.index.find_one(prefix, 0)
+            if number == ABSENT:
+                number = int(self.numbers(pa.array([prefix], pa.binary()))[0])
+            found = Address(prefix, number)
+            self._ones.setdefault(namespace, {})[key] = found
+        return found
+
+    def many(self, keys: KeyBatch, namespace: Any) -> tuple[KeyBatch, Positions]:
+        """The rows of keys: their prefixes and numbers."""
+        prefixes = self.keys.prefixes(keys, namespace)
+        return KeyBatch(BYTES, prefixes), self.numbers(prefixes)
+
+    def numbers(self, prefixes: pa.BinaryArray) -> Positions:
+        """The numbers of rows; those that are not in memory are fetched together."""
+        if self.index.count > MOST_ROWS:
+            self.spill()
+        first = self.index.count
+        numbers, new = self.index.add(prefixes, 0)
+        if len(new):
+            self._fetch(self.prefixes(new), first, {})
+        return numbers
+
+    def put(self, prefixes: pa.BinaryArray, family: str, cells: pa.BinaryArray) -> None:
+        """Have rows that are not in memory yet there, with other cells of one state."""
+        first = self.index.count
+        self.index.add(prefixes, 0)
+        self._fetch(prefixes, first, {family: cells})
+        self.dirty[first:] = True
+
+    def has(self, prefixes: pa.BinaryArray) -> Flags:
+        """Which rows are in memory."""
+        found: Flags = self.index.find(prefixes, 0) != ABSENT
+        return found
+
+    def prefixes(self, numbers: Positions) -> pa.BinaryArray:
+        """The prefixes of rows."""
+        return self.index.keys.take(pa.array(numbers)).cast(pa.binary())
+
+    def _fetch(
+        self, prefixes: pa.BinaryArray, first: int, instead: Mapping[str, pa.BinaryArray]
+    ) -> None:
+        """Read rows, numbered from `first` on, from the runs."""
+        count = self.index.count
+        self.dirty, self._at = grown(self.dirty, count), grown(self._at, count)
+        self.dirty[first:] = False
+        at = self._at[first:count]
+        at[:] = ABSENT
+        found: dict[str, pa.BinaryArray] = {}
+        if self.stored.runs:
+            places = places_of(prefixes)
+            order = np.argsort(places)
+            at[order], rows = self.stored.look_up(places[order], [prefixes.take(pa.array(order))])
+            there = order[at[order] != ABSENT]
+            row = np.full(len(at), ABSENT)
+            row[there] = np.arange(len(there))
+            wanted = pa.array(row, mask=row == ABSENT)
+            each = zip(self.stored.schema.columns, rows.payload, strict=True)
+            found = {column.id: field.take(wanted) for column, field in each}
+        for family, parts in self._parts.items():
+            cells = instead.get(family, found.get(family))
+            parts.append(pa.nulls(len(at), pa.binary()) if cells is None else cells)
+        self._starts.append(first)
+
+    # -------------------------------------------------------------- what was fetched
+
+    def together(self, number: int) -> Positions:
+        """The rows that were fetched together with this one."""
+        at = bisect_right(self._starts, number)
+        end = self._starts[at] if at < len(self._starts) else self.index.count
+        return np.arange(self._starts[at - 1], end)
+
+    def cells(self, family: str, numbers: Positions) -> pa.BinaryArray:
+        """What rows had in the column of a state when they were fetched."""
+        parts, starts = self._parts[family], self._starts
+        if not len(numbers):
+            return pa.array([], pa.binary())
+        low, high = int(numbers.min()), int(numbers.max())
+        at = bisect_right(starts, low) - 1
+        if at + 1 < len(starts) and high >= starts[at + 1]:
+            self._gather()
+            parts, at = self._parts[family], 0
+        return parts[at].take(pa.array(numbers - self._starts[at]))
+
+    def _gather(self) -> None:
+        for parts in self._parts.values():
+            parts[:] = [pa.concat_arrays(parts)]
+        self._starts = [0]
+
+    # -------------------------------------------------------------- writing back
+
+    def changed(self, cells: Mapping[str, Callable[[Positions], pa.BinaryArray]]) -> Written | None:
+        """What changed; None for nothing.
+
+        Args:
+            cells: per column what gives the cells of rows as they are now.
+        """
+        numbers = np.flatnonzero(self.dirty[: self.index.count])
+        columns = [cells[each.id](numbers) for each in self.stored.schema.columns]
+        gone = np.ones(len(numbers), dtype=np.bool_)
+        for each in columns:
+            gone &= ~is_valid(each)
+        was = self._at[numbers] != ABSENT
+        kept = was | ~gone
+        if not kept.any():
+            return None
+        closed = self._at[numbers[was]]
+        live = self.stored.live + int((~gone & ~was).sum()) - int((gone & was).sum())
+        prefixes = self.prefixes(numbers[kept])
+        payload = [each.filter(pa.array(kept)) for each in columns]
+        return Written(rows_of(places_of(prefixes), prefixes, gone[kept], payload), closed, live)

@@ -1,0 +1,55 @@
+"""What a folder of keyed state records about itself: its key groups, types and states."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from idlestate.state.errors import KeyGroupError, StateMigrationError
+from idlestate.state.meta import StateMeta, type_from_text, type_to_text
+from idlestate.state.settings import BackendSettings
+from idlestate.state.snapshots.snapshot_files import SnapshotInfo
+
+Record = dict[str, Any]
+
+
+def record_of(settings: BackendSettings, metas: Iterable[StateMeta]) -> Record:
+    """The record of a backend with these states."""
+    return {
+        "max_parallelism": settings.max_parallelism,
+        "groups": [settings.groups.first, settings.groups.last],
+        "key_type": type_to_text(settings.key_type),
+        "namespace_type": type_to_text(settings.namespace_type),
+        "states": [meta.to_json() for meta in metas],
+    }
+
+
+def check_record(record: Mapping[str, Any], settings: BackendSettings, path: Path) -> None:
+    """Raise `StateMigrationError` when a folder is opened as other than it was made."""
+    for what, mine in record_of(settings, ()).items():
+        if what != "states" and record[what] != mine:
+            stored, declared = (
+                (type_from_text(record[what]), type_from_text(str(mine)))
+                if what.endswith("type")
+                else (record[what], mine)
+            )
+            raise StateMigrationError(
+                f"{path}: {what} is {stored} there, declared as {declared}: open it as it is"
+            )
+
+
+def check_restore(info: SnapshotInfo, settings: BackendSettings) -> None:
+    """Raise what is wrong when a snapshot cannot be restored into a backend."""
+    if info.max_parallelism != settings.max_parallelism:
+        raise KeyGroupError(
+            f"{info.folder} has max parallelism {info.max_parallelism}, this backend "
+            f"{settings.max_parallelism}: open it with max_parallelism={info.max_parallelism}"
+        )
+    for what, stored, declared in (
+        ("keys", info.key_type, settings.key_type),
+        ("namespaces", info.namespace_type, settings.namespace_type),
+    ):
+        if stored != declared:
+            raise StateMigrationError(
+                f"{info.folder}: {what} are stored as {stored}, declared as {declared}: "
+                "declare the stored type"
+            )
