@@ -166,7 +166,7 @@ class RunsTable(Table):
         tailed = self._tailed[numbers[changed]]
         if tailed.any():
             before = cells.filter(pa.array(changed))
-            both = pc.binary_join_element_wise(before, now, b"", null_handling="skip")
+            both = pc.binary_join_element_wise(before.fill_null(b""), now, b"")
             now = pc.if_else(pa.array(tailed), both, now)
         return now if changed.all() else pc.replace_with_mask(cells, pa.array(changed), now)
 

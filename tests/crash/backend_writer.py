@@ -1,11 +1,12 @@
 """Writes keyed state without end, and says what was acknowledged: killed by its parent.
 
-    backend_writer.py FOLDER FIRST
+    backend_writer.py FOLDER FIRST KIND
 
 Round n puts n into the value of every key in one batch, appends n to every list, writes values
 that live for some rounds, registers a timer for n, and now and then sweeps, compacts or takes a
 snapshot.
-One line goes out before each of these, with its name, and one with n per round that is done.
+One line goes out before each of these, with its name, and one with n per round that is done. On
+runs a round is done when it is committed.
 """
 
 import sys
@@ -46,9 +47,9 @@ def service(backend):
     return backend.timer_service("rounds", lambda timer: None, lambda timer: None)
 
 
-def main(folder: Path, first: int) -> None:
+def main(folder: Path, first: int, kind: str) -> None:
     clock = FakeClock(first)
-    with open_backend("rocksdb", folder / "db", clock=clock) as backend:
+    with open_backend(kind, folder / "db", clock=clock) as backend:
         value, elements, brief = states(backend)
         timers = service(backend)
         for number in range(first, 1_000_000):
@@ -60,6 +61,9 @@ def main(folder: Path, first: int) -> None:
             if number % 7 == 0:
                 print("sweep", flush=True)
                 backend.sweep(clock.now_ms(), 2000)
+            if kind == "runs":
+                print("commit", flush=True)
+                backend.commit()
             if number % 11 == 0:
                 print("compact", flush=True)
                 backend.compact()
@@ -71,4 +75,4 @@ def main(folder: Path, first: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from idlestate.retention.policy import TimeDomain
 from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
@@ -29,13 +31,16 @@ WRITER = Path(__file__).parent / "backend_writer.py"
 ROOT = Path(__file__).parents[2]
 
 
-MOMENTS = ["write", "sweep", "compact", "snapshot"]
+MOMENTS = {
+    "rocksdb": ["write", "sweep", "compact", "snapshot"],
+    "runs": ["write", "sweep", "commit", "compact", "snapshot"],
+}
 """What the writer is killed in the middle of, in turn."""
 CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "20"))
 """In the long form; the short one crashes once in each."""
 
 
-def run_and_kill(folder, first, moment, times, chance):
+def run_and_kill(folder, kind, first, moment, times, chance):
     """Kill the writer in the middle of what it announces for the nth time.
 
     Returns the last round that it acknowledged.
@@ -43,7 +48,7 @@ def run_and_kill(folder, first, moment, times, chance):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
     with (folder / "errors").open("w") as errors:
         writer = subprocess.Popen(
-            [sys.executable, str(WRITER), str(folder), str(first)],
+            [sys.executable, str(WRITER), str(folder), str(first), kind],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -64,10 +69,10 @@ def run_and_kill(folder, first, moment, times, chance):
     return max([last, *(int(each) for each in rest if each.isdigit())])
 
 
-def look(place, restore=()):
+def look(kind, place, restore=()):
     """Rounds that value, lists, short-lived values and timers speak of; all consistent."""
     clock = FakeClock(0)
-    with open_backend("rocksdb", place, clock=clock, restore=restore) as backend:
+    with open_backend(kind, place, clock=clock, restore=restore) as backend:
         value, elements, brief = states(backend)
         found = set(value.get_many(KEYS).to_pylist())
         lists = {tuple(each) for each in elements.get_many(KEYS).to_pylist()}
@@ -89,26 +94,37 @@ def look(place, restore=()):
         return last, len(all_rounds) - 1, len(times) - 1
 
 
-@short_and_long("crashes", len(MOMENTS), CRASHES)
-def test_what_was_acknowledged_survives(tmp_path, crashes):
+@short_and_long("crashes", max(map(len, MOMENTS.values())), CRASHES)
+@pytest.mark.parametrize("kind", MOMENTS)
+def test_what_was_acknowledged_survives(tmp_path, kind, crashes):
     chance, acknowledged, first = random.Random(7), -1, 0
     for number in range(crashes):
-        moment = MOMENTS[number % len(MOMENTS)]
-        last = run_and_kill(tmp_path, first, moment, chance.randrange(1, 4), chance)
-        value, elements, times = look(tmp_path / "db")
+        moment = MOMENTS[kind][number % len(MOMENTS[kind])]
+        last = run_and_kill(tmp_path, kind, first, moment, chance.randrange(1, 4), chance)
+        value, elements, times = look(kind, tmp_path / "db")
         assert acknowledged <= last <= value <= last + 1
         assert last <= elements <= value
         assert last <= times <= elements
-        # A round that was cut off is done again as far as it went missing.
         acknowledged = last
-        with open_backend("rocksdb", tmp_path / "db", clock=FakeClock(value)) as backend:
-            finish(backend, elements, times, value)
+        if kind == "runs":
+            assert value == elements == times, "a part of a commit"
+            assert_no_leftovers(tmp_path / "db")
+        else:
+            # A round that was cut off is done again as far as it went missing.
+            with open_backend(kind, tmp_path / "db", clock=FakeClock(value)) as backend:
+                finish(backend, elements, times, value)
         first = value + 1
         whole = [path for path in tmp_path.glob("snapshot-*") if path.suffix == ""]
         for folder in whole[:1]:
-            look(tmp_path / f"restored-{number}", [folder])
+            look(kind, tmp_path / f"restored-{number}", [folder])
         for folder in tmp_path.glob("snapshot-*"):
             shutil.rmtree(folder)
+
+
+def assert_no_leftovers(place):
+    """Opening removed what the last commit does not name."""
+    named = (place / "state.json").read_text()
+    assert all(path.name in named for path in (place / "runs" / "0").iterdir())
 
 
 def finish(backend, elements, times, value):

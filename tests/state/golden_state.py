@@ -235,7 +235,7 @@ class Replay:
     def border(self) -> None:
         """Between two steps on runs: the border of a batch, a merge, or a new start."""
         for index, backend in enumerate(self.backends):
-            if backend.kind != "runs":
+            if backend.kind != "runs" or self.held:
                 continue
             match self.chance.randrange(3 * STEPS_BETWEEN_BORDERS):
                 case 0:
@@ -277,6 +277,7 @@ class Replay:
             case "snapshot_finish":
                 for held in self.held:
                     held.finish()
+                self.held = []
             case "restore":
                 for backend in self.backends:
                     backend.close()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.state.heap import heap_table, single_values
+from idlestate.state.runs import runs_table, runs_timers, stored_rows, working_set
 from tests.state.idle_machine import IdleLives
 from tests.state.state_machine import KeyedState, machine_of
 from tests.state.state_steps import CALLS, TTLS
@@ -31,6 +32,10 @@ def small_tables(monkeypatch):
     monkeypatch.setattr(single_values, "FRONT", 2)
     for module in (single_values, heap_table):
         monkeypatch.setattr(module, "SMALL", 3)
+    monkeypatch.setattr(working_set, "MOST_ROWS", 5)
+    monkeypatch.setattr(stored_rows, "AT_ONCE", 3)
+    monkeypatch.setattr(runs_timers, "AHEAD", 2)
+    monkeypatch.setattr(runs_table, "LOADED", 3)
 
 
 @pytest.mark.parametrize("kind", sorted(CALLS))
