@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.codec import Codec
-from idlestate.state.key_batch import Flags, Positions
 
 Column = npt.NDArray[Any]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS, armed_cleanup_at, needs_rearm
-from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many
 from idlestate.state.value_state import ValueState
 from idlestate.timers.timer_service import TimerService, check_domain

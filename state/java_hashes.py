@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Positions, layout_of
 from idlestate.state.errors import StateMigrationError
-from idlestate.state.key_batch import KeyBatch, Positions, layout_of
+from idlestate.state.key_batch import KeyBatch
 
 
 def _wrap(value: int) -> int:

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import fixed_width
 from idlestate.state.codec import Codec, read_varint, varint
 from idlestate.state.java_hashes import java_hash, java_hashes
-from idlestate.state.key_batch import KeyBatch, fixed_width
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_codec import key_codec_for
 from idlestate.state.key_groups import key_group, key_groups
 

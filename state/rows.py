@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width
 from idlestate.state.cells import Cells, Column, Stored, dtype_of
 from idlestate.state.codec import (
     Codec,
@@ -33,7 +34,7 @@ from idlestate.state.codec import (
 )
 from idlestate.state.descriptors import StateKind
 from idlestate.state.errors import NullValueError
-from idlestate.state.key_batch import Flags, KeyBatch, Positions, fixed_width
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_codec import key_codec_for
 
 ROW_VERSION = 1

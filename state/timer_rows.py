@@ -8,8 +8,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Positions, layout_of
 from idlestate.state.errors import StateError
-from idlestate.state.key_batch import KeyBatch, Positions, layout_of
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.timers.timer import Timer, TimerBatch, time_bytes, time_of
 

@@ -14,12 +14,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
+from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.cells import Cells, Column, Lists, Stored
-from idlestate.state.heap.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.state.heap.frozen_rows import FrozenItems
 from idlestate.state.heap.heap_keys import SPARE, HeapKeys
-from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rows import ValueLayout
 from idlestate.state.usage import Usage
 
@@ -55,7 +56,8 @@ class HeapChains(HeapKeys):
         size = self._stored.nbytes + sum([each.nbytes for each in links])
         owners = sum([each.nbytes for each in (self._head, self._tail, self._counts)])
         dead = size * (self.count - self.live) // max(self.count, 1)
-        return self.index.usage() + Usage(size + owners, dead + self.index.dead_share(owners))
+        owners += self.index.total_bytes
+        return Usage(size + owners, dead + self.index.dead_share(owners))
 
     # -------------------------------------------------------------- one key
 

@@ -5,10 +5,11 @@ Numbers that `ByteIndex` gives to keys are positions in the columns of values an
 
 from typing import Any
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
+from idlestate.backends.runs.byte_index import ABSENT, distinct
 from idlestate.state.cells import Cells, Column, Stored
-from idlestate.state.heap.byte_index import ABSENT, distinct
 from idlestate.state.heap.heap_keys import SPARE, HeapKeys
-from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.usage import Usage
 
 
@@ -17,8 +18,8 @@ class HeapColumns(HeapKeys):
 
     def usage(self) -> Usage:
         """How much room the columns take."""
-        columns = self._stored.nbytes
-        return self.index.usage() + Usage(columns, self.index.dead_share(columns))
+        total = self.index.total_bytes + self._stored.nbytes
+        return Usage(total, self.index.dead_share(total))
 
     def get(self, data: bytes, namespace: Any) -> Stored:
         """What one key has, None when nothing is stored."""

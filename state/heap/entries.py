@@ -11,17 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width, layout_of, slices
+from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, distinct
 from idlestate.state.cells import Column
-from idlestate.state.heap.byte_index import ABSENT, ByteIndex, distinct
 from idlestate.state.heap.chains import HeapChains
-from idlestate.state.key_batch import (
-    Flags,
-    KeyBatch,
-    Positions,
-    fixed_width,
-    layout_of,
-    slices,
-)
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rows import ValueLayout
 from idlestate.state.usage import Usage
 
@@ -36,7 +30,7 @@ class HeapEntries(HeapChains):
 
     def usage(self) -> Usage:
         """How much room the columns take."""
-        size = self._names.usage().total_bytes
+        size = self._names.total_bytes
         dead = size * (self.count - self.live) // max(self.count, 1)
         return super().usage() + Usage(size, dead)
 

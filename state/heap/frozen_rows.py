@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
+from idlestate.backends.runs.byte_index import ByteIndex
 from idlestate.state.cells import Stored
-from idlestate.state.heap.byte_index import ByteIndex
 from idlestate.state.heap.held_columns import Held, HeldColumns
 from idlestate.state.heap.stored_columns import StoredColumns
-from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.rows import MERGED, ValueLayout

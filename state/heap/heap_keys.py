@@ -5,12 +5,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Positions
+from idlestate.backends.runs.byte_index import ByteIndex
 from idlestate.state.codec import Codec
-from idlestate.state.heap.byte_index import ByteIndex
 from idlestate.state.heap.frozen_rows import FrozenKeys
 from idlestate.state.heap.namespaces import Spaces
 from idlestate.state.heap.stored_columns import StoredColumns
-from idlestate.state.key_batch import KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rows import ValueLayout
 
 SPARE: Final = 1024

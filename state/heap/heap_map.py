@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from idlestate.backends.runs.byte_arrays import Flags
+from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.cells import Cells, Column, Stored
-from idlestate.state.heap.byte_index import ABSENT
 from idlestate.state.heap.entries import HeapEntries
 from idlestate.state.heap.frozen_rows import FrozenMaps
 from idlestate.state.heap.heap_table import ItemsTable, Space
-from idlestate.state.key_batch import Flags, KeyBatch
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_codec import holds_floats
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.rows import ValueLayout

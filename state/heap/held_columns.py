@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.cells import Column
-from idlestate.state.key_batch import Positions
 
 PAGE: Final = 1 << 12
 """Rows that are copied at once."""

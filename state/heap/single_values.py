@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.cells import Cells, Column, Stored
 from idlestate.state.heap.columns import HeapColumns
 from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
 from idlestate.state.heap.heap_table import HeapTable
 from idlestate.state.heap.values_walk import SingleWalk
-from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.rows import ValueLayout
 from idlestate.state.table import Row, SingleTable, Walk

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
+from idlestate.backends.runs.byte_index import ABSENT, grown
 from idlestate.state.cells import Cells, Column, Stored, dtype_of
-from idlestate.state.heap.byte_index import ABSENT, grown
 from idlestate.state.heap.held_columns import HeldColumns
-from idlestate.state.key_batch import Flags, Positions
 from idlestate.state.rows import ValueLayout
 
 NOTHING: Final = 0

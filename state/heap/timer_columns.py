@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Positions, order_of
+from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.retention.rules import NEVER_MS
-from idlestate.state.heap.byte_index import ABSENT, ByteIndex, distinct, grown
-from idlestate.state.key_batch import Positions, order_of
 from idlestate.state.timer_rows import by_group_many, by_time_many, times_of
 from idlestate.state.usage import Usage
 from idlestate.timers.heap_queue import HeapTimerQueue
@@ -185,8 +185,8 @@ class ColumnTimerQueue(HeapTimerQueue):
 
     def usage(self) -> Usage:
         """How much room the arrays take."""
-        size = self._times.nbytes + self._window.nbytes
-        return self._index.usage() + Usage(size, self._index.dead_share(size))
+        total = self._index.total_bytes + self._times.nbytes + self._window.nbytes
+        return Usage(total, self._index.dead_share(total))
 
     def __len__(self) -> int:
         return len(self._live) + self._index.live

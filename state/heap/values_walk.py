@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from idlestate.state.key_batch import KeyBatch, Positions
+from idlestate.backends.runs.byte_arrays import Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.table import Removed, Visit, Walk
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow.compute as pc
 from rocksdict import Rdict
 
+from idlestate.backends.runs.byte_arrays import fixed_width, order_of
 from idlestate.state.cells import Column, Stored
 from idlestate.state.cleanup import lists_in, merged_row
-from idlestate.state.key_batch import KeyBatch, fixed_width, order_of
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.state.row_keys import KeyLayout

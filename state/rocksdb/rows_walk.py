@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rocksdict import WriteBatch
 
-from idlestate.state.key_batch import Flags
+from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.state.table import Removed, Row, Visit, Walk
 
 if TYPE_CHECKING:

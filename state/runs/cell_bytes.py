@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width, layout_of, slices
 from idlestate.state.cells import Cells, Lists, dtype_of
 from idlestate.state.descriptors import StateKind
-from idlestate.state.key_batch import Flags, Positions, fixed_width, layout_of, slices
 from idlestate.state.rows import ValueLayout
 
 _LENGTH = np.dtype("<u4")

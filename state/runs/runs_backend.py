@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from idlestate.backends.files.committed_folder import RECORD, CommittedFolder
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import TableSchema
@@ -19,13 +20,12 @@ from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.errors import SnapshotError
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.meta import StateMeta
+from idlestate.state.meta import VERSIONS, StateMeta, check_versions
 from idlestate.state.runs.runs_table import RunsTable
 from idlestate.state.runs.runs_tables import TABLES
 from idlestate.state.runs.runs_timers import RunsTimerQueue
-from idlestate.state.runs.state_folder import StateFolder
 from idlestate.state.runs.stored_rows import state_rows, timer_rows
-from idlestate.state.runs.working_set import KEYS, WorkingSet, Written, column
+from idlestate.state.runs.working_set import KEYS, WorkingSet, WrittenRows, column
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
@@ -52,7 +52,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         """A backend with what is in the folder, or in the snapshots."""
         super().__init__(settings)
         self._settings = settings
-        self._folder = StateFolder(path)
+        self._folder = CommittedFolder(path)
         self._held: set[object] = set()
         try:
             self._open(path, [SnapshotInfo.read(folder) for folder in settings.restore])
@@ -63,6 +63,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
     def _open(self, path: Path, infos: list[SnapshotInfo]) -> None:
         record = self._folder.read()
         if record is not None:
+            check_versions(record, str(path / RECORD))
             check_record(record, self._settings, path)
         for info in infos:
             check_restore(info, self._settings)
@@ -111,7 +112,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         """Make everything so far durable, as a whole.
 
         Raises:
-            StorageError: the disk refused; what was committed before is in force.
+            StoreError: the disk refused; what was committed before is in force.
         """
         self._write_back()
         record = self._record()
@@ -123,7 +124,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
 
     def _write_back(self, merge: MergePolicy | None = None) -> None:
         """Write what changed to runs, which count from the next commit on, and forget it here."""
-        changed: dict[str, tuple[Runs, Written | None]] = {
+        changed: dict[str, tuple[Runs, WrittenRows | None]] = {
             ROWS: (
                 self._working.stored,
                 self._working.changed(
@@ -142,7 +143,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             self._timers(name).reset(after[table])
 
     def _written(
-        self, changed: Mapping[str, tuple[Runs, Written | None]], merge: MergePolicy | None
+        self, changed: Mapping[str, tuple[Runs, WrittenRows | None]], merge: MergePolicy | None
     ) -> dict[str, Runs]:
         records, version = dict(self._records), self._version + 1
         after = {name: stored for name, (stored, _) in changed.items()}
@@ -150,7 +151,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             before = self._records.get(name, TableRecord())
             if rows is None and (merge is None or not before.runs):
                 continue
-            written = rows or Written.nothing(stored)
+            written = rows or WrittenRows.nothing(stored)
             count = max(before.rows, 1)
             fitting = SEGMENT_BYTES * count // max(before.bytes, count)
             policy = merge or MergePolicy()
@@ -170,11 +171,16 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         return {ref.name for record in self._records.values() for ref in record.runs}
 
     def _record(self) -> dict[str, Any]:
-        return record_of(self._settings, self._metas.values()) | {
-            "version": self._version,
-            "queues": dict(self._table_of_queue),
-            "tables": {name: record.to_json() for name, record in self._records.items()},
-        }
+        states = record_of(self._settings, self._metas.values())
+        return (
+            VERSIONS
+            | states
+            | {
+                "version": self._version,
+                "queues": dict(self._table_of_queue),
+                "tables": {name: record.to_json() for name, record in self._records.items()},
+            }
+        )
 
     # -------------------------------------------------------------- all of it
 
@@ -184,7 +190,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         for record in self._records.values():
             total += record.bytes
             dead += record.bytes * (record.rows - record.live) // max(record.rows, 1)
-        memory = self._working.index.usage().total_bytes
+        memory = self._working.index.total_bytes
         memory += sum([self._timers(name).usage_bytes() for name in self._table_of_queue])
         return Usage(total + memory, dead)
 

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
+from idlestate.backends.runs.byte_index import ABSENT, distinct, grown
 from idlestate.backends.runs.fields import is_valid
 from idlestate.state.descriptors import StateKind
-from idlestate.state.heap.byte_index import ABSENT, distinct, grown
-from idlestate.state.key_batch import Flags, KeyBatch, Positions
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout

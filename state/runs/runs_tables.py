@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.state.cells import Cells, Column, Lists, Stored
 from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
 from idlestate.state.heap.single_values import HeapSingleTable
-from idlestate.state.key_batch import Flags, KeyBatch
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.runs.runs_table import RunsTable
 from idlestate.state.table import ListTable, MapTable, SingleTable
 

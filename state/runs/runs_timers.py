@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.state.heap.timer_columns import ColumnTimerQueue
-from idlestate.state.key_batch import Flags, Positions
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.runs.stored_rows import all_timers, sorted_timers
-from idlestate.state.runs.working_set import Written, rows_of
+from idlestate.state.runs.working_set import WrittenRows, rows_of
 from idlestate.state.timer_rows import by_time_many, times_of
 from idlestate.timers.timer import Timer, TimerCodec
 
@@ -189,7 +189,7 @@ class RunsTimerQueue:
         """Memory of what is not in the runs."""
         return self._near.usage().total_bytes
 
-    def changed(self) -> Written | None:
+    def changed(self) -> WrittenRows | None:
         """What is to be written; None for nothing."""
         near = self._near.all_rows()
         gone = pa.array(self._gone, pa.binary())
@@ -203,4 +203,4 @@ class RunsTimerQueue:
         keys = pa.concat_arrays([near.filter(pa.array(is_new)), gone.filter(pa.array(was))])
         are_gone = np.arange(len(places)) >= int(is_new.sum())
         live = self.stored.live + int(is_new.sum()) - int(was.sum())
-        return Written(rows_of(places, keys, are_gone), at[was], live)
+        return WrittenRows(rows_of(places, keys, are_gone), at[was], live)

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.byte_arrays import layout_of
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.descriptors import StateKind
-from idlestate.state.key_batch import layout_of
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.meta import StateMeta
 from idlestate.state.rows import MERGED

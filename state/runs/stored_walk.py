@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.backends.runs.fields import is_valid
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.state.key_batch import Flags
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
 from idlestate.state.runs.stored_rows import cells_of

@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Flags, Positions, layout_of
+from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, grown
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.fields import is_valid
 from idlestate.backends.runs.key_hashes import hash_keys
@@ -24,8 +26,7 @@ from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS
 from idlestate.state.codec import codec_for
-from idlestate.state.heap.byte_index import ABSENT, ByteIndex, grown
-from idlestate.state.key_batch import Flags, KeyBatch, Positions, layout_of
+from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 
 MOST_ROWS: Final = 1 << 18
@@ -41,7 +42,7 @@ BYTES: Final = codec_for(pa.binary())
 KEYS: Final = (("row", pa.binary()),)
 
 
-class Address(NamedTuple):
+class RowAddress(NamedTuple):
     """A row in memory."""
 
     prefix: bytes
@@ -49,7 +50,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenRows:
     """What is to be written of a table: rows in order of place, and the rows that they replace."""
 
     rows: Rows
@@ -57,7 +58,7 @@ class Written:
     live: int
 
     @classmethod
-    def nothing(cls, runs: Runs) -> "Written":
+    def nothing(cls, runs: Runs) -> "WrittenRows":
         """No row changed."""
         return cls(Rows.empty(runs.schema), np.zeros(0, dtype=np.int64), runs.live)
 
@@ -119,7 +120,7 @@ class WorkingSet:
         self.index = ByteIndex()
         self.dirty = np.zeros(0, dtype=np.bool_)
         self._at = np.zeros(0, dtype=np.int64)  # where the runs have the row
-        self._ones: dict[Any, dict[Any, Address]] = {}
+        self._ones: dict[Any, dict[Any, RowAddress]] = {}
         self._starts: list[int] = []
         self._parts: dict[str, list[pa.BinaryArray]] = {
             each.id: [] for each in stored.schema.columns
@@ -136,7 +137,7 @@ class WorkingSet:
 
     # -------------------------------------------------------------- touching rows
 
-    def one(self, key: Any, namespace: Any) -> Address:
+    def one(self, key: Any, namespace: Any) -> RowAddress:
         """The row of a key."""
         space = self._ones.get(namespace)
         if space is None:
@@ -147,7 +148,7 @@ class WorkingSet:
             number = self.index.find_one(prefix, 0)
             if number == ABSENT:
                 number = int(self.numbers(pa.array([prefix], pa.binary()))[0])
-            found = Address(prefix, number)
+            found = RowAddress(prefix, number)
             self._ones.setdefault(namespace, {})[key] = found
         return found
 
@@ -234,7 +235,9 @@ class WorkingSet:
 
     # -------------------------------------------------------------- writing back
 
-    def changed(self, cells: Mapping[str, Callable[[Positions], pa.BinaryArray]]) -> Written | None:
+    def changed(
+        self, cells: Mapping[str, Callable[[Positions], pa.BinaryArray]]
+    ) -> WrittenRows | None:
         """What changed; None for nothing.
 
         Args:
@@ -253,4 +256,6 @@ class WorkingSet:
         live = self.stored.live + int((~gone & ~was).sum()) - int((gone & was).sum())
         prefixes = self.prefixes(numbers[kept])
         payload = [each.filter(pa.array(kept)) for each in columns]
-        return Written(rows_of(places_of(prefixes), prefixes, gone[kept], payload), closed, live)
+        return WrittenRows(
+            rows_of(places_of(prefixes), prefixes, gone[kept], payload), closed, live
+        )

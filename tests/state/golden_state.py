@@ -223,7 +223,9 @@ class Replay:
             clock=self.clock if self.time is TimeDomain.PROCESSING else FakeClock(WRONG_MS),
             restore=restore,
         )
-        backend.watermark.advance(self.clock.now_ms() if self.time is TimeDomain.EVENT else WRONG_MS)
+        backend.watermark.advance(
+            self.clock.now_ms() if self.time is TimeDomain.EVENT else WRONG_MS
+        )
         self.stack.callback(backend.close)
         return backend
 

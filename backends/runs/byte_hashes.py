@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from idlestate.state.key_batch import layout_of
+from idlestate.backends.runs.byte_arrays import layout_of
 
 _WORDS: Final = 16
 """Keys of up to that many words of eight bytes are hashed in array steps; longer ones by XXH64."""

@@ -18,9 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.state.heap.byte_hashes import Hashes, hash_of, hashes_of
-from idlestate.state.key_batch import Flags, Positions, layout_of
-from idlestate.state.usage import Usage
+from idlestate.backends.runs.byte_arrays import Flags, Positions, layout_of
+from idlestate.backends.runs.byte_hashes import Hashes, hash_of, hashes_of
 
 ABSENT: Final = -1
 
@@ -62,10 +61,10 @@ class ByteIndex:
         columns = (self._ends, self._hashes, self._spaces, self._alive, self._slots)
         return sum([each.nbytes for each in columns])
 
-    def usage(self) -> Usage:
-        """How much room the index takes."""
-        total = self.nbytes + self._arena.nbytes
-        return Usage(total, self.dead_share(total))
+    @property
+    def total_bytes(self) -> int:
+        """Memory of the index with the keys."""
+        return self.nbytes + self._arena.nbytes
 
     def dead_share(self, size: int) -> int:
         """How much of this is of numbers that are not there any more."""

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.state.heap import byte_index
-from idlestate.state.heap.byte_hashes import hash_of, hashes_of
-from idlestate.state.heap.byte_index import ABSENT, ByteIndex
+from idlestate.backends.runs import byte_index
+from idlestate.backends.runs.byte_hashes import hash_of, hashes_of
+from idlestate.backends.runs.byte_index import ABSENT, ByteIndex
 
 LENGTHS = [0, 1, 2, 7, 8, 9, 20, 127, 128, 129, 500]
 

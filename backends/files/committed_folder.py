@@ -1,4 +1,4 @@
-"""The folder of a backend on runs: a record that names files, and the files.
+"""A folder of runs that is changed by commits: a record that names runs, and the runs.
 
     lock               held while the folder is open
     state.json         the record, in one line, then its XXH3 in hexadecimal: what was committed
@@ -21,16 +21,14 @@ import xxhash
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.errors import DamagedStateError
-from idlestate.state.errors import StateError, StorageError
-from idlestate.state.meta import VERSIONS, check_versions
+from idlestate.errors import DamagedStateError, RefusedError, StoreError
 
 RECORD: Final = "state.json"
 _DRAFT, _LOCK, _RUNS = "state.json.draft", "lock", "runs"
 _OURS: Final = {RECORD, _DRAFT, _LOCK, _RUNS}
 
 
-class StateFolder:
+class CommittedFolder:
     """A folder that is held until it is closed.
 
     Attributes:
@@ -42,14 +40,14 @@ class StateFolder:
         """Hold the folder, made where there is none.
 
         Raises:
-            StateError: it is of something else.
-            StorageError: another process has it, or the disk refuses.
+            RefusedError: it is of something else.
+            StoreError: another process has it, or the disk refuses.
         """
         self.path = path
         self._runs = path / _RUNS / "0"
         with self.plainly():
             if path.is_dir() and (others := _names(path) - _OURS):
-                raise StateError(
+                raise RefusedError(
                     f"{path} holds {min(others)}, which is not of this kind of backend: name "
                     "another folder, or open it as the kind that wrote it"
                 )
@@ -59,7 +57,7 @@ class StateFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 self.close()
-                raise StorageError(
+                raise StoreError(
                     f"{path} is open already, here or in another process: close it there first"
                 ) from error
         self.files = RunFiles(Folder(str(path / _RUNS)), 0)
@@ -67,13 +65,13 @@ class StateFolder:
 
     @contextmanager
     def plainly(self) -> Iterator[None]:
-        """Raise `StorageError` for what the disk refuses."""
+        """Raise `StoreError` for what the disk refuses."""
         try:
             yield
         except OSError as error:
-            if isinstance(error, StateError):
+            if isinstance(error, StoreError):
                 raise
-            raise StorageError(
+            raise StoreError(
                 f"{self.path}: the disk refused, nothing was committed: {error}. Make room or "
                 "repair the disk, then try again"
             ) from error
@@ -83,7 +81,6 @@ class StateFolder:
 
         Raises:
             DamagedStateError: it is not as it was written.
-            SnapshotError: it is of a version that is not known here.
         """
         place = self.path / RECORD
         with self.plainly():
@@ -93,16 +90,15 @@ class StateFolder:
         if _checksum(text) != checksum.strip():
             raise DamagedStateError(f"{place} is damaged: restore it from a backup, or a snapshot")
         record: dict[str, Any] = json.loads(text)
-        check_versions(record, str(place))
         return record
 
     def commit(self, record: dict[str, Any], named: set[str]) -> None:
         """Replace the record, durably, with the runs that it names.
 
         Raises:
-            StorageError: the disk refused; the record before is in force.
+            StoreError: the disk refused; the record before is in force.
         """
-        text = json.dumps(VERSIONS | record).encode()
+        text = json.dumps(record).encode()
         with self.plainly():
             for name in sorted(named - self._durable):
                 _sync(self._runs / name)

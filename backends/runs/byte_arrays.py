@@ -1,0 +1,46 @@
+"""Arrays of byte strings, worked on by the bytes and lengths of all of them."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def fixed_width(items: npt.NDArray[Any]) -> pa.BinaryArray:
+    """Items of one width as their bytes."""
+    offsets = np.arange(len(items) + 1, dtype=np.int32) * np.int32(items.dtype.itemsize)
+    data = pa.py_buffer(np.ascontiguousarray(items).tobytes())
+    return pa.Array.from_buffers(pa.binary(), len(items), [None, pa.py_buffer(offsets), data])
+
+
+def layout_of(array: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Positions, Positions]:
+    """Bytes of an array with eight more behind them, and where each item starts and how long it is.
+
+    The spare bytes let every item be read in words of eight.
+    """
+    _, at, data = array.buffers()
+    ends = np.frombuffer(at, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+    first, last = (int(ends[0]), int(ends[-1])) if len(array) else (0, 0)
+    padded = np.zeros(last - first + 8, dtype=np.uint8)
+    if last > first:
+        padded[: last - first] = np.frombuffer(data, dtype=np.uint8)[first:last]
+    starts = ends[:-1].astype(np.int64) - first
+    return padded, starts, np.diff(ends).astype(np.int64)
+
+
+def slices(data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions) -> pa.BinaryArray:
+    """Bytes that begin at these places, of these lengths."""
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    at = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
+    offsets = pa.py_buffer(ends.astype(np.int32))
+    return pa.Array.from_buffers(pa.binary(), len(sizes), [None, offsets, pa.py_buffer(data[at])])
+
+
+def order_of(array: pa.BinaryArray) -> pa.Array:
+    """The positions of the items in the order of their bytes; equal ones keep theirs."""
+    return pc.array_sort_indices(array)
