@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,29 +13,8 @@ if TYPE_CHECKING:  # tasks of a query that keeps its own state load no network
     from idlestate.sidecar.protocol.connection import Address
 
 
-class RejectCode(IntEnum):
-    """Why a row is rejected, as a number below every event time.
-
-    These are the reasons that depend on the row alone.
-
-    Whether a row is too far ahead depends on the batch, and is seen when rows are packed: a bound
-    that changes with every batch would make Spark compile the projection anew each time.
-    """
-
-    NULL_TIME = -(2**63) + 1
-    TOO_OLD = -(2**63) + 2
-    MALFORMED = -(2**63) + 3
-    NULL_KEY = -(2**63) + 4
-
-    @property
-    def label(self) -> str:
-        """The reason as it stands in reject rows."""
-        return self.name.lower()
-
-
 HASH, TIME = "__hash", "__time"
-"""Columns that `retain` adds before packing: key hash; event time in ms, or a `RejectCode`.
-"""
+"""Columns that `retain` adds before packing: key hash; event time in ms, or a `RejectCode`."""
 
 
 def carried_name(name: str) -> str:

@@ -1,11 +1,10 @@
 """The packing step: a task's rows become one packet per shard before the shuffle.
 
-Spark then moves a handful of binary cells instead of every row. Rows that touch nothing (late,
-or rejected by `retain`) are counted and, if asked for, handed on as JSON. Every shard gets a
-packet, an empty one too, so that each batch with data visits every shard.
+Spark then moves a few binary cells instead of every row. Late and rejected rows are counted
+(`rejected_rows`) and, on request, passed on as JSON. Every shard gets a packet, even an empty one,
+so that each batch with data visits every shard.
 """
 
-import datetime
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -21,8 +20,9 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps import Steps
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, RejectCode, original_name
+from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name
 from idlestate.pipeline.python_worker import settle
+from idlestate.pipeline.rejected_rows import rejected_rows, rows_as_json
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.pipeline.task_errors import marked
@@ -56,26 +56,13 @@ def pack(
     n = rows.num_rows
     hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))
-    reasons: dict[str, Ints] = {}
-    if spec.has_time:
-        is_out = times_ms <= max(RejectCode)
-        for reason in RejectCode if is_out.any() else ():
-            reasons[reason.label] = np.flatnonzero(times_ms == reason)
-        if spec.is_event_time:
-            ahead = times_ms > batch.times.time_ms + spec.max_ahead_ms
-            late = ~(is_out | ahead) & (times_ms <= batch.times.watermark_ms)
-            reasons["too_far_ahead"] = np.flatnonzero(ahead)
-            reasons["late"] = np.flatnonzero(late)
-            is_out |= ahead | late
-        counts_on = ~is_out
-    else:
-        counts_on = np.ones(n, dtype=bool)
-    rejected = _as_json(rows, reasons, batch) if spec.rejects else None
-    if not counts_on.all():
-        kept = np.flatnonzero(counts_on)
+    rejected = rejected_rows(times_ms, spec, batch.times) if spec.has_time else {}
+    as_json = rows_as_json(rows, rejected, batch.times.batch_id) if spec.rejects else None
+    if any(len(at) for at in rejected.values()):
+        kept = np.delete(np.arange(n), np.concatenate(list(rejected.values())))
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
     highest_ms = int(times_ms.max(initial=0)) if spec.is_event_time else 0
-    found = {reason: len(at) for reason, at in reasons.items()}
+    found = {reason: len(at) for reason, at in rejected.items()}
     counts = RowCounts(input=n, highest_ms=highest_ms, **found)
     steps = _steps(rows, hashes, times_ms, spec).collapsed(spec.table.kind)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
@@ -90,7 +77,7 @@ def pack(
             pa.array(packets, pa.binary()),
             # One shard keeps the counts of the whole task; which one does not matter to a sum.
             pa.array([json.dumps(asdict(counts)), *blank], pa.string()),
-            pa.array([rejected, *blank], pa.string()),
+            pa.array([as_json, *blank], pa.string()),
             pa.array([highest_ms * 1000 or None, *blank], CELL_SCHEMA.field(HIGHEST).type),
         ],
         schema=CELL_SCHEMA,
@@ -140,23 +127,3 @@ def _plain(rows: pa.Table, name: str, absent: Ints) -> Ints:
 def _column(rows: pa.Table, name: str) -> pa.Array:
     chunks = rows.column(name).chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-
-
-def _as_json(rows: pa.Table, reasons: dict[str, Ints], batch: TaskBatch) -> str | None:
-    """Rejected rows as a JSON list of [batch id, reason, row]; None when there are none."""
-    names = [name for name in rows.column_names if name not in (HASH, TIME)]
-    found = [
-        [batch.times.batch_id, reason, json.dumps(row, default=_to_text, ensure_ascii=False)]
-        for reason, at in reasons.items()
-        for row in rows.select(names).take(pa.array(at)).to_pylist()
-    ]
-    return json.dumps(found) if found else None
-
-
-def _to_text(value: object) -> object:
-    if isinstance(value, datetime.datetime):
-        text = value.isoformat(timespec="milliseconds" if value.microsecond % 1000 == 0 else "auto")
-        return text.replace("+00:00", "Z")
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)

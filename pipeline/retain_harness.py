@@ -28,8 +28,9 @@ from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.bound_operator import Columns, bound_operator
 from idlestate.pipeline.changelog import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.operator_spec import HASH, TIME, RejectCode, carried_name
+from idlestate.pipeline.operator_spec import HASH, TIME, carried_name
 from idlestate.pipeline.pack import pack
+from idlestate.pipeline.rejected_rows import RejectCode
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.spark_types import spark_schema

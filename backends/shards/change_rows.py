@@ -1,4 +1,4 @@
-"""Change rows: what a batch hands downstream, and lives as people read them.
+"""Change rows: the output of a batch.
 
 Output columns of a change row: the key columns, the aggregates under their names, `change`
 (`update` | `expire`), `created_at`, `last_access`, `expired_at` (UTC timestamps, microseconds,
@@ -20,7 +20,7 @@ from idlestate.retention.rules import NEVER_MS, Ends, Reason
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _LAST_MS = FOREVER_MS // 1000
 """The last millisecond that a timestamp in microseconds reaches."""
-_REASONS = pa.array([reason.label for reason in Reason])
+REASONS = pa.array([reason.label for reason in Reason])
 _CHANGES = pa.array(["update", "expire"])
 
 
@@ -72,7 +72,7 @@ def _rows(
     spec: TableSpec, schema: pa.Schema, part: Changes, policy: Policy, batch_id: int
 ) -> pa.RecordBatch:
     rows, is_expire = part.rows, part.is_expire
-    reasons = _REASONS.take(pa.array(np.where(is_expire, part.ends.reason, int(Reason.OPEN))))
+    reasons = REASONS.take(pa.array(np.where(is_expire, part.ends.reason, int(Reason.OPEN))))
     return pa.RecordBatch.from_arrays(
         [
             *rows.keys,
@@ -86,27 +86,6 @@ def _rows(
         ],
         schema=schema,
     )
-
-
-def life_columns(spec: TableSpec, rows: Rows, policy: Policy) -> pa.Table:
-    """Lives as a table: keys, aggregates, `created_at` ... `armed_at`, `last_access`,
-    `cleanup_at`, `deadline` (UTC timestamps, null where there is none) and `reason`.
-    """
-    lives, ends = rows.lives, rows.lives.ends(policy)
-    columns: dict[str, pa.Array] = dict(zip(spec.key_names, rows.keys, strict=True))
-    names = [name for name, _ in spec.kind.results]
-    columns |= dict(zip(names, spec.kind.result(rows.payload), strict=True))
-    columns |= {
-        "created_at": to_timestamps(lives.created_at_ms),
-        "written_at": to_timestamps(lives.written_at_ms),
-        "read_at": to_timestamps(lives.read_at_ms),
-        "armed_at": to_timestamps(lives.armed_at_ms),
-        "last_access": to_timestamps(lives.last_access_ms(policy)),
-        "cleanup_at": to_timestamps(lives.cleanup_at_ms(policy)),
-        "deadline": to_timestamps(ends.deadline_ms),
-        "reason": _REASONS.take(pa.array(ends.reason)),
-    }
-    return pa.table(columns)
 
 
 def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:

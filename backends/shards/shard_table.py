@@ -20,7 +20,8 @@ from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
-from idlestate.backends.shards.change_rows import Changes, change_rows, life_columns
+from idlestate.backends.shards.change_rows import Changes, change_rows
+from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally

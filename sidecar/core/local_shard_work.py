@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
-from idlestate.backends.shards.change_rows import change_schema, life_columns
+from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.packet import PacketError
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord

@@ -1,0 +1,75 @@
+"""Late and rejected rows: which rows of a task change no state, and why."""
+
+import datetime
+import json
+from collections.abc import Mapping
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
+
+Ints = npt.NDArray[np.int64]
+
+
+class RejectCode(IntEnum):
+    """Why a row is rejected, for reasons that depend on the row alone: a number below every event
+    time, in place of one.
+
+    Spark marks these rows. Whether a row is late or too far ahead depends on the batch, and is
+    decided when rows are packed: a bound that changes with every batch would make Spark compile
+    the projection again each time.
+    """
+
+    NULL_TIME = -(2**63) + 1
+    TOO_OLD = -(2**63) + 2
+    MALFORMED = -(2**63) + 3
+    NULL_KEY = -(2**63) + 4
+
+    @property
+    def label(self) -> str:
+        """The reason in reject rows."""
+        return self.name.lower()
+
+
+def rejected_rows(times_ms: Ints, spec: OperatorSpec, times: BatchTimes) -> dict[str, Ints]:
+    """Positions of rejected and late rows by reason; each row has one reason.
+
+    Args:
+        times_ms: the event time of each row, or a `RejectCode`.
+        spec: the operator.
+        times: time and watermark of the batch.
+    """
+    found: dict[str, Ints] = {}
+    is_marked = times_ms <= max(RejectCode)
+    for code in RejectCode if is_marked.any() else ():
+        found[code.label] = np.flatnonzero(times_ms == code)
+    if spec.is_event_time:
+        ahead = times_ms > times.time_ms + spec.max_ahead_ms
+        late = ~(is_marked | ahead) & (times_ms <= times.watermark_ms)
+        found["too_far_ahead"] = np.flatnonzero(ahead)
+        found["late"] = np.flatnonzero(late)
+    return found
+
+
+def rows_as_json(rows: pa.Table, rejected: Mapping[str, Ints], batch_id: int) -> str | None:
+    """Rejected rows as a JSON list of [batch id, reason, row]; None if there are none."""
+    names = [name for name in rows.column_names if name not in (HASH, TIME)]
+    found = [
+        [batch_id, reason, json.dumps(row, default=_to_text, ensure_ascii=False)]
+        for reason, at in rejected.items()
+        for row in rows.select(names).take(pa.array(at)).to_pylist()
+    ]
+    return json.dumps(found) if found else None
+
+
+def _to_text(value: object) -> object:
+    if isinstance(value, datetime.datetime):
+        text = value.isoformat(timespec="milliseconds" if value.microsecond % 1000 == 0 else "auto")
+        return text.replace("+00:00", "Z")
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
