@@ -8,7 +8,6 @@ so that each batch with data visits every shard.
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +75,7 @@ def pack(
             pa.array(batch.shards, pa.int32()),
             pa.array(packets, pa.binary()),
             # One shard keeps the counts of the whole task; which one does not matter to a sum.
-            pa.array([json.dumps(asdict(counts)), *blank], pa.string()),
+            pa.array([json.dumps(counts.as_dict()), *blank], pa.string()),
             pa.array([as_json, *blank], pa.string()),
             pa.array([highest_ms * 1000 or None, *blank], CELL_SCHEMA.field(HIGHEST).type),
         ],

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import is_valid
+from idlestate.backends.runs.hash_order import order_by_hash
 from idlestate.backends.runs.reading import Reading, Touch
 from idlestate.backends.shards.extremes import order_codes
 
@@ -55,37 +56,38 @@ def are_equal(left: Keys, right: Keys) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Distinct keys in order of hash: the row that stands for each, and each row's key."""
+    """Distinct keys in order of hash: the first row of each, each row's key, and every row in order
+    of its key, those of one key as they came.
+    """
 
     first: Ints
     key: Ints
+    order: Ints
 
 
 def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
     """Find the distinct keys among rows."""
     n = len(hashes)
-    by_hash = np.argsort(hashes)
+    by_hash = order_by_hash(hashes)
     ordered = hashes[by_hash]
     begins = np.ones(n, dtype=bool)
     begins[1:] = ordered[1:] != ordered[:-1]
     first = by_hash[begins]
     key = np.empty(n, dtype=np.int64)
     key[by_hash] = np.cumsum(begins) - 1
-    if not _are_equal_behind_equal_hashes(keys, by_hash, begins):
+    if not _are_equal_behind_equal_hashes(keys, first, key):
         return _distinct_of_equal_hashes(hashes, keys)
-    return Distinct(first, key)
+    return Distinct(first, key, by_hash)
 
 
-def _are_equal_behind_equal_hashes(keys: Keys, by_hash: Ints, begins: Flags) -> bool:
-    """Whether each row in order of hash that begins no new hash has the key of the row before."""
-    if begins.all():
-        return True
-    shared = ~begins
-    shared[:-1] |= ~begins[1:]
-    # Gathered once, in order: keys lie far apart, and to fetch them is what takes time.
-    ordered = take_keys(keys, by_hash[shared])
-    same = are_equal([c.slice(1) for c in ordered], [c.slice(0, len(c) - 1) for c in ordered])
-    return bool((same | begins[shared][1:]).all())
+def _are_equal_behind_equal_hashes(keys: Keys, first: Ints, key: Ints) -> bool:
+    """Whether each row has the key of the first row with its hash."""
+    if 2 * len(first) < len(key):  # most rows: all of them, where they are, need no gathering
+        return bool(are_equal(keys, take_keys(keys, first[key])).all())
+    is_first = np.zeros(len(key), dtype=bool)
+    is_first[first] = True
+    others = np.flatnonzero(~is_first)
+    return bool(are_equal(take_keys(keys, others), take_keys(keys, first[key[others]])).all())
 
 
 def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
@@ -103,7 +105,7 @@ def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
         begins[1:] |= column[by_key][1:] != column[by_key][:-1]
     key = np.empty(len(hashes), dtype=np.int64)
     key[by_key] = np.cumsum(begins) - 1
-    return Distinct(by_key[begins], key)
+    return Distinct(by_key[begins], key, by_key)
 
 
 def look_up(

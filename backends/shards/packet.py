@@ -1,12 +1,16 @@
 """A packet: the steps of one task for one shard as one Arrow cell.
 
-Layout, version 2: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
-columns `k0`, `k1` ...; `steps`, a list per key of struct { `t` int64 (ms); `read` bool, only when
-some row is a read; `o0` ... the order columns; `c0` ... what the operator's kind carries }. The
-schema's metadata holds the format version.
+Layout, version 3: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
+columns `k0`, `k1` ...; `steps`, a list per key of struct { `t`: ms since the packet's first;
+`read` bool, only when some row is a read; `o0` ... the order columns; `c0` ... what the operator's
+kind carries }. Times and carried integers are of the narrowest type that holds those of the packet.
+The schema's metadata holds the format version and the packet's first time (ms).
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, to_arrow
@@ -14,8 +18,10 @@ from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 
-_VERSION = b"2"
+_VERSION = b"3"
 _VERSION_KEY = b"idlestate.packet"
+_FIRST_KEY = b"idlestate.first_ms"
+_NARROW = {"i": (np.int8, np.int16, np.int32), "u": (np.uint8, np.uint16, np.uint32)}
 
 
 class PacketError(RefusedError, ValueError):
@@ -24,7 +30,8 @@ class PacketError(RefusedError, ValueError):
 
 def encode_packet(steps: Steps) -> bytes:
     """The packet as bytes."""
-    names, columns = ["t"], [pa.array(steps.t_ms)]
+    first_ms = int(steps.t_ms.min()) if len(steps.t_ms) else 0
+    names, columns = ["t"], [pa.array(_narrowed(steps.t_ms - first_ms))]
     if steps.is_read is not None:
         names.append("read")
         columns.append(pa.array(steps.is_read))
@@ -33,14 +40,14 @@ def encode_packet(steps: Steps) -> bytes:
         columns.append(column)
     for at, field in enumerate(steps.carried):
         names.append(f"c{at}")
-        columns.append(to_arrow(field))
+        columns.append(to_arrow(_narrowed(field) if isinstance(field, np.ndarray) else field))
     rows = pa.StructArray.from_arrays(columns, names=names)
     offsets = np.concatenate([[0], np.cumsum(steps.counts)])
     lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), rows)
     key_names = [f"k{at}" for at in range(len(steps.keys))]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(steps.hashes), *steps.keys, lists], names=["hash", *key_names, "steps"]
-    ).replace_schema_metadata({_VERSION_KEY: _VERSION})
+    ).replace_schema_metadata({_VERSION_KEY: _VERSION, _FIRST_KEY: str(first_ms)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -69,15 +76,29 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
         return rows.field(names.index(name))
 
     carried: list[Field] = [
-        column(f"c{at}").to_numpy() if each.is_numpy else column(f"c{at}")
+        column(f"c{at}").to_numpy().astype(each.blank.dtype, copy=False)
+        if isinstance(each.blank, np.ndarray)
+        else column(f"c{at}")
         for at, each in enumerate(spec.kind.carried)
     ]
+    first_ms = int(reader.schema.metadata[_FIRST_KEY])
     return Steps(
         batch.column("hash").to_numpy(),
         [batch.column(f"k{at}") for at in range(len(spec.keys))],
         np.diff(lists.offsets.to_numpy()),
-        column("t").to_numpy(),
+        column("t").to_numpy().astype(np.int64) + first_ms,
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
         [column(f"o{at}") for at in range(len(spec.order))],
         carried,
     )
+
+
+def _narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Integers in the narrowest type that holds them all; other numbers as they are."""
+    if values.dtype.kind not in _NARROW or not len(values):
+        return values
+    low, high = values.min(), values.max()
+    for kind in _NARROW[values.dtype.kind]:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind)
+    return values

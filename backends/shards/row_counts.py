@@ -1,6 +1,6 @@
 """Rows that reached an operator, and what became of them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +26,7 @@ class RowCounts:
 
     def as_dict(self) -> dict[str, int]:
         """The figures by name."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in _NAMES}
+
+
+_NAMES = tuple(each.name for each in fields(RowCounts))

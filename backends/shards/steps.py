@@ -72,8 +72,7 @@ class Steps:
             name: column for (name, _), column in zip(spec.order, order, strict=True)
         }
         carried = spec.kind.lift(values, is_write, times_ms)
-        rows = np.arange(n)
-        return _group(hashes, keys, rows, times_ms, reads, list(order), carried, sort)
+        return _group(hashes, keys, None, times_ms, reads, list(order), carried, sort)
 
     @classmethod
     def empty(cls, spec: TableSpec) -> "Steps":
@@ -112,9 +111,10 @@ class Steps:
         n = len(self.t_ms)
         if n == 0:
             return self
-        key = np.repeat(np.arange(len(self.counts)), self.counts)
-        begins = np.ones(n, dtype=bool)
-        begins[1:] = (key[1:] != key[:-1]) | (self.t_ms[1:] != self.t_ms[:-1])
+        starts = np.cumsum(self.counts) - self.counts
+        begins = np.zeros(n, dtype=bool)
+        begins[starts] = True
+        begins[1:] |= self.t_ms[1:] != self.t_ms[:-1]
         if self.is_read is not None:
             begins[1:] |= self.is_read[1:] != self.is_read[:-1]
         for column in self.order:
@@ -125,7 +125,7 @@ class Steps:
         first = np.flatnonzero(begins)
         return replace(
             self,
-            counts=np.bincount(key[first], minlength=len(self.counts)),
+            counts=np.add.reduceat(begins, starts, dtype=np.int64),
             t_ms=self.t_ms[first],
             is_read=None if self.is_read is None else self.is_read[first],
             order=[column.take(pa.array(first)) for column in self.order],
@@ -164,16 +164,21 @@ class Steps:
 def _group(
     hashes: Ints,
     keys: Keys,
-    key_of_row: Ints,
+    key_of_row: Ints | None,
     t_ms: Ints,
     reads: Flags | None,
     order: list[pa.Array],
     carried: list[Field],
     sort: bool,
 ) -> Steps:
+    """Rows by key; `key_of_row` None: each has a key of its own."""
     distinct = find_distinct(hashes, keys)
-    key = distinct.key[key_of_row]
-    sequence = _sequence(key, t_ms, reads, order) if sort else np.argsort(key, kind="stable")
+    key = distinct.key if key_of_row is None else distinct.key[key_of_row]
+    is_in_turn = reads is None and not order and bool((t_ms[1:] >= t_ms[:-1]).all())
+    if sort and not (key_of_row is None and is_in_turn):
+        sequence = _sequence(key, t_ms, reads, order)
+    else:
+        sequence = distinct.order
     return Steps(
         hashes[distinct.first],
         take_keys(keys, distinct.first),
@@ -200,7 +205,7 @@ def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array])
         within = (t_ms - low) << 1
         if reads is not None:
             within |= reads
-        return np.argsort((key << time_bits) | within)
+        return np.argsort((key << time_bits) | within, kind="stable")
     return np.lexsort((t_ms, key) if reads is None else (reads, t_ms, key))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import idlestate.config
-from idlestate.config import load_config
+from idlestate.config.loading import load_config
 from idlestate.retention.policy import FOREVER_MS, Policy
 
 FOLDER = Path(idlestate.config.__file__).resolve().parent

@@ -8,8 +8,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idlestate.config import Config, ConfigError, load_config, parse
+from idlestate.config.loading import Config, load_config, parse
 from idlestate.config.models import Metrics, Pipeline
+from idlestate.config.problems import ConfigError
 from idlestate.retention.policy import Policy
 
 FULL = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from idlestate.config import parse
+from idlestate.config.loading import parse
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

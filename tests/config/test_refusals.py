@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.config import ConfigError, parse
+from idlestate.config.loading import parse
+from idlestate.config.problems import ConfigError
 
 REFUSED = Path(__file__).with_name("refused")
 PIPELINE = (REFUSED / "pipeline.yaml").read_text()

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
-from idlestate.config import ConfigError, parse
+from idlestate.config.loading import parse
+from idlestate.config.problems import ConfigError
 from idlestate.config.schema import SCHEMA_FILE, build_schema, render_schema
 
 REFUSED = Path(__file__).with_name("refused")

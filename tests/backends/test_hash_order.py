@@ -1,0 +1,30 @@
+"""Rows in order of hash, however hashes are spread and come."""
+
+import numpy as np
+import pytest
+
+from idlestate.backends.runs.hash_order import order_by_hash
+
+RNG = np.random.default_rng(8)
+SPREAD = RNG.integers(-(2**63), 2**63 - 1, 5_000, endpoint=True)
+
+
+@pytest.mark.parametrize(
+    "hashes",
+    [
+        SPREAD,
+        np.sort(SPREAD),
+        np.concatenate([np.sort(SPREAD), np.sort(SPREAD)]),
+        SPREAD[RNG.integers(0, 50, 5_000)],
+        RNG.integers(-5, 5, 5_000),
+        (RNG.integers(-50, 50, 5_000) << 40) + RNG.integers(0, 2**16, 5_000),
+        np.array([-(2**63), 2**63 - 1, 0, -1]),
+        np.array([], dtype=np.int64),
+    ],
+    ids=["spread", "sorted", "two runs", "few keys", "weak", "weak below", "corners", "none"],
+)
+def test_rows_are_in_order_of_hash_and_those_of_one_hash_as_they_came(
+    hashes: np.ndarray[tuple[int], np.dtype[np.int64]],
+) -> None:
+    in_turn = sorted(range(len(hashes)), key=lambda row: (int(hashes[row]), row))
+    assert order_by_hash(hashes).tolist() == in_turn

@@ -1,0 +1,55 @@
+"""Packets: what a task hands to a shard comes out as it went in, and is small."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.runs.fields import to_arrow
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.packet import decode_packet, encode_packet
+from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.table_spec import TableSpec
+
+KINDS = {"k": pa.string(), "v": pa.int64(), "f": pa.float64()}
+AGGREGATES = {"n": "count", "total": "sum(v)", "average": "avg(f)", "least": "min(v)"}
+SPEC = TableSpec((("k", pa.string()),), aggregation(AGGREGATES, KINDS))
+COUNTS = TableSpec((("k", pa.string()),), aggregation({"n": "count"}, KINDS))
+
+
+@pytest.mark.parametrize(
+    ("values", "times_ms"),
+    [
+        ([1, 2, 3], [5, 6, 7]),
+        ([-(2**63), 2**63 - 1, 0], [-1, 0, 2**53]),
+        ([-1, 2**40, 127], [0, 128, 2**31]),
+        ([None, -129, None], [2**32, 2**32, 2**32 + 256]),
+        ([], []),
+    ],
+)
+def test_steps_come_out_of_a_packet_as_they_went_in(
+    values: list[int | None], times_ms: list[int]
+) -> None:
+    columns = {
+        "k": pa.array([f"{at % 2}" for at in range(len(values))], pa.string()),
+        "v": pa.array(values, pa.int64()),
+        "f": pa.array([0.1 * at for at in range(len(values))], pa.float64()),
+    }
+    steps = Steps.from_records(SPEC, [columns["k"]], np.array(times_ms, dtype=np.int64), columns)
+    found = decode_packet(encode_packet(steps), SPEC)
+    assert found.keys == steps.keys
+    for left, right in (
+        (found.hashes, steps.hashes),
+        (found.counts, steps.counts),
+        (found.t_ms, steps.t_ms),
+        *zip(found.carried, steps.carried, strict=True),
+    ):
+        assert to_arrow(left).equals(to_arrow(right))
+
+
+def test_a_row_that_is_counted_takes_five_bytes() -> None:
+    def size(rows: int) -> int:
+        keys = [pa.array(["a"] * rows)]
+        times_ms = np.arange(rows, dtype=np.int64) * 60 + 1_740_960_000_000
+        return len(encode_packet(Steps.from_records(COUNTS, keys, times_ms, {})))
+
+    assert (size(128_000) - size(64_000)) / 64_000 == 5
