@@ -1,6 +1,7 @@
 """The advisor's one function: a log in, advice out."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,18 +82,24 @@ def advise(
     if key_budget is not None and (type(key_budget) is not int or key_budget < 1):
         raise RefusedError(f"key_budget {key_budget!r} is not valid; pass a whole number above 0")
     log, leftovers = _open(events, reading)
-    if bytes_per_key is None:
-        bytes_per_key = leftovers.key_bytes / log.extent.keys + STATE_BYTES
-    chosen = windows_of(windows, log.extent.span_ms)
-    return _advice(log, leftovers, reading, chosen, key_budget, bytes_per_key)
+    with closing(log):
+        if bytes_per_key is None:
+            bytes_per_key = leftovers.key_bytes / log.extent.keys + STATE_BYTES
+        chosen = windows_of(windows, log.extent.span_ms)
+        return _advice(log, leftovers, reading, chosen, key_budget, bytes_per_key)
 
 
 def _open(events: Any, reading: Reading) -> tuple[EventLog, Leftovers]:
     if isinstance(events, str | Path):
         events = read_events(Path(events), reading)
     elif isinstance(events, pd.DataFrame):
-        columns = [name for name in (*reading.key, reading.event_time) if name in events]
+        columns = [name for name in reading.columns if name in events]
         events = pa.Table.from_pandas(events[columns], preserve_index=False)
+    elif hasattr(events, "mapInArrow"):
+        # Only here: PySpark takes a second to import.
+        from idlestate.advisor.spark_log import spark_log  # noqa: PLC0415
+
+        return spark_log(events, reading)
     if not isinstance(events, pa.Table):
         raise RefusedError(
             f"events is a {type(events).__name__}; pass an Arrow table, a pandas or Spark "

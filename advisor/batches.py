@@ -1,4 +1,4 @@
-"""JobBatches: which event comes in which, and how far the watermark is in each."""
+"""Batches of a job: which event comes in which, and how far the watermark is in each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,15 +72,26 @@ class JobBatches:
         return batch
 
 
-def watermarks(batch: Ints, t_ms: Times, batches: int, delay_ms: int) -> Times:
-    """The watermark that applies to each batch: the highest time before it, less the delay.
+def highest_times(batch: Ints, t_ms: Times) -> Times:
+    """The highest event time of each batch; `NEVER_MS` for one without events.
 
     Raises:
         RefusedError: there are too many batches.
     """
-    if batches > MOST:
-        raise RefusedError(f"{batches:,} batches are too many: use {MOST:,} or fewer, larger ones")
+    batches = int(batch.max()) + 1
+    check_number(batches)
     highest = np.full(batches, NEVER_MS)
     np.maximum.at(highest, batch, t_ms)
-    highest = np.maximum.accumulate(highest)
-    return np.concatenate([[NEVER_MS], np.maximum(highest[:-1] - delay_ms - 1, 0)])
+    return highest
+
+
+def watermarks_of(highest_ms: Times, delay_ms: int) -> Times:
+    """The watermark that applies to each batch: the highest time before it, less the delay."""
+    before_ms = np.maximum.accumulate(highest_ms)[:-1]
+    return np.concatenate([[NEVER_MS], np.maximum(before_ms - delay_ms - 1, 0)])
+
+
+def check_number(batches: int) -> None:
+    """Raise `RefusedError` if these are too many batches."""
+    if batches > MOST:
+        raise RefusedError(f"{batches:,} batches are too many: use {MOST:,} or fewer, larger ones")

@@ -73,6 +73,9 @@ class EventLog(Protocol):
     def held(self, windows: Sequence[Window]) -> list[Ints]:
         """How many lives are held after each batch; empty without batches."""
 
+    def close(self) -> None:
+        """Give back what the log takes; it answers no more."""
+
 
 class MemoryLog:
     """A log in memory."""
@@ -111,3 +114,6 @@ class MemoryLog:
         if not len(self._watermarks_ms):
             return [self._watermarks_ms for _ in windows]
         return self._part.held(windows, self._watermarks_ms)
+
+    def close(self) -> None:
+        """Nothing to give back."""

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.advisor.batches import JobBatches, watermarks
+from idlestate.advisor.batches import JobBatches, highest_times, watermarks_of
 from idlestate.advisor.event_log import Leftovers, MemoryLog
 from idlestate.advisor.gaps import Gaps
 from idlestate.advisor.log_part import LogPart
@@ -43,6 +43,11 @@ class Reading:
     rejects_null_keys: bool = False
     latest_ms: int = FOREVER_MS
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read, each once."""
+        return tuple(dict.fromkeys((*self.key, self.event_time)))
+
 
 def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]:
     """The log of a table's events.
@@ -62,8 +67,7 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
     batch = _batches(t_ms, rows, len(is_good), reading.batches)
     late, marks_ms = 0, np.zeros(0, dtype=np.int64)
     if reading.batches is not None and len(rows):
-        batches = int(batch.max()) + 1
-        marks_ms = watermarks(batch, t_ms[rows], batches, reading.delay_ms)
+        marks_ms = watermarks_of(highest_times(batch, t_ms[rows]), reading.delay_ms)
         in_time = t_ms[rows] > marks_ms[batch]
         late = int(len(rows) - in_time.sum())
         rows, batch = rows[in_time], batch[in_time]
@@ -107,30 +111,31 @@ def event_times(column: pa.ChunkedArray, name: str) -> Times:
     Raises:
         RefusedError: the column holds neither times nor texts of times.
     """
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    check_time_type(column.type, name)
+    if is_text(column.type):
         parsed = pd.to_datetime(column.to_pandas(), utc=True, errors="coerce", format="ISO8601")
         column = pa.chunked_array([pa.Array.from_pandas(parsed)])
-    elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        raise RefusedError(
-            f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 texts such "
-            "as 2025-03-03T12:00:00Z"
-        )
     millis = pc.cast(column, pa.timestamp("ms"), safe=False).cast(pa.int64())
     t_ms: Times = pc.fill_null(millis, 0).to_numpy()
     return t_ms
 
 
-def _key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _key_column(column.cast(kind.value_type), name)
+def check_time_type(kind: pa.DataType, name: str) -> None:
+    """Raise `RefusedError` unless a column of this type can hold event times."""
+    if not (is_text(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise RefusedError(
+            f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 texts such "
+            "as 2025-03-03T12:00:00Z"
+        )
+
+
+def check_key_type(kind: pa.DataType, name: str) -> None:
+    """Raise `RefusedError` unless a column of this type can be a key."""
     is_plain = any(
         check(kind)
         for check in (
-            *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary),
-            *(pa.types.is_large_binary, pa.types.is_integer, pa.types.is_boolean),
-            *(pa.types.is_date, pa.types.is_timestamp),
+            *(is_text, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_integer),
+            *(pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp),
         )
     )
     if not is_plain:
@@ -138,6 +143,17 @@ def _key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
             f"key column {name!r} is of type {kind}; keys are strings, binaries, integers, "
             "booleans, dates or timestamps: cast it first"
         )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _key_column(column: pa.ChunkedArray, name: str) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    check_key_type(column.type, name)
     return column.combine_chunks()
 
 

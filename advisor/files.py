@@ -36,7 +36,7 @@ def read_events(path: Path, reading: Reading) -> pa.Table:
     try:
         data = ds.dataset([str(file) for file in files], format=formats.pop())
         check_columns(data.schema.names, reading)
-        return data.to_table(columns=list(dict.fromkeys((*reading.key, reading.event_time))))
+        return data.to_table(columns=list(reading.columns))
     except (pa.ArrowException, OSError) as error:
         raise RefusedError(f"{path} cannot be read: {error}") from error
 

@@ -118,7 +118,8 @@ class Gaps:
         within = int(self._length_sums[len(self._lengths) - returns])
         whole = int(np.searchsorted(self.lasts, end_ms - window_ms))
         cut = len(self.lasts) - whole
-        last = cut * end_ms - int(self._last_sums[-1] - self._last_sums[whole])
+        newest = int(self.lasts.max(initial=0))
+        last = cut * (end_ms - newest) + int(self._age_sums[-1] - self._age_sums[whole])
         return within + window_ms * (returns + whole) + last
 
     @cached_property
@@ -130,8 +131,9 @@ class Gaps:
         return np.concatenate([[0], np.cumsum(self._lengths)])
 
     @cached_property
-    def _last_sums(self) -> Times:
-        return np.concatenate([[0], np.cumsum(self.lasts)])
+    def _age_sums(self) -> Times:
+        # From the newest on, not from 1970: sums of times would not fit 64 bits.
+        return np.concatenate([[0], np.cumsum(self.lasts.max(initial=0) - self.lasts)])
 
 
 def _ascending(times: Times) -> npt.NDArray[np.int64] | slice:

@@ -4,7 +4,7 @@ A log in memory is one part; on Spark it is many, and their counts are added up.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -71,7 +71,7 @@ class LogPart:
 
     def __init__(self, sequences: Sequences, gaps: Gaps | None = None) -> None:
         """Take events key by key, and their gaps where these are known."""
-        self._sequences = sequences
+        self.sequences = sequences
         if gaps is not None:
             self.gaps = gaps
         self._walked: dict[Window, WalkedLives] = {}
@@ -79,7 +79,7 @@ class LogPart:
     @cached_property
     def gaps(self) -> Gaps:
         """The gaps of the events."""
-        t_ms, begins_key = self._sequences.t_ms, self._sequences.begins_key
+        t_ms, begins_key = self.sequences.t_ms, self.sequences.begins_key
         follows = np.flatnonzero(~begins_key)
         return Gaps.of(
             t_ms[begins_key], t_ms[_ends_key(begins_key)], t_ms[follows - 1], t_ms[follows]
@@ -88,15 +88,23 @@ class LogPart:
     @property
     def rows(self) -> int:
         """How many events there are."""
-        return len(self._sequences.t_ms)
+        return len(self.sequences.t_ms)
+
+    def in_batches(self, batch: Ints) -> "LogPart":
+        """The same events, each with the batch it comes in, key by key."""
+        return LogPart(replace(self.sequences, batch=batch), self.gaps)
+
+    def rows_until(self, times_ms: Times) -> Ints:
+        """How many events there are up to each of these times, that time included."""
+        return np.searchsorted(np.sort(self.sequences.t_ms), times_ms, side="right")
 
     def time_of(self, place: int) -> int:
         """The time of the event at this place, in order of time."""
-        return int(np.partition(self._sequences.t_ms, place)[place])
+        return int(np.partition(self.sequences.t_ms, place)[place])
 
     def between(self, from_ms: int, to_ms: int) -> "LogPart":
         """The events in [from, to) alone."""
-        return LogPart(self._sequences.between(from_ms, to_ms), self.gaps.between(from_ms, to_ms))
+        return LogPart(self.sequences.between(from_ms, to_ms), self.gaps.between(from_ms, to_ms))
 
     def tallies(self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int) -> list[LifeCounts]:
         """Counts under each window.
@@ -128,7 +136,7 @@ class LogPart:
         return [
             self._stays(len(watermarks_ms)).held(window.min_ms, watermarks_ms)
             if window.is_single
-            else self._sequences.held(window, watermarks_ms)
+            else self.sequences.held(window, watermarks_ms)
             for window in windows
         ]
 
@@ -156,14 +164,14 @@ class LogPart:
 
     def _lives(self, window: Window) -> WalkedLives:
         if window not in self._walked:
-            self._walked[window] = self._sequences.lives(window)
+            self._walked[window] = self.sequences.lives(window)
         return self._walked[window]
 
     def _stays(self, batches: int) -> Stays:
-        t_ms, batch = self._sequences.t_ms, self._sequences.batch
+        t_ms, batch = self.sequences.t_ms, self.sequences.batch
         assert batch is not None
         until = np.append(batch[1:], batches)
-        until[_ends_key(self._sequences.begins_key)] = batches
+        until[_ends_key(self.sequences.begins_key)] = batches
         lasts = until > batch
         return Stays(t_ms[lasts], batch[lasts], until[lasts])
 

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 Live = Callable[[Sequence[tuple[Window, Times]]], list[tuple[Ints, Ints]]]
 """As `LogPart.live`."""
 
-PIECES = 4096
+PIECES = 1024
 """So many times are asked for in a round, for each window."""
 
 

@@ -10,6 +10,8 @@ from idlestate.advisor.window import Window
 
 RETURNING_SHARES = (0.05, 0.01)
 _SECOND_MS = 1000
+_SHARES_AT_ONCE = 400
+_PEAKS_AT_ONCE = 40  # each takes several questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,9 @@ def returning_targets(log: EventLog) -> tuple[ReturningTarget, ...]:
             return [tally.returning <= share * tally.created for tally in tallies]
 
         # No gap is longer than the log, so beyond it nothing comes back.
-        window_ms = first_true(holds, 0, extent.span_ms // _SECOND_MS + 1) * _SECOND_MS
+        window_ms = (
+            first_true(holds, 0, extent.span_ms // _SECOND_MS + 1, _SHARES_AT_ONCE) * _SECOND_MS
+        )
         found.append(ReturningTarget(share, window_ms, is_censored(window_ms, extent.span_ms)))
     return tuple(found)
 
@@ -87,5 +91,5 @@ def key_budget(
     over = [-(-each.idle_min_ms // _SECOND_MS) for each in single if each.most_keys > keys]
     # A window longer than the log keeps every key.
     beyond = log.extent.span_ms // _SECOND_MS + 2
-    first = first_true(exceeds, max([0, *fits]), min([beyond, *over]))
+    first = first_true(exceeds, max([0, *fits]), min([beyond, *over]), _PEAKS_AT_ONCE)
     return KeyBudget(keys, (first - 1) * _SECOND_MS or None, all_fit=False)
