@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from idlestate.advisor.event_log import Extent
-from idlestate.advisor.figures import WindowFigures
+from idlestate.advisor.figures import HalfFigures, WindowFigures
 from idlestate.advisor.knee import Knee
 from idlestate.advisor.policy import SuggestedPolicy
 from idlestate.advisor.targets import KeyBudget, ReturningTarget
@@ -16,13 +16,13 @@ class Half:
 
     Attributes:
         extent: how large it is.
-        windows: the figures of the same windows, without batches.
+        windows: the figures of the same windows.
         knee: its knee.
         targets: its smallest windows for shares of returning keys.
     """
 
     extent: Extent
-    windows: tuple[WindowFigures, ...]
+    windows: tuple[HalfFigures, ...]
     knee: Knee
     targets: tuple[ReturningTarget, ...]
 

@@ -12,7 +12,7 @@ from idlestate.advisor.advice import Advice, Half
 from idlestate.advisor.batches import BatchesLike, JobBatches
 from idlestate.advisor.event_log import EventLog, Leftovers
 from idlestate.advisor.events import Reading, memory_log
-from idlestate.advisor.figures import figures
+from idlestate.advisor.figures import figures, half_figures
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
 from idlestate.advisor.policy import suggest_policy
@@ -143,13 +143,11 @@ def _advice(
         policy_bounds=tuple(
             figures(log, [Window.single(each) for each in bounds], bytes_per_key, delay_ms)
         ),
-        halves=_halves(log, windows, bytes_per_key, delay_ms),
+        halves=_halves(log, windows),
     )
 
 
-def _halves(
-    log: EventLog, windows: Sequence[Window], bytes_per_key: float, delay_ms: int
-) -> tuple[Half, ...]:
+def _halves(log: EventLog, windows: Sequence[Window]) -> tuple[Half, ...]:
     first_ms, middle_ms, last_ms = log.extent.first_ms, log.middle_ms(), log.extent.last_ms
     if middle_ms <= first_ms:
         return ()
@@ -157,7 +155,7 @@ def _halves(
     return tuple(
         Half(
             extent=half.extent,
-            windows=tuple(figures(half, windows, bytes_per_key, delay_ms)),
+            windows=half_figures(half, windows),
             knee=find_knee(half),
             targets=returning_targets(half),
         )

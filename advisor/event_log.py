@@ -55,6 +55,10 @@ class EventLog(Protocol):
     """Answers about the events of a log, or of a stretch of it."""
 
     @property
+    def pieces(self) -> int:
+        """About how many times `live` should be asked about at once, for each window."""
+
+    @property
     def extent(self) -> Extent:
         """How large it is."""
 
@@ -79,6 +83,9 @@ class EventLog(Protocol):
 
 class MemoryLog:
     """A log in memory."""
+
+    pieces = 1 << 16
+    """The finer the first look, the less is left to look at again."""
 
     def __init__(self, part: LogPart, watermarks_ms: Times) -> None:
         """Take all events, and the watermark that applies to each batch (none: no batches)."""

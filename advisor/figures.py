@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from idlestate.advisor.event_log import EventLog
+from idlestate.advisor.event_log import EventLog, Extent
+from idlestate.advisor.log_part import LifeCounts
 from idlestate.advisor.peak import peaks
 from idlestate.advisor.window import Window
 
@@ -57,6 +58,16 @@ class WindowFigures:
         return Window(self.idle_min_ms, self.idle_max_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class HalfFigures:
+    """Half a log under one window; see `WindowFigures`."""
+
+    idle_min_ms: int
+    idle_max_ms: int
+    returning_share: float
+    mean_keys: float
+
+
 def is_censored(window_ms: int, log_ms: int) -> bool:
     """Whether a window is too long for a log to tell what comes back."""
     return window_ms * CENSORED_SHARE > log_ms
@@ -75,14 +86,13 @@ def figures(
     """
     extent = log.extent
     tallies = log.tallies(windows, extent.last_ms - delay_ms - 1)
-    peak_keys = peaks(log.live, windows, extent.first_ms, extent.last_ms)
+    peak_keys = peaks(log.live, windows, extent.first_ms, extent.last_ms, log.pieces)
     found = []
     for window, tally, peak, held in zip(
         windows, tallies, peak_keys, log.held(windows), strict=True
     ):
         most = int(max(held, default=peak))
-        # All events at one time: every key is live then.
-        mean = tally.live_ms / extent.span_ms if extent.span_ms else float(tally.created)
+        mean = _mean_keys(tally, extent)
         found.append(
             WindowFigures(
                 idle_min_ms=window.min_ms,
@@ -102,3 +112,22 @@ def figures(
             )
         )
     return found
+
+
+def half_figures(log: EventLog, windows: Sequence[Window]) -> tuple[HalfFigures, ...]:
+    """The figures of each window for half a log."""
+    tallies = log.tallies(windows, log.extent.last_ms)
+    return tuple(
+        HalfFigures(
+            window.min_ms,
+            window.max_ms,
+            tally.returning / tally.created,
+            _mean_keys(tally, log.extent),
+        )
+        for window, tally in zip(windows, tallies, strict=True)
+    )
+
+
+def _mean_keys(tally: LifeCounts, extent: Extent) -> float:
+    # If all events are at one time, every key is live then.
+    return tally.live_ms / extent.span_ms if extent.span_ms else float(tally.created)

@@ -1,6 +1,6 @@
 """Files and folders of events."""
 
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -23,34 +23,44 @@ def read_events(path: Path, reading: Reading) -> pa.Table:
     Raises:
         RefusedError: nothing is there, the format is not known, or a file cannot be read.
     """
-    if not path.exists():
-        raise RefusedError(f"{path}: no such file or folder")
-    files = _files(path)
-    formats = {_format(file) for file in files}
-    if len(formats) != 1 or None in formats:
-        shown = ", ".join(sorted({file.suffix or file.name for file in files})) or "no files"
-        raise RefusedError(
-            f"{path} holds {shown}; pass a file or folder of one format: .parquet, .csv, .json, "
-            ".jsonl or .ndjson (the last four may end in .gz)"
-        )
+    kind, files = files_of(path)
     try:
-        data = ds.dataset([str(file) for file in files], format=formats.pop())
+        data = ds.dataset([str(file) for file in files], format=kind)
         check_columns(data.schema.names, reading)
         return data.to_table(columns=list(reading.columns))
     except (pa.ArrowException, OSError) as error:
         raise RefusedError(f"{path} cannot be read: {error}") from error
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    return sorted(
-        each
-        for each in path.rglob("*")
-        if each.is_file() and not any(part[0] in "._" for part in each.relative_to(path).parts)
-    )
+def files_of(path: Path) -> tuple[str, list[Path]]:
+    """The format of a log, and its files in the order of their names.
+
+    Raises:
+        RefusedError: nothing is there, or the format is not known.
+    """
+    if not path.exists():
+        raise RefusedError(f"{path}: no such file or folder")
+    files = [path] if path.is_file() else _files_in(path)
+    formats = {format_of(file) for file in files}
+    kind = formats.pop() if len(formats) == 1 else None
+    if kind is None:
+        shown = ", ".join(sorted({file.suffix or file.name for file in files})) or "no files"
+        raise RefusedError(
+            f"{path} holds {shown}; pass a file or folder of one format: .parquet, .csv, .json, "
+            ".jsonl or .ndjson (the last four may end in .gz)"
+        )
+    return kind, files
 
 
-def _format(file: Path) -> str | None:
+def format_of(file: PurePath) -> str | None:
+    """The format of a file by its name; None if it is not known."""
     endings = [suffix for suffix in file.suffixes if suffix != ".gz"]
     return _FORMATS.get(endings[-1].lower()) if endings else None
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(
+        each
+        for each in folder.rglob("*")
+        if each.is_file() and not any(part[0] in "._" for part in each.relative_to(folder).parts)
+    )

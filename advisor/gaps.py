@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.advisor.spans import Spans
+from idlestate.advisor.spans import Moments, Spans
 from idlestate.retention.rules import Times
 
 Flags = npt.NDArray[np.bool_]
@@ -105,22 +105,33 @@ class Gaps:
         )
 
     def spans(self, window_ms: int) -> Spans:
-        """When lives begin and end, if no gap is shorter than the window (`at_least`)."""
-        return Spans((self.firsts, self.ends), (self.lasts, self.begins), window_ms)
+        """When lives begin and end."""
+        return Spans(
+            (Moments(self.firsts), Moments(self.ends, self.end_gaps, window_ms)),
+            (Moments(self.lasts), Moments(self.begins, self.begin_gaps, window_ms)),
+            window_ms,
+        )
 
-    def returns(self, window_ms: int) -> int:
-        """How often a key comes back after a life that ended this long after its last event."""
-        return len(self._lengths) - int(np.searchsorted(self._lengths, window_ms))
+    def returns(self, windows_ms: Times) -> list[int]:
+        """How often a key comes back after a life that ended so long after its last event."""
+        shorter = np.searchsorted(self._lengths, windows_ms)
+        return [len(self._lengths) - each for each in shorter.tolist()]
 
-    def live_ms(self, window_ms: int, end_ms: int) -> int:
+    def live_ms(self, windows_ms: Times, end_ms: int) -> list[int]:
         """How long all lives last together, up to `end_ms`."""
-        returns = self.returns(window_ms)
-        within = int(self._length_sums[len(self._lengths) - returns])
-        whole = int(np.searchsorted(self.lasts, end_ms - window_ms))
-        cut = len(self.lasts) - whole
-        newest = int(self.lasts.max(initial=0))
-        last = cut * (end_ms - newest) + int(self._age_sums[-1] - self._age_sums[whole])
-        return within + window_ms * (returns + whole) + last
+        shorter = np.searchsorted(self._lengths, windows_ms)
+        whole = np.searchsorted(self.lasts, end_ms - windows_ms)
+        within = self._length_sums[shorter].tolist()
+        ages = (self._age_sums[-1] - self._age_sums[whole]).tolist()
+        # Python's numbers: their products may need more than 64 bits.
+        since_newest = end_ms - int(self.lasts.max(initial=0))
+        gaps, keys = len(self._lengths), len(self.lasts)
+        return [
+            inside + age + (keys - full) * since_newest + window_ms * (gaps - short + full)
+            for window_ms, short, full, inside, age in zip(
+                *(windows_ms.tolist(), shorter.tolist(), whole.tolist(), within, ages), strict=True
+            )
+        ]
 
     @cached_property
     def _lengths(self) -> Times:

@@ -114,21 +114,29 @@ class LogPart:
             end_ms: the end of the log, up to which lives count as live.
             sweep_at_ms: lives due then are ended by the final sweep.
         """
-        return [self._tally(window, end_ms, sweep_at_ms) for window in windows]
+        single = [window for window in windows if window.is_single]
+        found = dict(zip(single, self._gap_counts(single, end_ms, sweep_at_ms), strict=True))
+        for window in windows:
+            if window not in found:
+                found[window] = self._walked_counts(window, end_ms, sweep_at_ms)
+        return [found[window] for window in windows]
 
     def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
-        """How many lives have begun and how many have ended, at some times for each window."""
+        """How many lives have begun and how many have ended, for each window.
+
+        Args:
+            asked: windows, each with stretches as of `Moments.since`.
+        """
         answers: dict[int, tuple[Ints, Ints]] = {}
         narrow = self.gaps
         for at in sorted(range(len(asked)), key=lambda at: asked[at][0].min_ms):
-            window, times_ms = asked[at]
-            if window.is_single:
+            window, stretches_ms = asked[at]
+            gaps = self.gaps
+            if window.is_single and len(stretches_ms) == 1:
                 # The gaps of a longer window are among those of a shorter one.
-                narrow = narrow.at_least(window.min_ms)
-                spans = narrow.spans(window.min_ms)
-            else:
-                spans = self._lives(window).spans
-            answers[at] = spans.begun(times_ms), spans.ended(times_ms)
+                gaps = narrow = narrow.at_least(window.min_ms)
+            spans = gaps.spans(window.min_ms) if window.is_single else self._lives(window).spans
+            answers[at] = spans.since(stretches_ms)
         return [answers[at] for at in range(len(asked))]
 
     def held(self, windows: Sequence[Window], watermarks_ms: Times) -> list[Ints]:
@@ -140,26 +148,30 @@ class LogPart:
             for window in windows
         ]
 
-    def _tally(self, window: Window, end_ms: int, sweep_at_ms: int) -> LifeCounts:
-        if not window.is_single:
-            lives = self._lives(window)
-            return LifeCounts(
-                len(lives.created_at_ms),
-                lives.ended(sweep_at_ms),
-                lives.returns,
-                lives.remembered(window.policy.remember_for_ms),
-                lives.live_ms(end_ms),
-            )
-        gaps, window_ms = self.gaps, window.min_ms
-        returns = gaps.returns(window_ms)
-        swept = int(np.searchsorted(gaps.lasts, sweep_at_ms - window_ms, side="right"))
-        forgotten = gaps.returns(window_ms + window.policy.remember_for_ms + 1)
+    def _gap_counts(
+        self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int
+    ) -> list[LifeCounts]:
+        """The counts of windows with min = max."""
+        gaps = self.gaps
+        windows_ms = np.array([window.min_ms for window in windows], dtype=np.int64)
+        swept = np.searchsorted(gaps.lasts, sweep_at_ms - windows_ms, side="right").tolist()
+        returns = gaps.returns(windows_ms)
+        # By default a job remembers a life for another window.
+        forgotten = gaps.returns(2 * windows_ms + 1)
+        live_ms = gaps.live_ms(windows_ms, end_ms)
+        return [
+            LifeCounts(len(gaps.firsts) + back, back + due, back, back - late, live)
+            for back, due, late, live in zip(returns, swept, forgotten, live_ms, strict=True)
+        ]
+
+    def _walked_counts(self, window: Window, end_ms: int, sweep_at_ms: int) -> LifeCounts:
+        lives = self._lives(window)
         return LifeCounts(
-            len(gaps.firsts) + returns,
-            returns + swept,
-            returns,
-            returns - forgotten,
-            gaps.live_ms(window_ms, end_ms),
+            len(lives.created_at_ms),
+            lives.ended(sweep_at_ms),
+            lives.returns,
+            lives.remembered(window.policy.remember_for_ms),
+            lives.live_ms(end_ms),
         )
 
     def _lives(self, window: Window) -> WalkedLives:

@@ -1,9 +1,10 @@
 """The most keys live at once, exactly, from counts at a few times.
 
 Between two times no more keys can be live than were at the first plus those that begin a life on
-the way. So most stretches of a log cannot hold the peak; the others are divided further, until
-none is left or they are a millisecond long. A log answers only how many lives have begun and ended
-at given times, which its parts can count each on its own.
+the way, or than are at the second plus those that end one on the way. So most stretches of a log
+cannot hold the peak; the others are divided further, until none is left or they are a millisecond
+long. A log answers only how many lives begin and end within stretches, which its parts can count
+each on its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +20,6 @@ Ints = npt.NDArray[np.int64]
 Live = Callable[[Sequence[tuple[Window, Times]]], list[tuple[Ints, Ints]]]
 """As `LogPart.live`."""
 
-PIECES = 1024
-"""So many times are asked for in a round, for each window."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stretches:
@@ -29,37 +27,45 @@ class _Stretches:
 
     low: Times
     high: Times
+    live_at_low: Ints
 
-    def times(self) -> Times:
+    def times(self, most: int) -> Times:
         """Times from low to high of each stretch, one row for each."""
-        pieces = max(2, PIECES // len(self.low))
+        pieces = max(2, most // len(self.low))
         width = (self.high - self.low)[:, None]
         times: Times = self.low[:, None] + width * np.arange(pieces + 1) // pieces
         return times
 
 
-def peaks(live: Live, windows: Sequence[Window], first_ms: int, last_ms: int) -> list[int]:
+def peaks(
+    live: Live, windows: Sequence[Window], first_ms: int, last_ms: int, pieces: int
+) -> list[int]:
     """The most keys live at once under each window.
 
     Args:
-        live: counts of lives begun and ended.
+        live: counts of lives that begin and end.
         windows: the windows.
         first_ms: the first event.
         last_ms: the last event; later, lives only end.
+        pieces: so many times are asked for in a round, for each window.
     """
     best = dict.fromkeys(range(len(windows)), 0)
-    whole = _Stretches(np.array([first_ms - 1]), np.array([last_ms]))
+    nothing = np.zeros(1, dtype=np.int64)
+    whole = _Stretches(np.array([first_ms - 1]), np.array([last_ms]), nothing)
     pending = dict.fromkeys(best, whole)
     while pending:
-        times = {at: stretches.times() for at, stretches in pending.items()}
-        answers = live([(windows[at], times[at].ravel()) for at in pending])
+        times = {at: stretches.times(pieces) for at, stretches in pending.items()}
+        answers = live([(windows[at], times[at]) for at in pending])
         following = {}
-        for at, answer in zip(pending, answers, strict=True):
-            begun, ended = (count.reshape(times[at].shape) for count in answer)
-            best[at] = max(best[at], int((begun - ended).max()))
+        for at, (begun, ended) in zip(pending, answers, strict=True):
+            alive = pending[at].live_at_low[:, None] + begun - ended
+            best[at] = max(best[at], int(alive.max()))
             low, high = times[at][:, :-1], times[at][:, 1:]
-            is_open = (begun[:, 1:] - ended[:, :-1] > best[at]) & (high - low > 1)
+            most = np.minimum(
+                alive[:, :-1] + np.diff(begun, axis=1), alive[:, 1:] + np.diff(ended, axis=1)
+            )
+            is_open = (most > best[at]) & (high - low > 1)
             if is_open.any():
-                following[at] = _Stretches(low[is_open], high[is_open])
+                following[at] = _Stretches(low[is_open], high[is_open], alive[:, :-1][is_open])
         pending = following
     return [best[at] for at in range(len(windows))]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.advisor.spans import Spans
+from idlestate.advisor.spans import Moments, Spans
 from idlestate.advisor.window import Window
 from idlestate.retention.lives import Accesses, Lives, walk
 from idlestate.retention.rules import Times, is_due, saturating_add
@@ -100,7 +100,8 @@ class WalkedLives:
     @property
     def spans(self) -> Spans:
         """When they begin and end."""
-        return Spans((np.sort(self.created_at_ms),), (np.sort(self.deadline_ms),), 0)
+        begins, ends = np.sort(self.created_at_ms), np.sort(self.deadline_ms)
+        return Spans((Moments(begins),), (Moments(ends),), 0)
 
 
 def _none() -> Lives:

@@ -1,11 +1,48 @@
-"""When lives begin and end, as sorted times: how many are live at a time."""
+"""When lives begin and end, as sorted times: how many do so within stretches of time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from idlestate.retention.rules import Times
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Times, ascending (ms). With `gaps`, only those count whose gap is `least_gap_ms` or more."""
+
+    times_ms: Times
+    gaps: Times | None = None
+    least_gap_ms: int = 0
+
+    def since(self, stretches_ms: Times) -> Ints:
+        """How many there are in each stretch so far.
+
+        Args:
+            stretches_ms: one row of ascending times per stretch; stretches do not overlap.
+
+        Returns:
+            For each time, how many are after the first time of its row and not after it.
+        """
+        low = np.searchsorted(self.times_ms, stretches_ms[:, 0], side="right")
+        high = np.searchsorted(self.times_ms, stretches_ms[:, -1], side="right")
+        inside = self._counting(low, high)
+        found = np.searchsorted(inside, stretches_ms, side="right")
+        return found - found[:, :1]
+
+    def _counting(self, low: Ints, high: Ints) -> Times:
+        """Those that count at positions low..high of each stretch."""
+        if len(low) == 1:
+            at: slice | Ints = slice(int(low[0]), int(high[0]))
+        else:
+            sizes = high - low
+            at = np.repeat(low - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+        inside = self.times_ms[at]
+        return inside if self.gaps is None else inside[self.gaps[at] >= self.least_gap_ms]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -13,26 +50,21 @@ class Spans:
     """Lives under one window.
 
     Attributes:
-        begins: arrays of ascending times (ms); together they hold one per life.
-        ends: the same of ends, each `end_shift_ms` earlier than the life ends.
+        begins: together they hold when each life begins.
+        ends: the same of ends, each `end_shift_ms` before the life ends.
         end_shift_ms: see `ends`.
     """
 
-    begins: Sequence[Times]
-    ends: Sequence[Times]
+    begins: Sequence[Moments]
+    ends: Sequence[Moments]
     end_shift_ms: int
 
-    def begun(self, times_ms: Times) -> Times:
-        """How many lives have begun at each of these times, that time included."""
-        return _until(self.begins, times_ms)
+    def since(self, stretches_ms: Times) -> tuple[Ints, Ints]:
+        """How many lives have begun and ended in each stretch so far, as of `Moments.since`.
 
-    def ended(self, times_ms: Times) -> Times:
-        """How many of them have ended; a life has ended at its deadline."""
-        return _until(self.ends, times_ms - self.end_shift_ms)
-
-
-def _until(parts: Sequence[Times], times_ms: Times) -> Times:
-    counts = np.zeros(len(times_ms), dtype=np.int64)
-    for part in parts:
-        counts += np.searchsorted(part, times_ms, side="right")
-    return counts
+        A life has ended at its deadline.
+        """
+        ends_ms = stretches_ms - self.end_shift_ms
+        begun = np.add.reduce([each.since(stretches_ms) for each in self.begins])
+        ended = np.add.reduce([each.since(ends_ms) for each in self.ends])
+        return begun, ended

@@ -115,6 +115,11 @@ class SparkLog:
         return replace(log, _batches=_time_batches(chunks, reading))
 
     @property
+    def pieces(self) -> int:
+        """Few enough for the answers of all tasks to fit into the driver."""
+        return 1 << 12
+
+    @property
     def extent(self) -> Extent:
         """How large it is."""
         return self._extent
@@ -160,10 +165,12 @@ class SparkLog:
 
     def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
         """As `LogPart.live`."""
-        lengths = [len(times) for _, times in asked for _ in range(2)]
-        found = self._ask(
-            lambda part: [counts for both in part.live(asked) for counts in both], lengths
+        shapes = [stretches.shape for _, stretches in asked for _ in range(2)]
+        flat = self._ask(
+            lambda part: [counts.ravel() for both in part.live(asked) for counts in both],
+            [rows * columns for rows, columns in shapes],
         )
+        found = [counts.reshape(shape) for counts, shape in zip(flat, shapes, strict=True)]
         return list(zip(found[::2], found[1::2], strict=True))
 
     def held(self, windows: Sequence[Window]) -> list[Ints]:

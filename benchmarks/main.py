@@ -50,6 +50,7 @@ PROGRAMS = {
         *("--keys", "2000", "20000", "--distinct", "500", "--batches", "4"),
     ),
     "table/dense": ("dense.py", "--quick"),
+    "advise": ("advise.py", "--quick"),
     "sidecar": (
         "sidecar.py",
         *("--backend", "heap", "--keys", "3000", "--start-keys", "3000", "--calls", "1"),

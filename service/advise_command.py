@@ -17,7 +17,7 @@ FAILED = 1
 
 
 @click.command()
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data")
 @click.option("--key", multiple=True, required=True, help="Key column. Repeat it for several.")
 @click.option("--event-time", required=True, help="Column of event times.")
 @click.option(
@@ -52,6 +52,9 @@ FAILED = 1
     show_default=True,
     help="Whether null is a key like any other.",
 )
+@click.option(
+    "--spark", is_flag=True, help="Use Spark, for logs larger than memory. DATA may be a URL."
+)
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the curve: .png or .svg.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a report as one HTML file.")
 @click.option(
@@ -63,13 +66,13 @@ FAILED = 1
     help="What to print.",
 )
 def advise(
-    data: Path, windows: tuple[str, ...], picture: Path | None, html: Path | None, output: str,
+    data: str, windows: tuple[str, ...], picture: Path | None, html: Path | None, output: str,
     **arguments: Any,
 ) -> None:  # fmt: skip
     """Suggest idle windows for a log of events.
 
-    DATA is a file or folder of parquet, CSV or JSON lines. For a ladder of windows, the command
-    counts the keys in state and the keys that return after they expired.
+    DATA is a file or folder of parquet, CSV or JSON lines. For each window, the command counts the
+    keys in state and the keys that return after they expired.
 
     \b
     Examples:
@@ -96,16 +99,24 @@ def advise(
         click.echo(f"written: {file}", err=output == "json")
 
 
-def _advice(data: Path, *, key: tuple[str, ...], batches: str | None, **arguments: Any) -> "Advice":
+def _advice(
+    data: str, *, key: tuple[str, ...], batches: str | None, spark: bool, **arguments: Any
+) -> "Advice":
     # Only now: Arrow and pandas take a while to import.
     from idlestate.advisor.advise import advise as advise_on
 
     given = int(batches) if batches is not None and batches.isdecimal() else batches
     with Console(stderr=True).status(f"reading {data}"):
-        return advise_on(data, key=list(key), batches=given, **arguments)
+        if not spark:
+            return advise_on(data, key=list(key), batches=given, **arguments)
+        # Only for it: Spark takes a second to import.
+        from idlestate.service.advise_on_spark import log_on_spark
+
+        with log_on_spark(data) as events:
+            return advise_on(events, key=list(key), batches=given, **arguments)
 
 
-def _write(advice: "Advice", data: Path, picture: Path | None, html: Path | None) -> list[Path]:
+def _write(advice: "Advice", data: str, picture: Path | None, html: Path | None) -> list[Path]:
     """Write the files that were asked for."""
     if picture is not None:
         from idlestate.advisor.curve_chart import draw_curve
@@ -115,7 +126,7 @@ def _write(advice: "Advice", data: Path, picture: Path | None, html: Path | None
         from idlestate.advisor.html_report import html_report
 
         html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(html_report(advice, str(data)), encoding="utf-8")
+        html.write_text(html_report(advice, data), encoding="utf-8")
     return [file for file in (picture, html) if file is not None]
 
 

@@ -31,7 +31,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=shlex.join)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=[pytest.mark.spark] * ("--spark" in each)) for each in COMMANDS],
+    ids=shlex.join,
+)
 def test_command_runs(command: list[str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     assert command[0] == "idlestate"

@@ -100,3 +100,26 @@ def test_a_file_that_cannot_be_written_is_named(log: Path, tmp_path: Path) -> No
     )
     assert code == 1
     assert f"{tmp_path / 'taken'}: " in err
+
+
+@pytest.mark.spark
+def test_spark_prints_the_same(log: Path) -> None:
+    words = (log, "--key", "user", "--event-time", "at", "--key-budget", 1, "--batches", "5m")
+    assert called(*words, "--spark") == called(*words)
+
+
+@pytest.mark.spark
+def test_what_spark_cannot_use_is_one_line(log: Path, tmp_path: Path) -> None:
+    words = ("--key", "usr", "--event-time", "at", "--spark")
+    code, _, err = called(log, *words)
+    assert code == 1
+    assert "key column 'usr' not found; available: user, app, at" in err
+    code, _, err = called(f"file://{tmp_path}/none.parquet", *words)
+    assert code == 1
+    assert "none.parquet" in err
+    assert err.count("\n") == 1
+
+
+def test_nothing_there_is_told_before_spark_starts(tmp_path: Path) -> None:
+    code, _, err = called(tmp_path / "none", "--key", "user", "--event-time", "at", "--spark")
+    assert (code, err) == (1, f"{tmp_path / 'none'}: no such file or folder\n")
