@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STATE_BYTES = 48
-"""Bytes per live key besides the key: its hash, four times, and one aggregate of 8 bytes."""
+"""Bytes per live key besides the key in a run: hash, three times, index, and one aggregate."""
 NULL_KEYS = ("keep", "reject")
 MAX_AHEAD_MS = 3_600_000
 """Events further ahead of the clock are rejected, as a job does by default."""

@@ -4,7 +4,7 @@ A log in memory is one part; on Spark it is many, and their counts are added up.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,11 +35,6 @@ class LifeCounts:
     returning: int = 0
     remembered: int = 0
     live_ms: int = 0
-
-    def plus(self, other: "LifeCounts") -> "LifeCounts":
-        """Both together."""
-        mine, others = ([getattr(x, f.name) for f in fields(LifeCounts)] for x in (self, other))
-        return LifeCounts(*map(sum, zip(mine, others, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
