@@ -238,9 +238,8 @@ def _measured(chunks: DataFrame, stretch: tuple[int, int] | None) -> Extent:
             )
 
     sizes = _few(chunks).mapInArrow(measure, "rows long, keys long, low long, high long")
-    found = sizes.agg(F.sum("rows"), F.sum("keys"), F.min("low"), F.max("high")).first()
-    assert found is not None
-    return Extent(*found)
+    rows, keys, low, high = zip(*sizes.collect(), strict=True)
+    return Extent(sum(rows), sum(keys), min(low), max(high))
 
 
 def _time_batches(chunks: DataFrame, reading: Reading) -> _TimeBatches:

@@ -8,6 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from idlestate import advise
+from idlestate.advisor.events import Reading, memory_log
+from idlestate.advisor.peak import peaks
+from idlestate.advisor.window import Window
 from tests.advisor.slow_advisor import Event, SlowRun, slow_run
 
 ORIGIN_MS = 1_500_000_000_000
@@ -41,6 +44,18 @@ def test_every_figure_equals_the_reference(log: list[Event]) -> None:
             assert np.isclose(found.mean_keys * span, run.live_ms(last))
         assert found.held_keys == ()
         assert found.is_censored == (3 * found.idle_max_ms > span)
+
+
+@given(events, st.integers(1, 40))
+def test_peak_is_found_however_few_times_are_asked_for_at_once(
+    log: list[Event], pieces: int
+) -> None:
+    found, _ = memory_log(table(log), Reading(key=("k",), event_time="at"))
+    windows = [Window.of(each) for each in NAMED]
+    first, last = found.extent.first_ms, found.extent.last_ms
+    assert peaks(found.live, windows, first, last, pieces) == [
+        slow_run([log], low, high).peak for low, high in WINDOWS
+    ]
 
 
 @given(events, st.integers(1, 20), st.integers(0, 80))
