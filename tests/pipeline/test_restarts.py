@@ -69,7 +69,8 @@ def test_a_first_start_that_died_in_the_middle_of_its_plan(
     assert not rest.exists()
 
 
-@pytest.mark.parametrize("planned", [pytest.param(0, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("planned", [0, 2])
 def test_files_that_were_noted_and_not_planned_come_in_batches_of_the_usual_size(
     spark: SparkSession, tmp_path: Path, planned: int
 ) -> None:

@@ -121,7 +121,8 @@ def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Pat
     assert (tmp_path / "out" / "expired" / "thesis.docx").exists()
 
 
-@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_only_rejects_say_what_was_rejected(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     feed, both = feed_of(tmp_path, 3), Both(tmp_path / "out", format=kind)
     strange = {**click('a b,"c"\\\n;é', 0), "event_time": None}

@@ -43,7 +43,8 @@ def expected(here: CommandLine) -> dict[str, Any]:
     return outcome(here, here.run())
 
 
-@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
 def test_a_private_sidecar_gives_what_spark_gives(
     expected: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:

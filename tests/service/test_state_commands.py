@@ -101,6 +101,7 @@ def test_damage_is_named_with_the_batch_to_go_back_to(
     assert_good(state("verify"))
 
 
+@pytest.mark.long
 def test_a_batch_that_is_damaged_itself_is_not_gone_back_to(ran: CommandLine, state: State) -> None:
     for file in written(ran, 1):
         file.unlink()
@@ -119,6 +120,7 @@ def test_going_back_far_reads_much_again_and_counts_it_once(ran: CommandLine, st
     assert (last_counts(ran.out / "results"), ends(ran)) == before
 
 
+@pytest.mark.long
 def test_undone_files_are_read_again_in_the_batches_they_came_in(
     ran: CommandLine, state: State
 ) -> None:
