@@ -82,15 +82,15 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
     if in_turn is not None:
         rows, t_ms, codes, batch = rows[in_turn], t_ms[in_turn], codes[in_turn], batch[in_turn]
     by_key, begins_key = _by_key(codes)
-    carried_ms = _carried(t_ms[by_key], begins_key)
-    is_ordered = reading.batches is None or bool((t_ms[1:] >= t_ms[:-1]).all())
+    is_ordered = bool((t_ms[1:] >= t_ms[:-1]).all())
+    key_t_ms = t_ms[by_key] if is_ordered else _carried(t_ms[by_key], begins_key)
     batch_by_key = None if reading.batches is None else batch[by_key]
     part = LogPart(
-        Sequences(carried_ms, begins_key, batch_by_key),
+        Sequences(key_t_ms, begins_key, batch_by_key),
         Gaps.in_order(t_ms, by_key, begins_key) if is_ordered else None,
     )
     firsts = rows[by_key[begins_key]]
-    key_bytes = sum(_bytes_of(column.take(pa.array(firsts))) for column in columns)
+    key_bytes = sum(_bytes_of(column, firsts) for column in columns)
     leftovers = Leftovers(rejected_rows=rejected, late_rows=late, key_bytes=key_bytes)
     return MemoryLog(part, marks_ms), leftovers
 
@@ -218,9 +218,10 @@ def _carried(t_ms: Times, begins_key: Flags) -> Times:
     return (carried & ((1 << bits) - 1)) + low
 
 
-def _bytes_of(column: pa.Array) -> int:
-    kind = column.type
+def _bytes_of(column: pa.Array, rows: Ints) -> int:
+    """Bytes of a key column at these rows."""
     try:
-        return len(column) * -(-int(kind.bit_width) // 8)
+        return len(rows) * -(-int(column.type.bit_width) // 8)
     except ValueError:  # of texts
-        return 4 * len(column) + int(pc.sum(pc.binary_length(column)).as_py() or 0)
+        lengths = pc.binary_length(column.take(pa.array(rows)))
+        return 4 * len(rows) + int(pc.sum(lengths).as_py() or 0)

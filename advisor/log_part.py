@@ -64,12 +64,23 @@ class Stays:
 class LogPart:
     """Events of whole keys."""
 
-    def __init__(self, sequences: Sequences, gaps: Gaps | None = None) -> None:
-        """Take events key by key, and their gaps where these are known."""
-        self.sequences = sequences
+    def __init__(
+        self,
+        sequences: Sequences,
+        gaps: Gaps | None = None,
+        stretch: tuple[int, int] | None = None,
+    ) -> None:
+        """Take events key by key; their gaps where these are known; a stretch that alone counts."""
+        self._whole = sequences
+        self._stretch = stretch
         if gaps is not None:
             self.gaps = gaps
         self._walked: dict[Window, WalkedLives] = {}
+
+    @cached_property
+    def sequences(self) -> Sequences:
+        """The events key by key."""
+        return self._whole if self._stretch is None else self._whole.between(*self._stretch)
 
     @cached_property
     def gaps(self) -> Gaps:
@@ -83,7 +94,7 @@ class LogPart:
     @property
     def rows(self) -> int:
         """How many events there are."""
-        return len(self.sequences.t_ms)
+        return len(self.gaps.firsts) + len(self.gaps.ends)
 
     def in_batches(self, batch: Ints) -> "LogPart":
         """The same events, each with the batch it comes in, key by key."""
@@ -99,7 +110,7 @@ class LogPart:
 
     def between(self, from_ms: int, to_ms: int) -> "LogPart":
         """The events in [from, to) alone."""
-        return LogPart(self.sequences.between(from_ms, to_ms), self.gaps.between(from_ms, to_ms))
+        return LogPart(self.sequences, self.gaps.between(from_ms, to_ms), (from_ms, to_ms))
 
     def tallies(self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int) -> list[LifeCounts]:
         """Counts under each window.

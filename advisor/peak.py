@@ -31,8 +31,8 @@ class _Stretches:
 
     def times(self, most: int) -> Times:
         """Times from low to high of each stretch, one row for each."""
-        pieces = max(2, most // len(self.low))
         width = (self.high - self.low)[:, None]
+        pieces = max(2, min(most // len(self.low), int(width.max())))
         times: Times = self.low[:, None] + width * np.arange(pieces + 1) // pieces
         return times
 
