@@ -23,17 +23,17 @@ class LifeLayout:
     write_ms: Times
     created_ms: Times
     fixed_end_ms: Times | None
-    """The end that no later access moves; None when no rule sets one."""
+    """The end that later accesses do not move; None if no rule sets one."""
     cleanup_ms: Times
     arm_from_ms: Times
-    """`cleanup_ms`, or `NEVER_MS` where any access arms."""
+    """`cleanup_ms`, or `NEVER_MS` where every access arms."""
     is_old: Flags
     is_write: Flags
     next_write: Rows
-    """The first write at or after a row, of any key; the number of rows when there is none."""
+    """The first write at or after a row, of any key; the number of rows if there is none."""
 
     def pick(self, picked: Rows, keys: Flags) -> "LifeLayout":
-        """The layout of some keys alone."""
+        """The layout of some of the keys."""
         sizes = (self.stops - self.starts)[keys]
         stops = np.cumsum(sizes)
         is_write = self.is_write[picked]
@@ -55,7 +55,7 @@ class LifeLayout:
 
 
 def next_true(flags: Flags) -> Rows:
-    """For each position 0..n the first true position at or after it; n when there is none."""
+    """For each position 0..n the first true position at or after it; n if there is none."""
     n = len(flags)
     positions = np.append(np.where(flags, np.arange(n), n), n)
     return np.minimum.accumulate(positions[::-1])[::-1]

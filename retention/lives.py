@@ -1,17 +1,16 @@
-"""How a sequence of accesses falls into lives, for many keys at once.
+"""Divides accesses into lives, for many keys at once.
 
-A key's records come in ascending time. One after the other they would be judged like this: a
-write that finds no open life begins one (closing the ended life, if there is one), a write that
-finds the life open belongs to it, a read that finds it open moves `read_at`, any other read
-leaves no trace. Where lives are written once, by the record that begins them, every record that
-finds the life open is such a read, and leaves a trace only if some rule counts from reads. `walk`
-reaches the same result without going record by record:
+The records of a key have ascending times. Record by record, the rule is: a write without an open
+life starts one, and closes the ended life if there is one; a write with an open life belongs to it;
+a read with an open life sets `read_at`; other reads change nothing. If lives are written once, by
+the record that starts them, all later records of a life are reads, and change something only if a
+rule counts from reads. `walk` computes the same without a loop over records:
 
-1. The life a key already has becomes a row of its own before the key's records, so that old and
-   new are one sequence.
-2. Keys whose last record neither reaches the deadline nor re-arms have one life: done.
-3. For the others pointers from row to row are followed by doubling (`retention.chains`): O(n log
-   n) array steps however often one hot key is re-armed.
+1. A key's open life becomes a row before the key's records, so that old and new are one
+   sequence.
+2. Keys whose last record neither reaches the deadline nor re-arms have one life.
+3. For the others, pointers from row to row are followed by doubling (`retention.rearming`):
+   O(n log n) array steps, however often a hot key is re-armed.
 """
 
 from dataclasses import dataclass, replace
@@ -80,8 +79,8 @@ class Lives:
 class Accesses:
     """Records of k keys: key i owns the next `counts[i]` (>= 1) rows of `t_ms` and `is_read`.
 
-    Times of one key never descend. `is_read` is None when every record is a write, and where lives
-    are written once (`writes_once`): there the record that begins a life is its one write.
+    Times of a key never descend. `is_read` is None if every record is a write, and if lives are
+    written once (`writes_once`): then only the record that starts a life is a write.
     """
 
     counts: Rows
@@ -94,8 +93,8 @@ class Accesses:
 class DividedLives:
     """What `walk` found, over rows = old lives and records in one sequence per key.
 
-    `source` says where each row came from: below m it is the m-th old life, else record
-    `source - m`. Everything else has one entry per life, in order of key and time.
+    `source` is the origin of each row: below m, the old life of this number, else the record
+    `source - m`. All other arrays have one entry per life, in order of key and time.
     """
 
     source: Rows
@@ -107,9 +106,9 @@ class DividedLives:
     is_closed: Flags
     """A later write of the same key closed it."""
     is_old: Flags
-    """It is the key's life from the table."""
+    """The life was open before the batch."""
     is_touched: Flags
-    """An access of this batch counted in it."""
+    """An access of this batch belongs to it."""
     is_trackless: Flags
     """Per record, not per life: a read that found no open life."""
 
@@ -120,7 +119,7 @@ def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Divi
     Args:
         accesses: the records of k keys, times ascending per key.
         old: the m lives that keys have in the table, in key order.
-        has_old: for each key whether it has one (m of k are true).
+        has_old: whether each key has one (m of k are true).
         policy: the policy in force.
     """
     moving, fixed = _parted(policy, writes_once=accesses.writes_once)
@@ -140,7 +139,7 @@ def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Divi
 
 
 def _parted(policy: Policy, *, writes_once: bool) -> tuple[Policy, Policy]:
-    """The rules whose end later accesses move, and those whose end is fixed as a life begins."""
+    """The rules whose end later accesses move, and those whose end is fixed when a life starts."""
     moving, fixed = replace(policy, max_lifetime_ms=0), replace(policy, idle_min_ms=0, ttl_ms=0)
     if not writes_once:
         return moving, fixed
@@ -232,7 +231,7 @@ def _summarise(
         if UpdateType.ON_READ_AND_WRITE not in (policy.update, policy.ttl_update):
             is_found[:] = False
         is_touched = ~is_old | is_found
-        # At the time of the write it would only tell that equal records were not added up before.
+        # A read at the time of the write adds nothing: equal records may have been combined before.
         is_later = is_found & (rows.t_ms[last_write] > rows.write_ms[start])
         read[is_later] = rows.t_ms[last_write[is_later]]
         last_write = start
@@ -258,7 +257,7 @@ def _summarise(
 def _counted_reads(
     rows: LifeLayout, is_start: Flags, start: Rows, created: Times, cleanup: Times, policy: Policy
 ) -> Times:
-    """Times of the reads that find their life open, `NEVER_MS` for every other row."""
+    """Times of the reads with an open life, `NEVER_MS` for all other rows."""
     life = np.maximum(np.cumsum(is_start) - 1, 0)
     in_life = (rows.key[start[life]] == rows.key) & (start[life] <= np.arange(len(life)))
     counts = ~rows.is_write & in_life

@@ -1,9 +1,9 @@
-"""Where the lives of busy keys begin and which row armed each last, by following pointers.
+"""Finds where the lives of busy keys start and which row armed each last, by following pointers.
 
-Each row points at the next one that would re-arm or end a life armed there. Following such
-pointers by doubling gives the row where each possible life would end, then the rows at which
-lives really begin, then the last row that armed each. That is O(n log n) array steps however
-often one hot key is re-armed.
+Each row points to the next one that would re-arm or end a life armed there. Following these
+pointers by doubling gives the row where each possible life would end, then the rows at which lives
+start, then the last row that armed each. This takes O(n log n) array steps, however often a hot
+key is re-armed.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from idlestate.retention.rules import NEVER_MS, is_due, needs_rearm, saturating_
 
 
 def is_quiet(rows: LifeLayout, start: Rows, policy: Policy) -> Flags:
-    """For each key: whether its last record neither ends nor re-arms the life begun at `start`."""
+    """Whether each key's last record neither ends nor re-arms the life that starts at `start`."""
     last_ms = rows.t_ms[rows.stops - 1]
     quiet = np.ones(len(last_ms), dtype=bool)
     if policy.idle_on:
@@ -64,8 +64,8 @@ def follow(rows: LifeLayout, policy: Policy) -> tuple[Flags, Rows]:
 def _next_arming(rows: LifeLayout, stop: Rows, policy: Policy) -> tuple[Rows, Flags]:
     """For a life armed at each row: the next row that arms, and whether it does so by ending it.
 
-    A read that comes after the end arms nothing; the write after it then begins a new life. The
-    row is n when nothing follows.
+    A read after the end arms nothing; the next write starts a new life. The row is n if there is
+    no next one.
     """
     n = len(rows.t_ms)
     if not policy.idle_on:
@@ -98,7 +98,7 @@ def dead_by_ttl(rows: LifeLayout, policy: Policy) -> Flags:
         due_ms = saturating_add(rows.write_ms[previous], policy.ttl_ms)
         dead: Flags = follows & is_due(due_ms, rows.t_ms)
         return dead
-    # Reads count too: dead from the first gap of a ttl since the last write.
+    # Reads count too: ended from the first gap of a ttl since the last write.
     before_ms = np.concatenate([[NEVER_MS], rows.t_ms[:-1]])
     gap = follows & is_due(saturating_add(before_ms, policy.ttl_ms), rows.t_ms)
     gaps = np.cumsum(gap)

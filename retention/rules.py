@@ -1,18 +1,18 @@
 """The retention rule: when a life is armed, when it ends, and why.
 
-Everything here works on plain ints and on numpy int64 arrays alike (milliseconds), has no
-clock and keeps nothing. Every backend calls these functions, so each rule is stated once.
+All functions take plain ints and numpy int64 arrays (milliseconds). They have no clock and no
+state. Every backend calls them, so each rule has one implementation.
 
 **Idle.** An access at t re-arms a key iff it was not armed or `t + min > cleanup_at`; then
 `armed_at = t` and `cleanup_at = t + max`. With min 30 and max 45, a key first seen at 100 is due
-at 145. An access at 115 leaves that alone (115 + 30 = 145 is not past it), one at 116 moves the
-end to 161. So an idle key lives at least min and at most max after its last access, and a busy
-key is re-armed at most once per `max - min`. Source: Flink's `CleanupState`, strict `>`.
+at 145. An access at 115 does not change that (115 + 30 = 145 is not past it); one at 116 moves
+the end to 161. An idle key therefore lives at least min and at most max after its last access, and
+a busy key is re-armed at most once per `max - min`. Source: Flink's `CleanupState`, strict `>`.
 
 **Deadline.** The earliest of the idle rule's cleanup time, `written_at + ttl` and
 `created_at + max_lifetime`; a life has ended at t iff `deadline <= t`.
 
-Sums saturate: a time is never past `FOREVER_MS`, and `NEVER_MS` marks a time that is not there.
+Sums saturate: a time is never past `FOREVER_MS`, and `NEVER_MS` marks a missing time.
 """
 
 from dataclasses import dataclass
@@ -25,29 +25,29 @@ import numpy.typing as npt
 from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
 
 NEVER_MS = -(2**63)
-"""Stands for an absent timestamp: never read, never armed."""
+"""A missing time: never read, never armed."""
 
 type_ms = np.int64
 Times = npt.NDArray[np.int64]
 
 
 class Reason(IntEnum):
-    """Why a life ended; on a tie the smaller number names the reason."""
+    """Why a life ended; on a tie, the smallest number is the reason."""
 
     LIFETIME = 0
     TTL = 1
     IDLE = 2
     OPEN = 3
-    """Nothing ends this life: no rule is on."""
+    """No rule is on."""
 
     @property
     def label(self) -> str | None:
-        """The word used in expired records, None for a life that nothing ends."""
+        """The word in expired records; None for a life without an end."""
         return None if self is Reason.OPEN else self.name.lower()
 
 
 def saturating_add(times_ms: Any, span_ms: int) -> Any:
-    """Add a span (>= 0, milliseconds) to times and stop at `FOREVER_MS` instead of wrapping."""
+    """Add a span (>= 0, milliseconds) to times; saturate at `FOREVER_MS` instead of overflowing."""
     if isinstance(times_ms, np.ndarray):
         ceiling = FOREVER_MS - span_ms
         return np.minimum(times_ms, ceiling) + span_ms
@@ -67,10 +67,9 @@ def armed_cleanup_at(armed_at_ms: Any, max_ms: int) -> Any:
 def cleanup_at(armed_at_ms: Any, last_access_ms: Any, policy: Policy) -> Any:
     """The idle rule's cleanup time of lives last armed and accessed at these times.
 
-    While a policy stays the same this is `armed_at + max`. After a change of windows it is what
-    the new ones grant: at least the new min, at most the new max after the last access. A life
-    that was never armed (`NEVER_MS`) counts as armed at its last access. `FOREVER_MS` when the
-    idle rule is off.
+    As long as the policy does not change, this is `armed_at + max`. After a change, it is at least
+    the new min and at most the new max after the last access. A life that was never armed
+    (`NEVER_MS`) counts as armed at its last access. `FOREVER_MS` if the idle rule is off.
     """
     if not policy.idle_on:
         return np.full_like(armed_at_ms, FOREVER_MS) if _is_array(armed_at_ms) else FOREVER_MS

@@ -1,12 +1,12 @@
 """Sequences in which time runs back.
 
-For each key time never runs back: a record counts at the latest time its life has seen. Writes
-and reads that find the life open carry that time forward; a read that finds none leaves no
-trace, so a younger one before it does not hold older records back. Which reads those are is only
-known from the walk: `walk_sequence` walks with every record carrying time forward, takes out the
-first trackless read of each key that held a later record back, and walks again.
+For each key, time never runs back: a record counts at the latest time that its life has seen.
+Writes, and reads of an open life, carry that time forward. A read without an open life changes
+nothing, so it must not delay older records after it. Only the walk tells which reads those are:
+`walk_sequence` first lets every record carry time forward, then removes the first read without
+effect of each key that delayed a later record, and walks again.
 
-A pipeline hands each key's records over in order of time: then the first walk is the last.
+Pipelines pass the records of a key in order of time; then the first walk is the last.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ def walk_sequence(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy
 
 
 def _descends(accesses: Accesses) -> bool:
-    """Whether the time of some key runs back."""
+    """Whether the time of a key runs back."""
     back = accesses.t_ms[1:] < accesses.t_ms[:-1]
     back[np.cumsum(accesses.counts)[:-1] - 1] = False
     return bool(back.any())
@@ -63,8 +63,8 @@ def _carried(times_ms: Times, counts: Rows) -> Times:
 
 
 def _first_in_the_way(found: DividedLives, own_ms: Times, carried_ms: Times, counts: Rows) -> Rows:
-    """Per key the first trackless read that held its successor back, as a position in the walk's
-    records. Everything before it is judged as it should be, so it is trackless for certain.
+    """Per key the first read without effect that delayed its successor, as a position in the walk's
+    records. The result before it is final, so this read certainly has no effect.
     """
     stops = np.cumsum(counts)
     has_next = np.ones(len(own_ms), dtype=bool)

@@ -1,4 +1,4 @@
-"""How long values of a state live: `StateTtlConfig`, with Flink's names and defaults."""
+"""Time to live of state: `StateTtlConfig`, with Flink's names and defaults."""
 
 from dataclasses import InitVar, dataclass
 from enum import Enum
@@ -12,7 +12,7 @@ DEFAULT_QUERY_TIME_AFTER: Final = 1000
 
 
 class TtlUpdateType(Enum):
-    """What gives a value a new timestamp."""
+    """Which accesses renew the timestamp of a value."""
 
     DISABLED = "Disabled"
     ON_CREATE_AND_WRITE = "OnCreateAndWrite"
@@ -20,7 +20,7 @@ class TtlUpdateType(Enum):
 
 
 class StateVisibility(Enum):
-    """Whether a value that has expired, but is still stored, is shown."""
+    """Whether an expired value that is still stored is returned."""
 
     NEVER_RETURN_EXPIRED = "NeverReturnExpired"
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
@@ -28,19 +28,19 @@ class StateVisibility(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalCleanup:
-    """Heap: look at up to `size` entries with every access, or also with every key selected."""
+    """Heap: check up to `size` entries at every access, or also whenever a key is selected."""
 
     size: int = 5
     run_for_every_record: bool = False
 
     def __post_init__(self) -> None:
         if self.size <= 0:
-            raise ValueError(f"incremental cleanup: size is {self.size}, it has to be above 0")
+            raise ValueError(f"incremental cleanup: size {self.size} is not valid; use at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionCleanup:
-    """RocksDB: drop what has expired when files are compacted.
+    """RocksDB: drop expired values when files are compacted.
 
     Attributes:
         query_time_after: the clock is read again after that many entries.
@@ -70,10 +70,10 @@ class StateTtlConfig:
         visibility: whether expired values that are still stored are returned.
         time: the time that values are stamped with and judged by. Flink has processing time only.
         full_snapshot: leave expired values out of snapshots.
-        incremental: cleanup on heap; None takes the default when cleanup runs in background.
-        compaction: cleanup on RocksDB; None takes the default when cleanup runs in background.
-        cleanup_in_background: whether the two above have defaults at all. Strategies that are
-            named stay in force without it.
+        incremental: cleanup on heap; None uses the default if cleanup runs in background.
+        compaction: cleanup in RocksDB; None uses the default if cleanup runs in background.
+        cleanup_in_background: whether the two above have defaults. Strategies that you set apply
+            without it.
     """
 
     ttl: InitVar[Duration | None] = None
@@ -114,7 +114,7 @@ class StateTtlConfig:
 
     @property
     def returns_expired(self) -> bool:
-        """Whether expired values that are still stored are shown."""
+        """Whether expired values that are still stored are returned."""
         return self.visibility is StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 
     @property

@@ -1,21 +1,21 @@
-"""Clocks. Everything that needs the time takes a `Clock`; only this file asks the machine."""
+"""Clocks. Code that needs the time takes a `Clock`; only this file reads the system's."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """A source of time."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
 
     def monotonic_s(self) -> float:
-        """Seconds since some fixed moment; never runs back."""
+        """Seconds since a fixed moment; never runs back."""
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system's clock."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC by the wall clock."""
@@ -27,14 +27,14 @@ class SystemClock:
 
 
 class FakeClock:
-    """A clock that stands still until a test moves it."""
+    """A clock for tests; it moves only with `advance`."""
 
     def __init__(self, now_ms: int = 0) -> None:
         """Start at this time."""
         self._now_ms = now_ms
 
     def now_ms(self) -> int:
-        """The time it was set to."""
+        """The time it was set to, in milliseconds."""
         return self._now_ms
 
     def monotonic_s(self) -> float:
@@ -42,5 +42,5 @@ class FakeClock:
         return self._now_ms / 1000
 
     def advance(self, by_ms: int) -> None:
-        """Move on."""
+        """Move the clock forward by so many milliseconds."""
         self._now_ms += by_ms

@@ -1,7 +1,7 @@
-"""Timers as objects: a binary heap of rows, one `bytes` a timer, and the set of those alive.
+"""Timers in memory: a binary heap of rows, one `bytes` per timer, and the set of live ones.
 
-A removed timer stays in the heap until it comes up or the heap is twice what lives: adding and
-removing cost O(log n), amortised.
+A removed timer stays in the heap until it is due or the heap is twice as large as the live set:
+adding and removing cost O(log n), amortised.
 """
 
 import heapq
@@ -12,20 +12,20 @@ import pyarrow as pa
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
 
 SPARE = 1024
-"""Removed timers that are not worth a new heap."""
+"""So many removed timers do not warrant a new heap."""
 
 
 class HeapTimerQueue:
     """A `TimerQueue` in memory."""
 
     def __init__(self, codec: TimerCodec) -> None:
-        """A queue without timers."""
+        """An empty queue."""
         self._codec = codec
         self._heap: list[bytes] = []
         self._live: set[bytes] = set()
 
     def add(self, timer: Timer) -> bool:
-        """Add a timer; whether it is new."""
+        """Add a timer; return whether it is new."""
         return self._add(by_time(self._codec.encode(timer)))
 
     def _add(self, entry: bytes) -> bool:
@@ -36,14 +36,14 @@ class HeapTimerQueue:
         return True
 
     def add_rows(self, rows: pa.BinaryArray) -> int:
-        """Add the timers of these rows; how many are new."""
+        """Add the timers of these rows; return how many are new."""
         fresh = set(map(by_time, rows.to_pylist())) - self._live
         self._live |= fresh
         self._heap = sorted([*self._heap, *fresh])
         return len(fresh)
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; whether it was there."""
+        """Remove a timer; return whether it existed."""
         entry = by_time(self._codec.encode(timer))
         if entry not in self._live:
             return False
@@ -60,12 +60,12 @@ class HeapTimerQueue:
         return heap[0] if heap else None
 
     def peek_ms(self) -> int | None:
-        """The earliest time, None when there is no timer."""
+        """The earliest time; None if there is no timer."""
         first = self._first()
         return None if first is None else time_of(by_group(first))
 
     def poll(self, until_ms: int) -> Timer | None:
-        """Take the first timer out, unless it is later than this."""
+        """Remove and return the first timer, unless it is later than this."""
         first = self._first()
         if first is None or first[:8] > time_bytes(until_ms):
             return None
@@ -74,7 +74,7 @@ class HeapTimerQueue:
         return self._codec.decode(by_group(first))
 
     def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
-        """Take timers out that are not later than this, the first ones; their rows, in order."""
+        """Remove the first timers that are not later than this; return their rows, in order."""
         end, found = time_bytes(until_ms), list[bytes]()
         while len(found) < limit and (first := self._first()) is not None and first[:8] <= end:
             heapq.heappop(self._heap)
@@ -89,6 +89,6 @@ class HeapTimerQueue:
         return map(self._codec.decode, sorted(map(by_group, self._live)))
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
-        """Rows of the timers of these key groups, both included, in order."""
+        """Rows of the timers of these key groups, first and last included, in order."""
         low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
         return iter(sorted(row for row in map(by_group, self._live) if low <= row[:2] <= high))

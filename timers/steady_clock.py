@@ -1,10 +1,9 @@
-"""A clock that does not believe in leaps.
+"""A clock that ignores jumps of the wall clock.
 
-The wall clock is compared with the monotonic one. While they are more than `max_step_ms` further
-apart than when they last agreed, somebody has set the wall clock, or it is broken: time then goes
-on by the monotonic clock, and `is_stepped` says so, until the wall clock comes back or a person
-accepts it. Smaller corrections are followed. A restart asks the wall clock afresh: what
-passed meanwhile counts as downtime.
+The wall clock is compared with the monotonic one. If they differ by more than `max_step_ms` since
+they last agreed, the wall clock was set or is broken: time then follows the monotonic clock, and
+`is_stepped` is true, until the wall clock returns or an operator accepts it. Smaller corrections
+are followed. A restart reads the wall clock again: the time in between counts as downtime.
 """
 
 import threading
@@ -15,11 +14,11 @@ MAX_STEP_MS = 300_000
 
 
 class SteadyClock:
-    """A clock over another one.
+    """A steady clock over another clock.
 
     Args:
-        clock: the machine's.
-        max_step_ms: how far the wall clock may be set at once.
+        clock: the system's clock.
+        max_step_ms: the largest correction that is followed.
     """
 
     def __init__(self, clock: Clock, max_step_ms: int = MAX_STEP_MS) -> None:
@@ -31,23 +30,23 @@ class SteadyClock:
 
     @property
     def is_stepped(self) -> bool:
-        """Whether the wall clock is not believed now."""
+        """Whether the wall clock is ignored now."""
         self.now_ms()
         return self._stepped
 
     @property
     def divergence_ms(self) -> int:
-        """How far the wall clock is ahead of where it should be; negative when it is behind."""
+        """How far the wall clock is ahead of where it should be; negative if it is behind."""
         with self._lock:
             return self._measured_ms() - self._offset_ms
 
     @property
     def wall_offset_ms(self) -> int:
-        """How far the wall clock is ahead of the monotonic one, whether it is believed or not."""
+        """How far the wall clock is ahead of the monotonic one, whether it is ignored or not."""
         return self._measured_ms()
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC, by the wall clock as far as it is believed."""
+        """Milliseconds since 1970-01-01 UTC, by the wall clock unless it is ignored."""
         with self._lock:
             measured_ms = self._measured_ms()
             self._stepped = abs(measured_ms - self._offset_ms) > self._max_step_ms
@@ -60,7 +59,7 @@ class SteadyClock:
         return self._clock.monotonic_s()
 
     def accept(self) -> None:
-        """Believe the wall clock as it is now."""
+        """Accept the wall clock as it is now."""
         with self._lock:
             self._offset_ms = self._measured_ms()
             self._stepped = False

@@ -1,8 +1,8 @@
 """Timers in a store of sorted rows, such as a column family of RocksDB.
 
-Only the next timers are in memory: a heap holds every stored timer up to a horizon, filled from
-the first rows of each key group. Timers past the horizon are rows only, so millions of them cost
-no objects. Every change is a row written at once; nothing is lost with the memory.
+Only the next timers are in memory: a heap contains every stored timer up to a horizon, filled from
+the first rows of each key group. Timers past the horizon are rows only, so millions of them need
+no objects. Every change is written at once.
 """
 
 import heapq
@@ -14,7 +14,7 @@ import pyarrow as pa
 from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
 
 READ_AHEAD = 128
-"""Timers of each key group that are read at once, as Flink's cache holds them."""
+"""Timers per key group that are read at once, as in Flink's cache."""
 
 END = b"\xff" * 8
 NOTHING = b""
@@ -24,15 +24,15 @@ class TimerStore(Protocol):
     """Sorted rows without values."""
 
     def has(self, rows: Sequence[bytes]) -> list[bool]:
-        """Which rows are there."""
+        """Whether each row exists."""
 
     def write(self, added: Iterable[bytes], removed: Iterable[bytes]) -> None:
         """Add and remove rows, all or none."""
 
     def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
-        """Rows from each start on, of its group, with times up to this: so many at most.
+        """Up to `limit` rows of each group from its start on, with times up to this.
 
-        The rows of a group together; nothing for groups without.
+        The rows of a group are together; groups without rows are left out.
         """
 
     def remove_ranges(self, ranges: Iterable[tuple[bytes, bytes]]) -> None:
@@ -51,17 +51,17 @@ class StoredTimerQueue:
         self._store = store
         self._groups = groups
         self._ahead: list[bytes] = []
-        # No row of a group is before its start: a search need not pass over what was removed there.
+        # No row of a group is before its start: a search need not skip rows that were removed.
         self._starts = {group: group.to_bytes(2, "big") for group in groups}
         self._horizon = NOTHING  # the time up to which all stored timers are in `_ahead`
         self._size = sum(1 for _ in self.rows(groups[0], groups[-1]))
 
     def add(self, timer: Timer) -> bool:
-        """Add a timer; whether it is new."""
+        """Add a timer; return whether it is new."""
         return self._add([self._codec.encode(timer)]) == 1
 
     def add_rows(self, rows: pa.BinaryArray) -> int:
-        """Add the timers of these rows, all or none; how many are new."""
+        """Add the timers of these rows, all or none; return how many are new."""
         distinct: list[bytes] = rows.unique().sort().to_pylist()
         return self._add(distinct)
 
@@ -78,7 +78,7 @@ class StoredTimerQueue:
         return len(fresh)
 
     def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
-        """Take timers out that are not later than this, so many at most, by key group."""
+        """Remove and return up to `limit` timers that are not later than this, by key group."""
         starts = [self._starts[group] for group in self._groups]
         parts = self._store.due(starts, time_bytes(until_ms), limit)
         self._store.remove_ranges([(rows[0], rows[-1]) for rows in parts])
@@ -89,7 +89,7 @@ class StoredTimerQueue:
         return pa.array(found, pa.binary())
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; whether it was there."""
+        """Remove a timer; return whether it existed."""
         row = self._codec.encode(timer)
         if not self._store.has((row,))[0]:
             return False
@@ -101,7 +101,7 @@ class StoredTimerQueue:
         self._size -= 1
 
     def _first(self) -> bytes | None:
-        """The first timer's row. Entries of removed timers are dropped on the way."""
+        """The first timer's row; entries of removed timers are dropped."""
         while True:
             while self._ahead:
                 row = by_group(self._ahead[0])
@@ -113,7 +113,7 @@ class StoredTimerQueue:
             self._read_ahead()
 
     def _read_ahead(self) -> None:
-        """Move the horizon on: to where every group has been read up to."""
+        """Move the horizon forward, to where every group has been read up to."""
         after = self._horizon
         found: list[bytes] = []
         horizon = END
@@ -134,12 +134,12 @@ class StoredTimerQueue:
         self._horizon = horizon
 
     def peek_ms(self) -> int | None:
-        """The earliest time, None when there is no timer."""
+        """The earliest time; None if there is no timer."""
         first = self._first()
         return None if first is None else time_of(first)
 
     def poll(self, until_ms: int) -> Timer | None:
-        """Take the first timer out, unless it is later than this."""
+        """Remove and return the first timer, unless it is later than this."""
         first = self._first()
         if first is None or first[2:10] > time_bytes(until_ms):
             return None
@@ -154,7 +154,7 @@ class StoredTimerQueue:
         return map(self._codec.decode, self.rows(self._groups[0], self._groups[-1]))
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
-        """Rows of the timers of these key groups, both included, in order."""
+        """Rows of the timers of these key groups, first and last included, in order."""
         for group in range(first_group, last_group + 1):
             prefix = group.to_bytes(2, "big")
             yield from self._store.scan(prefix, prefix)

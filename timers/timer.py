@@ -1,4 +1,4 @@
-"""A timer: a time, and whom to wake then."""
+"""Timers: a time, and the key to wake then."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -7,12 +7,12 @@ import pyarrow as pa
 
 
 class Timer(NamedTuple):
-    """Wakes a key in a namespace. Two that are equal are one.
+    """A timer of a key in a namespace. Equal timers are one.
 
     Attributes:
-        timestamp_ms: when.
-        key: whom.
-        namespace: in which namespace, None for state without namespaces.
+        timestamp_ms: the time at which it fires.
+        key: the key that it wakes.
+        namespace: its namespace; None for state without namespaces.
     """
 
     timestamp_ms: int
@@ -24,9 +24,9 @@ class TimerBatch(NamedTuple):
     """Many timers.
 
     Attributes:
-        keys: whom they wake, in the form the codec has for many keys.
-        namespaces: in which namespaces.
-        times_ms: when, as an array of 64-bit integers.
+        keys: the keys that they wake, as the codec represents many keys.
+        namespaces: their namespaces.
+        times_ms: the times at which they fire, an int64 array.
     """
 
     keys: Any
@@ -35,7 +35,7 @@ class TimerBatch(NamedTuple):
 
 
 class TimerCodec(Protocol):
-    """Timers as bytes: key group (2 bytes), time (8, sign flipped, big-endian), who."""
+    """Timers as bytes: key group (2), time (8, sign flipped, big-endian), key and namespace."""
 
     def encode(self, timer: Timer) -> bytes:
         """The row of a timer."""
@@ -51,29 +51,29 @@ class TimerCodec(Protocol):
 
 
 class TimerQueue(Protocol):
-    """Timers of one domain, each once, the earliest first.
+    """The timers of a time domain, each once, the earliest first.
 
     Timers of one time come by key group, then by the bytes of key and namespace, so that all
     queues fire in the same order.
     """
 
     def add(self, timer: Timer) -> bool:
-        """Add a timer; whether it is new."""
+        """Add a timer; return whether it is new."""
 
     def add_rows(self, rows: pa.BinaryArray, /) -> int:
-        """Add the timers of these rows, all or none; how many are new."""
+        """Add the timers of these rows, all or none; return how many are new."""
 
     def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
-        """Take timers out that are not later than this, so many at most; their rows."""
+        """Remove up to `limit` timers that are not later than this; return their rows."""
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; whether it was there."""
+        """Remove a timer; return whether it existed."""
 
     def peek_ms(self) -> int | None:
-        """The earliest time, None when there is no timer."""
+        """The earliest time; None if there is no timer."""
 
     def poll(self, until_ms: int) -> Timer | None:
-        """Take the first timer out, unless it is later than this."""
+        """Remove and return the first timer, unless it is later than this."""
 
     def __len__(self) -> int:
         """How many timers there are."""
@@ -82,7 +82,7 @@ class TimerQueue(Protocol):
         """All timers, by key group, then in order."""
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
-        """Rows of the timers of these key groups, both included, in order."""
+        """Rows of the timers of these key groups, first and last included, in order."""
 
 
 def time_of(row: bytes) -> int:
@@ -91,15 +91,15 @@ def time_of(row: bytes) -> int:
 
 
 def by_time(row: bytes) -> bytes:
-    """A row with its time in front: in this form rows of all groups sort as they fire."""
+    """A row with its time in front; in this form, rows of all groups sort as they fire."""
     return row[2:10] + row[:2] + row[10:]
 
 
 def by_group(entry: bytes) -> bytes:
-    """What `by_time` turned around."""
+    """The inverse of `by_time`."""
     return entry[8:10] + entry[:8] + entry[10:]
 
 
 def time_bytes(timestamp_ms: int) -> bytes:
-    """A time as rows have it."""
+    """A time as in rows."""
     return (timestamp_ms + (1 << 63)).to_bytes(8, "big")

@@ -1,10 +1,10 @@
 """The timer service: timers of both time domains for the keys of one operator.
 
-As Flink's `InternalTimerServiceImpl`. Event time: advancing the watermark to W sets it first and
-then fires all timers up to W, also when W is lower than before. Processing time: there is one
-appointment with the clock, for the first timer; it is moved only when a new timer is strictly
-earlier, and kept when that timer is removed. A timer in the past fires at the next opportunity,
-one registered while firing fires in the same go when it is due.
+As in Flink's `InternalTimerServiceImpl`. Event time: `advance_watermark(W)` sets the watermark and
+then fires all timers up to W, even if W is lower than before. Processing time: one call is
+scheduled, for the first timer; it is rescheduled only if a new timer is strictly earlier, and stays
+if that timer is removed. A timer in the past fires at the next opportunity; a due timer registered
+during firing fires in the same call.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,16 +18,16 @@ OnTimer = Callable[[Timer], None]
 
 
 def check_domain(domain: object) -> None:
-    """Raise `TypeError` for what is no `TimeDomain`, also for the word that one has."""
+    """Raise `TypeError` unless this is a `TimeDomain`; its text is not accepted."""
     if not isinstance(domain, TimeDomain):
         raise TypeError(
-            f"the time domain is {domain!r}: pass TimeDomain.EVENT or TimeDomain.PROCESSING of "
-            "idlestate.retention.policy"
+            f"time domain {domain!r} is not valid; pass idlestate.TimeDomain.EVENT or "
+            "idlestate.TimeDomain.PROCESSING"
         )
 
 
 class CurrentKey(Protocol):
-    """Where the service finds the current key, and puts that of a timer before it fires."""
+    """The current key; the service sets it to that of a timer before the timer fires."""
 
     key: Any
 
@@ -37,8 +37,8 @@ class TimerService:
 
     Attributes:
         current_watermark_ms: the newest watermark; not part of snapshots.
-        scheduled_ms: when `on_processing_time` wants to be called next, None for never.
-        fired: how many timers fired since the service was made.
+        scheduled_ms: when to call `on_processing_time` next; None for never.
+        fired: number of timers that have fired since the service was created.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TimerService:
         on_processing_time: OnTimer,
         on_event_time: OnTimer,
     ) -> None:
-        """A service over the timers in these queues; the callbacks get each timer that fires."""
+        """A service over these queues; each timer that fires is passed to a callback."""
         self._queues = {TimeDomain.PROCESSING: processing, TimeDomain.EVENT: event}
         self._codec = codec
         self._current = current
@@ -61,12 +61,12 @@ class TimerService:
         self.scheduled_ms = processing.peek_ms()
 
     def register_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
-        """Wake the current key when the clock reaches this time."""
+        """Register a timer of the current key for when the clock reaches this time."""
         timer = Timer(timestamp_ms, self._current.key, namespace)
         self._register_processing(lambda queue: queue.add(timer))
 
     def register_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
-        """Wake the current key when the watermark reaches this time."""
+        """Register a timer of the current key for when the watermark reaches this time."""
         self._queues[TimeDomain.EVENT].add(Timer(timestamp_ms, self._current.key, namespace))
 
     def register_many(
@@ -81,9 +81,9 @@ class TimerService:
             self._register_processing(lambda queue: queue.add_rows(rows))
 
     def take_due(self, domain: TimeDomain, until_ms: int, limit: int) -> TimerBatch:
-        """Take timers out that are not later than this, so many at most, instead of firing them.
+        """Remove and return up to `limit` timers that are not later than this, without firing them.
 
-        On heap the first ones, in order; on RocksDB by key group.
+        On heap in order of time; in RocksDB by key group.
         """
         check_domain(domain)
         queue = self._queues[domain]
@@ -102,21 +102,21 @@ class TimerService:
             self.scheduled_ms = first
 
     def delete_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
-        """Forget a timer of the current key; one that is not there is no matter."""
+        """Delete a timer of the current key, if it exists."""
         timer = Timer(timestamp_ms, self._current.key, namespace)
         self._queues[TimeDomain.PROCESSING].remove(timer)
 
     def delete_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
-        """Forget a timer of the current key; one that is not there is no matter."""
+        """Delete a timer of the current key, if it exists."""
         self._queues[TimeDomain.EVENT].remove(Timer(timestamp_ms, self._current.key, namespace))
 
     def advance_watermark(self, watermark_ms: int) -> int:
-        """Set the watermark and fire the event-time timers it reaches; how many."""
+        """Set the watermark and fire the event-time timers up to it; return how many."""
         self.current_watermark_ms = watermark_ms
         return self._fire(TimeDomain.EVENT, watermark_ms, self._on_event_time)
 
     def on_processing_time(self, time_ms: int) -> int:
-        """Keep the appointment for this time: fire all timers up to it; how many."""
+        """Fire all processing-time timers up to this time; return how many."""
         self.scheduled_ms = None
         fired = self._fire(TimeDomain.PROCESSING, time_ms, self._on_processing_time)
         if self.scheduled_ms is None:
@@ -124,7 +124,7 @@ class TimerService:
         return fired
 
     def advance_processing_time(self, now_ms: int) -> int:
-        """Keep every appointment up to now, each at its own time; how many timers fired."""
+        """Make every scheduled call up to now, each with its time; return how many timers fired."""
         fired = 0
         while self.scheduled_ms is not None and self.scheduled_ms <= now_ms:
             fired += self.on_processing_time(self.scheduled_ms)
@@ -140,11 +140,11 @@ class TimerService:
         return fired
 
     def close(self, closed: Any) -> None:
-        """Let every later call raise what this stand-in for a queue raises."""
+        """Let every later call raise what this replacement of a queue raises."""
         self._queues = dict.fromkeys(TimeDomain, closed)
 
     def count(self, domain: TimeDomain) -> int:
-        """How many timers wait."""
+        """The number of waiting timers."""
         return len(self._queues[domain])
 
     def timers(self, domain: TimeDomain) -> Iterable[Timer]:

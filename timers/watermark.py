@@ -1,17 +1,17 @@
-"""Event time as a clock: the newest watermark, for a time to live that goes by event time."""
+"""Event time as a clock: the newest watermark, for a time to live in event time."""
 
 from idlestate.retention.rules import NEVER_MS
 
 
 class WatermarkClock:
-    """Says what the watermark is; it never runs back.
+    """The watermark; it never runs back.
 
     Attributes:
-        refused: how often an older watermark was offered.
+        refused: how often an older watermark was passed.
     """
 
     def __init__(self) -> None:
-        """No watermark has come."""
+        """No watermark yet."""
         self._now_ms = NEVER_MS
         self.refused = 0
 
@@ -20,7 +20,7 @@ class WatermarkClock:
         return self._now_ms
 
     def advance(self, watermark_ms: int) -> None:
-        """Take a watermark; an older one is counted and changes nothing."""
+        """Set the watermark; an older one is counted and changes nothing."""
         if watermark_ms < self._now_ms:
             self.refused += 1
         self._now_ms = max(self._now_ms, watermark_ms)
