@@ -1,7 +1,6 @@
 """The server that Prometheus scrapes: `/metrics` and `/-/healthy`, nothing else.
 
-It writes nothing but what the registry says, and changes nothing; `web/http_server.py` says how
-it bears with its clients.
+It shows the registry and changes nothing. `web/http_server.py` handles slow and broken clients.
 """
 
 from http import HTTPStatus
@@ -27,11 +26,11 @@ class MetricsServer(HttpServer):
     """Serves a registry over HTTP.
 
     Args:
-        registry: what to show.
-        port, host, request_timeout_s, max_connections: as of `HttpServer`.
+        registry: the metrics to serve.
+        port, host, request_timeout_s, max_connections: as for `HttpServer`.
 
     Raises:
-        ListenError: the address is taken, not allowed, or not one of this machine's.
+        ListenError: the address is taken, not permitted, or not one of this machine.
     """
 
     def __init__(
@@ -53,15 +52,15 @@ class MetricsServer(HttpServer):
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """The URL of the metrics."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}/metrics"
 
 
 def render(registry: CollectorRegistry, accept: str) -> Reply:
-    """All metrics, in the format that an Accept header asks for; plain when it makes no sense."""
+    """All metrics, in the format of the Accept header; plain text if the header is not valid."""
     try:
-        # Parts of the header come back in the reply: a folded one must not break its lines.
+        # The reply repeats parts of the header: a folded one must not break its lines.
         encode, kind = choose_encoder(" ".join(accept.split()))
         return Reply(encode(registry), kind)
     except (TypeError, ValueError):

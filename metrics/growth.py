@@ -1,13 +1,12 @@
-"""How the state grew: one point per batch, in a file that outlives the query's process.
+"""The growth log: the size of the state after each batch, in a file that outlives the process.
 
 The file is JSON lines. The first line is `{"idlestate_growth": 1}`, the version; each other line
-is one `GrowthPoint`. Points are only ever added at the end, in the order of their batches; a batch
-at or below the last one is known already and is ignored, so that replaying a batch after a crash
-adds nothing. A last line that was cut off by a crash is dropped when the next point is added.
+is one `GrowthPoint`. Points are appended in the order of their batches. A batch at or below the
+last one is ignored, so that replaying a batch after a crash adds nothing. A last line that a crash
+cut off is dropped when the next point is added.
 
-The file does not grow without bound either: beyond `MAX_POINTS` every second point is left out
-(never the highest one nor the last) and the file is written anew, so that the past gets coarser
-the older it is.
+The size of the file is bounded: beyond `MAX_POINTS`, every second point is left out (but never the
+highest and the last one) and the file is rewritten, so that older points are further apart.
 """
 
 import json
@@ -25,7 +24,7 @@ _HEADER = json.dumps({"idlestate_growth": VERSION}).encode() + b"\n"
 
 
 class GrowthLogError(IdlestateError, ValueError):
-    """A growth log cannot be read. Remove the file: only the picture's past is lost with it."""
+    """A growth log cannot be read. Remove the file: only the past of the chart is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,17 +33,17 @@ class GrowthPoint:
 
     Attributes:
         batch_id: the batch.
-        time_ms: how far the batch got, ms since the epoch: the highest event time so far, or in
-            processing time the batch's own.
+        time_ms: the progress of the batch, ms since the epoch: the highest event time so far, or in
+            processing time the time of the batch.
         live_keys: keys with an open life.
-        keys_seen: distinct keys ever seen: what would be live without retention.
-        state_bytes: size of the state; 0 in a point that was made up for after a crash.
-        remembered_keys: ended keys that are remembered.
-        remembered_bytes: size of what is remembered.
+        keys_seen: distinct keys ever seen: the live keys without retention.
+        state_bytes: size of the state; 0 in a point that was added later, after a crash.
+        remembered_keys: expired keys that are remembered.
+        remembered_bytes: size of the remembered keys.
         input_rows: rows read.
-        keys_created: lives begun.
+        keys_created: lives started.
         keys_expired: lives ended.
-        returning_keys: lives begun by keys that were remembered.
+        returning_keys: lives started by remembered keys.
     """
 
     batch_id: int
@@ -81,18 +80,18 @@ _FIELDS = tuple(field.name for field in fields(GrowthPoint))
 
 
 class GrowthLog:
-    """The growth log in one file, read when opened; the file comes into being with its first point.
+    """The growth log in one file, read when opened; the first point creates the file.
 
-    It belongs to one operator of one query: keep it beside that query's checkpoint, and let it go
-    with the checkpoint. One process writes; others may read meanwhile.
+    It belongs to one operator of one query: keep it next to the query's checkpoint, and delete it
+    with the checkpoint. One process writes; others may read at the same time.
 
     Args:
         path: the file.
-        max_points: how many points to keep at most.
+        max_points: the most points to keep.
 
     Raises:
-        GrowthLogError: the file is no growth log, of a newer version, or damaged elsewhere than
-            at its end.
+        GrowthLogError: the file is not a growth log, of a newer version, or damaged before its
+            end.
     """
 
     def __init__(self, path: Path, *, max_points: int = MAX_POINTS) -> None:
@@ -103,10 +102,10 @@ class GrowthLog:
         self._points, self._whole_bytes = _read(path)
 
     def append(self, point: GrowthPoint) -> bool:
-        """Add the point of a batch, unless that batch or a later one is there.
+        """Add the point of a batch, unless the log has this batch or a later one.
 
-        The point is out of this process's hands when the call returns (`kill -9` does not lose
-        it). An OSError leaves the log as it was.
+        When the call returns, `kill -9` does not lose the point. After an OSError, the log is
+        unchanged.
 
         Returns:
             Whether it was added.
@@ -123,16 +122,16 @@ class GrowthLog:
         if self._whole_bytes == 0:
             line = _HEADER + line
         with self.path.open("r+b", buffering=0) as file:
-            file.truncate(self._whole_bytes)  # drops what a crash or a full disk cut off
+            file.truncate(self._whole_bytes)  # drops a line that a crash or a full disk cut off
             file.seek(self._whole_bytes)
             if file.write(line) != len(line):
-                raise OSError(f"{self.path}: the disk is full: a growth point was not written")
+                raise OSError(f"{self.path}: the disk is full; a growth point was not written")
         self._whole_bytes += len(line)
         self._points.append(point)
         return True
 
     def forget_after(self, batch_id: int) -> None:
-        """Drop the points of later batches, which were undone since."""
+        """Drop the points of later batches, which were rolled back."""
         kept = [point for point in self._points if point.batch_id <= batch_id]
         if len(kept) < len(self._points):
             self._rewrite(kept)
@@ -142,17 +141,17 @@ class GrowthLog:
         return tuple(self._points)
 
     def last(self) -> GrowthPoint | None:
-        """The newest point; None while there is none."""
+        """The newest point; None if there is none."""
         return self._points[-1] if self._points else None
 
     def peak(self) -> GrowthPoint | None:
-        """The point with the most live keys, the first of several; None while there is none."""
+        """The point with the most live keys, the first of several; None if there is none."""
         return _peak(self._points) if self._points else None
 
     def bytes_per_key(self) -> float:
-        """Bytes of state per live key where most keys were live; 0 while that is not known.
+        """Bytes of state per live key at the peak of live keys; 0 if not known.
 
-        Elsewhere a few keys may share files that were written for many.
+        At other points, a few keys may share files that were written for many.
         """
         sized = [point for point in self._points if point.live_keys and point.state_bytes]
         if not sized:
@@ -198,7 +197,7 @@ def _read(path: Path) -> tuple[list[GrowthPoint], int]:
     lines = content.split(b"\n")[:-1]  # what follows the last newline was cut off
     if not lines:
         if not _HEADER.startswith(content):
-            raise GrowthLogError(f"{path} is no growth log of idlestate: name another file")
+            raise GrowthLogError(f"{path} is not a growth log of idlestate; choose another file")
         return [], 0
     _check_header(path, lines[0])
     points: list[GrowthPoint] = []
@@ -210,8 +209,8 @@ def _read(path: Path) -> tuple[list[GrowthPoint], int]:
             if number == len(lines):
                 break
             raise GrowthLogError(
-                f"{path}, line {number}: not a growth point ({error}); remove the file, or the"
-                " line, to go on: only a part of the picture is lost with it"
+                f"{path}, line {number}: not a growth point ({error}); remove the line or the"
+                " file: only a part of the chart is lost"
             ) from error
         points.append(point)
         whole_bytes += len(line) + 1
@@ -222,11 +221,13 @@ def _check_header(path: Path, line: bytes) -> None:
     try:
         version = json.loads(line)["idlestate_growth"]
     except (ValueError, KeyError, TypeError) as error:
-        raise GrowthLogError(f"{path} is no growth log of idlestate: name another file") from error
+        raise GrowthLogError(
+            f"{path} is not a growth log of idlestate; choose another file"
+        ) from error
     if version != VERSION:
         raise GrowthLogError(
-            f"{path} has version {version} of the growth log, this idlestate reads {VERSION}:"
-            " use the idlestate that wrote it, or remove the file"
+            f"{path} is a growth log of version {version}, but this idlestate reads version"
+            f" {VERSION}; use the idlestate that wrote it, or remove the file"
         )
 
 

@@ -1,8 +1,7 @@
-"""Draws how the state grew: with retention, and what it would have been without.
+"""Draws the growth of the state, with retention and without.
 
-One picture for the README, a report, a terminal's neighbour window: two lines over event time, the
-values written at their ends, the y axis from 0. The drawing library is imported when a picture is
-asked for, so that a running pipeline does not carry it.
+The chart has two lines over event time, with values at their ends and a y axis from 0. The drawing
+library is imported when a chart is drawn, so that a running pipeline does not load it.
 """
 
 from collections.abc import Sequence
@@ -27,19 +26,19 @@ DAY_MS = 86_400_000
 INK = "#1f2933"
 MUTED = "#7b8794"
 GRID = "#e4e7eb"
-KEPT = "#0b7a75"  # told apart from MUTED by lightness too, for readers who see no colours
+KEPT = "#0b7a75"  # also differs from MUTED in lightness, for readers who do not see colours
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What the picture says in numbers.
+    """The numbers in the chart.
 
     Attributes:
         keys_seen: keys that would be in the state without retention.
         peak: most keys in the state after any batch.
         live: keys in the state after the last batch.
-        factor: how many times fewer keys the state held at its peak than it would hold now
-            without retention; 1 when nothing was ever in it.
+        factor: keys now without retention, divided by the peak with retention; 1 if the state was
+            always empty.
     """
 
     keys_seen: int
@@ -55,7 +54,7 @@ class Growth:
         return cls(keys_seen, peak, points[-1].live_keys, keys_seen / peak if peak else 1.0)
 
     def sentence(self, keys: str, *, estimated: bool = False) -> str:
-        """The picture's headline; `keys` is what a key is called, in the plural."""
+        """The headline of the chart; `keys` is the name of the keys, in the plural."""
         seen = (
             f"{_count(self.keys_seen, estimated)} {keys} seen, never more than {self.peak:,} kept"
         )
@@ -71,25 +70,27 @@ def draw_growth(
     subtitle: str = "",
     estimated: bool = False,
 ) -> Growth:
-    """Draw the points into `out`, replacing it at once when the picture is done.
+    """Draw the points into `out`, and replace it atomically.
 
     Args:
         points: in order of batch, as `GrowthLog.points` returns them.
-        out: where to; the ending, .svg or .png, decides the format.
-        keys: what a key is called, in the plural ("sessions").
-        subtitle: a line under the headline: what was run, with which retention.
-        estimated: `keys_seen` is an estimate; it is then written as one ("about 353,000").
+        out: the file; its ending, .svg or .png, is the format.
+        keys: the name of the keys, in the plural ("sessions").
+        subtitle: a line under the headline: the job and its retention.
+        estimated: whether `keys_seen` is an estimate ("about 353,000").
 
     Returns:
-        The numbers in the picture.
+        The numbers in the chart.
 
     Raises:
-        ValueError: there is no point, or the ending is another one.
+        ValueError: there are no points, or the ending is not one of these.
     """
     if not points:
-        raise ValueError("there is nothing to draw: the growth log has no points yet")
+        raise ValueError("the growth log has no points yet; draw the chart after the first batch")
     if out.suffix not in FORMATS:
-        raise ValueError(f"{out.name}: a picture ends in {' or '.join(FORMATS)}")
+        raise ValueError(
+            f"{out.name}: unknown format; use a name that ends in {' or '.join(FORMATS)}"
+        )
 
     import matplotlib as mpl  # noqa: PLC0415 - see the top
 
@@ -191,7 +192,7 @@ def _frame(axes: "Axes", points: Sequence[GrowthPoint], keys: str) -> None:
 
 
 def _count(number: int, estimated: bool) -> str:
-    """The number; an estimate in three digits and as such."""
+    """The number; an estimate is rounded to three digits and marked."""
     return f"about {int(float(f'{number:.3g}')):,}" if estimated else f"{number:,}"
 
 
@@ -200,7 +201,7 @@ def _times(factor: float) -> str:
 
 
 def _apart(high: float, low: float, least: float) -> tuple[float, float]:
-    """Heights of two labels, at least so far apart that neither covers the other."""
+    """Heights of two labels that do not overlap."""
     if high - low >= least:
         return high, max(low, least / 2)
     middle = max((high + low) / 2, least)

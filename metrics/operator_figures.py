@@ -1,4 +1,4 @@
-"""The figures of one operator after one batch, as they are read from its state."""
+"""The figures of one operator after one batch, read from its state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,30 +9,30 @@ from idlestate.retention.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """A snapshot: every number is absolute, counted since the query's first batch.
+    """A snapshot; every number is absolute, counted since the query's first batch.
 
-    Nothing here is a difference to an earlier snapshot, so a lost, repeated or replayed one does
-    no harm: the newest is the truth.
+    No number is a difference to an earlier snapshot, so lost, repeated or replayed snapshots do no
+    harm: the newest one is right.
 
     Attributes:
         operator: the operator's uid.
-        batch_id: the batch after which this holds; -1 before the first.
+        batch_id: the newest batch; -1 before the first.
         batches: batches committed.
         batch_time_ms: the batch's journaled time, ms since the epoch; None before the first.
-        watermark_ms: the event-time watermark, ms since the epoch; None where there is none.
+        watermark_ms: the event-time watermark, ms since the epoch; None if there is none.
         input_rows: rows read, including late and rejected rows.
         late_rows: rows at or behind the watermark.
         rejected_rows: rejected rows by reason (`names.REJECT_REASONS`).
         live_keys: keys with an open life.
         state_bytes: size of the state.
-        remembered_keys: ended keys that are remembered.
-        remembered_bytes: size of what is remembered.
-        keys_seen: distinct keys ever seen, as estimated.
-        keys_created: lives begun.
+        remembered_keys: expired keys that are remembered.
+        remembered_bytes: size of the remembered keys.
+        keys_seen: estimated number of distinct keys ever seen.
+        keys_created: lives started.
         keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
-        returning_keys: lives begun by keys that were remembered.
-        policy_version: version of the retention in force, from 1.
-        policy: the retention in force.
+        returning_keys: lives started by remembered keys.
+        policy_version: version of the policy in force, from 1.
+        policy: the policy in force.
     """
 
     operator: str
@@ -55,7 +55,7 @@ class OperatorFigures:
     policy: Policy = field(default_factory=Policy)
 
     def __post_init__(self) -> None:
-        # Copies: the caller may go on counting in its own dicts.
+        # Copies: the caller may continue to count in its dicts.
         object.__setattr__(self, "rejected_rows", MappingProxyType(dict(self.rejected_rows)))
         object.__setattr__(self, "keys_expired", MappingProxyType(dict(self.keys_expired)))
 

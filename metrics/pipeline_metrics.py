@@ -1,11 +1,11 @@
-"""What a running pipeline shows to Prometheus.
+"""The Prometheus metrics of a running pipeline.
 
-Counters are not counted here. The state keeps them, exactly once; after each batch the pipeline
-hands over an `OperatorFigures` with absolute values, and a scrape builds its metric families from
-the newest one. So a restart goes on where the state is, and a replayed batch is not counted twice.
-Only the durations of batches belong to this process and begin at zero with it.
+Counters are not counted here. The state keeps them, exactly once; after each batch, the pipeline
+passes an `OperatorFigures` with absolute values, and a scrape builds its metric families from the
+newest one. A restart therefore continues the counters, and a replayed batch is not counted twice.
+Only the durations of batches belong to this process and start at zero with it.
 
-Every series that can be named in advance is there from the first scrape on, at 0.
+Every series whose labels are known in advance exists from the first scrape on, at 0.
 """
 
 import math
@@ -60,7 +60,7 @@ _BY_REASON: tuple[
 
 @dataclass(slots=True)
 class _Durations:
-    """Batch durations of one operator, by bucket; the last one is for all that is longer."""
+    """Batch durations of one operator, by bucket; the last one is for all longer ones."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(names.BATCH_BUCKETS_S) + 1))
     sum_s: float = 0.0
@@ -70,20 +70,20 @@ class PipelineMetrics(Collector):
     """Collects the metrics of the operators of one process.
 
     Args:
-        registry: where to register; a registry of its own, not the client library's global one.
-        operators: uids of the operators to report on. This is the list of allowed label values:
-            what is reported for another operator is dropped and counted.
+        registry: the registry to use; not the client library's global one.
+        operators: uids of the operators to report on. Only these are label values; figures of other
+            operators are dropped and counted.
         version: the running version of idlestate, for `idlestate_build_info`.
 
     Raises:
-        ValueError: the registry already has these metrics, or an operator is named twice.
+        ValueError: the registry already has these metrics, or an operator is listed twice.
     """
 
     def __init__(
         self, registry: CollectorRegistry, operators: Sequence[str], *, version: str
     ) -> None:
         if len(set(operators)) != len(operators):
-            raise ValueError(f"an operator is named twice: {', '.join(operators)}")
+            raise ValueError(f"operators are listed twice: {', '.join(operators)}")
         self._version = version
         self._lock = Lock()
         self._figures = {uid: OperatorFigures(operator=uid) for uid in operators}
@@ -95,10 +95,10 @@ class PipelineMetrics(Collector):
         registry.register(self)
 
     def update(self, figures: OperatorFigures) -> bool:
-        """Take over the figures of a batch; those of an older batch than the newest are ignored.
+        """Set the figures of a batch; figures of older batches than the newest are ignored.
 
         Returns:
-            Whether they are now what a scrape shows.
+            Whether a scrape now shows them.
         """
         with self._lock:
             newest = self._figures.get(figures.operator)
@@ -111,7 +111,7 @@ class PipelineMetrics(Collector):
             return True
 
     def observe_batch(self, operator: str, seconds: float) -> None:
-        """Count one batch of `operator` that took so many seconds."""
+        """Count a batch of `operator` and its duration in seconds."""
         with self._lock:
             durations = self._durations.get(operator)
             if durations is None:
@@ -121,7 +121,7 @@ class PipelineMetrics(Collector):
             durations.sum_s += seconds
 
     def count_reload(self, *, good: bool, now_ms: int) -> None:
-        """Count that the configuration was read again, and whether it was taken."""
+        """Count a reload of the configuration, by whether it was applied."""
         with self._lock:
             self._reloads["success" if good else "failure"] += 1
             self._reload_good = good
@@ -132,20 +132,20 @@ class PipelineMetrics(Collector):
         """The figures that a scrape shows for `operator`.
 
         Raises:
-            KeyError: the operator is not one of those given at the start.
+            KeyError: the operator is not one of those that were passed to the constructor.
         """
         with self._lock:
             return self._figures[operator]
 
     def describe(self) -> Iterable[Metric]:
-        """The families without samples; the registry refuses names that it already has."""
+        """The families without samples; the registry rejects names that it already has."""
         return [
             Metric(name.name.removesuffix("_total"), name.help, name.kind.value)
             for name in names.ALL
         ]
 
     def collect(self) -> Iterator[Metric]:
-        """The families as of now, built anew for each scrape."""
+        """The current families, built for each scrape."""
         with self._lock:
             figures = list(self._figures.values())
             durations = {
@@ -203,7 +203,7 @@ def _histogram(durations: Mapping[str, tuple[list[int], float]]) -> Metric:
 
 
 def _bounded(counts: Mapping[str, int], allowed: tuple[str, ...]) -> dict[str, int]:
-    """All allowed reasons, 0 where there is none; what is not allowed is summed as one."""
+    """Counts of all known reasons, 0 if there are none; unknown reasons are summed as one."""
     bounded = {reason: counts.get(reason, 0) for reason in allowed}
     if other := sum(count for reason, count in counts.items() if reason not in bounded):
         bounded[names.OTHER] = other

@@ -1,8 +1,8 @@
-"""The open connections of a server: at most so many, and who dawdles makes room for the next.
+"""The open connections of a server: their number is limited, and slow ones make room for new ones.
 
-Otherwise a few clients that send their requests drop by drop keep everybody else out. One whose
-request has arrived is left alone: its answer takes as long as it takes. So is one that has just
-come: where many come at once, each next one waits for a moment instead.
+Without this, a few clients that send their requests slowly would block all others. A connection
+whose request has arrived is not closed, however long its answer takes. Neither is a new one: if
+many connect at once, the next one waits for a moment.
 """
 
 import socket
@@ -12,26 +12,27 @@ from time import monotonic
 from typing import Final
 
 GRACE_S: Final = 0.1
-"""Who takes longer to ask dawdles: time for handshakes, and little where the next ones wait."""
+"""A connection without a request after this time is slow: enough for handshakes, short for those
+that wait."""
 
 
 class Connections:
-    """Counts what is open.
+    """Tracks open connections.
 
     Args:
-        most: how many may be open at once.
+        most: the most open connections.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._asking: dict[socket.socket, float] = {}
-        """Those whose requests have not arrived, the oldest first, and when they came."""
+        """Connections without a complete request, the oldest first, and when they were opened."""
         self._asked: set[socket.socket] = set()
         self._changed = threading.Condition()
 
     def admit(self, connection: socket.socket) -> bool:
-        """Take one in, in the place of the one that has dawdled for longest where that has to be;
-        False: there is none of those.
+        """Admit a connection; if all are taken, the slowest one is closed for it. False if none is
+        slow.
         """
         with self._changed:
             while len(self._asking) + len(self._asked) >= self._most:
@@ -48,21 +49,21 @@ class Connections:
             return True
 
     def has_asked(self, connection: socket.socket) -> None:
-        """Its request has arrived."""
+        """Note that its request has arrived."""
         with self._changed:
             if connection in self._asking:
                 del self._asking[connection]
                 self._asked.add(connection)
 
     def forget(self, connection: socket.socket) -> None:
-        """It is about to be closed: once it is, another socket may have its number."""
+        """Forget it, before it is closed: afterwards another socket may have its number."""
         with self._changed:
             self._asking.pop(connection, None)
             self._asked.discard(connection)
             self._changed.notify_all()
 
     def cut_all(self, timeout_s: float) -> None:
-        """Cut every one, and wait until they are forgotten, though not for ever."""
+        """Close all connections, and wait up to `timeout_s` until their threads have noticed."""
         with self._changed:
             for each in (*self._asking, *self._asked):
                 _cut(each)
@@ -70,6 +71,6 @@ class Connections:
 
 
 def _cut(connection: socket.socket) -> None:
-    # Not by what encrypts it, whose own `shutdown` lets its thread go on in the clear.
+    # Not through TLS, whose `shutdown` lets the connection's thread continue unencrypted.
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Answers over HTTP; every error is JSON of one shape, `{"error": "..."}`."""
+"""HTTP replies. Every error is JSON: `{"error": "..."}`."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer."""
+    """A reply."""
 
     body: bytes
     kind: str = PLAIN
@@ -19,18 +19,18 @@ class Reply:
     headers: tuple[tuple[str, str], ...] = ()
 
     def lines(self) -> bytes:
-        """The whole reply, for a client whose request was not read."""
+        """The reply as bytes, for a client whose request was not read."""
         head = f"HTTP/1.0 {self.status.value} {self.status.phrase}\r\nContent-Type: {self.kind}\r\n"
         return f"{head}Content-Length: {len(self.body)}\r\n\r\n".encode() + self.body
 
 
 def error_reply(status: HTTPStatus, text: str, **headers: str) -> Reply:
-    """An answer that says what is wrong."""
+    """The reply of an error."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return Reply(json.dumps({"error": text}).encode() + b"\n", JSON, status, named)
 
 
 def not_allowed(methods: str) -> Reply:
-    """The answer to a method that a path does not know, with those that it does."""
+    """The reply to a method that a path does not support, with the ones that it supports."""
     text = f"this path accepts {methods}"
     return error_reply(HTTPStatus.METHOD_NOT_ALLOWED, text, Allow=methods)

@@ -1,9 +1,9 @@
-"""A small HTTP server, made for a hostile or broken client as much as for a good one.
+"""A small HTTP server that withstands hostile and broken clients.
 
-A request has to arrive whole within a deadline that slow drips do not extend, it is short, each
-connection carries one request, and only so many connections are open at once, of which the slowest
-makes room for the next. A client that may not ask is refused before its body is read. Every error
-is JSON of one shape, `{"error": "..."}`. The server listens on loopback unless told otherwise.
+A request must arrive within a fixed deadline, and its size is limited. Each connection carries one
+request, the number of connections is limited, and the slowest one makes room for a new one. A
+client without access is rejected before its body is read. Every error is JSON:
+`{"error": "..."}`. By default, the server listens on loopback.
 """
 
 import errno
@@ -35,7 +35,7 @@ REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
 REPLY_TIMEOUT_S = 5.0  # for the whole reply
 MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONNECTIONS = 256
-"""A thousand idle ones that come at once hold up the next request by about 0.4 s."""
+"""A thousand idle connections at once delay the next request by about 0.4 s."""
 MAX_ANSWERS = 16
 ANSWER_WAIT_S = 1.0  # for one of those to end
 STOP_POLL_S = 0.1
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that may be answered."""
+    """A request that was admitted."""
 
     method: str
     path: str
@@ -65,14 +65,14 @@ _BUSY = error_reply(
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a server serves.
+    """The service behind a server.
 
     Attributes:
-        name: what stands in errors and thread names, as `/metrics`.
-        answer: called from a thread per request.
-        admit: judges a request by its headers before its body is read; None lets it pass.
-        allow: the methods that a path knows, as in the header of that name.
-        takes_posts: whether some path knows POST.
+        name: its name in errors and thread names, such as `/metrics`.
+        answer: handles a request, in a thread per request.
+        admit: checks the headers of a request before its body is read; None admits it.
+        allow: the methods of a path, as in the `Allow` header.
+        takes_posts: whether a path accepts POST.
     """
 
     name: str
@@ -83,18 +83,18 @@ class Service:
 
 
 class HttpServer:
-    """Serves from threads of its own, from construction until `stop`; also a context manager.
+    """Serves in its own threads, from construction until `stop`; also a context manager.
 
     Args:
-        service: what it serves.
-        port: TCP port; 0 takes any free one, which `port` then tells. None: a Unix socket.
+        service: the service.
+        port: TCP port; 0 for any free one, which `port` returns. None: a Unix socket.
         host: address to listen on, or the path of the socket, which only its owner may use.
         request_timeout_s: how long a request may take to arrive.
-        max_connections: how many may be open at once.
-        tls: how connections are encrypted; None: not at all.
+        max_connections: the most open connections.
+        tls: encryption; None for none.
 
     Raises:
-        ListenError: the address is taken, not allowed, or not one of this machine's.
+        ListenError: the address is taken, not permitted, or not one of this machine.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on, also when 0 was asked for."""
+        """The port it listens on, also if 0 was passed."""
         return int(self._server.server_address[1])
 
     def stop(self) -> None:
@@ -152,9 +152,9 @@ class HttpServer:
 class _Server(ThreadingMixIn, TCPServer):
     """One thread per connection, of which there are at most `max_connections`."""
 
-    allow_reuse_address = True  # a restart need not wait for old connections to time out
+    allow_reuse_address = True  # a restart does not wait for old connections to time out
     daemon_threads = True
-    request_queue_size = socket.SOMAXCONN  # who comes by a Unix socket does not wait to enter it
+    request_queue_size = socket.SOMAXCONN  # connecting to a Unix socket fails if its queue is full
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Server(ThreadingMixIn, TCPServer):
         if self.address_family != socket.AF_UNIX:
             super().server_bind()
             return
-        # Nobody may connect before listen(), so the mode is in force before anybody can.
+        # Clients cannot connect before listen(), so the mode applies to all of them.
         path = cast("str", self.server_address)
         self.socket.bind(path)
         Path(path).chmod(0o600)
@@ -220,7 +220,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self._spare.keep()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as its parent
-        """Log what went wrong; the base class would write it to the terminal."""
+        """Log an error; the base class would write it to the terminal."""
         log.warning("a request for %s failed", self.service.name, exc_info=True)
 
     def server_close(self) -> None:
@@ -249,7 +249,9 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def handle(self) -> None:
-        with suppress(ConnectionError, ssl.SSLError):  # the client went away, or is none of ours
+        with suppress(
+            ConnectionError, ssl.SSLError
+        ):  # the client went away, or does not speak HTTP
             try:
                 super().handle()
             except TooLongError:
@@ -257,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_error(of_headers if self.command else HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def send_error(self, code: int, *_: str | None) -> None:
-        """Refuse a request; what the client sent is not repeated."""
+        """Reject a request, without repeating what the client sent."""
         status = HTTPStatus(code)
         if status == HTTPStatus.NOT_IMPLEMENTED:
             self._refuse(not_allowed(cast("_Server", self.server).service.allow(self._path)))
@@ -269,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.path.partition("?")[0]
 
     def _refuse(self, reply: Reply) -> None:
-        """Answer a request that was not read to its end."""
+        """Reply to a request that was not read to its end."""
         self._send(reply)
         discard_rest(self.connection)
 
@@ -295,7 +297,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length) if length else b""
         if len(body) < length:
-            return  # the client stopped half-way
+            return  # the client stopped before the end
         server.connections.has_asked(self.connection)
         query = self.path.partition("?")[2]
         if not server.answering.acquire(timeout=ANSWER_WAIT_S):
@@ -321,7 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
 
     def _refuse_body(self) -> Reply | None:
-        """Refuse a body that is too long, or of a length that nobody knows."""
+        """Reject a body that is too long or of unknown length."""
         length = self.headers.get("Content-Length")
         if "Transfer-Encoding" in self.headers:
             return error_reply(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length")
@@ -332,7 +334,7 @@ class _Handler(BaseHTTPRequestHandler):
         return error_reply(HTTPStatus.BAD_REQUEST, "Content-Length is not a number")
 
     def address_string(self) -> str:
-        # Who comes by a Unix socket has no address.
+        # Clients of a Unix socket have no address.
         return str(self.client_address[0]) if any(self.client_address) else "a local process"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the parent's name

@@ -1,4 +1,4 @@
-"""Why an address cannot be listened on, and what to write instead."""
+"""Errors of listening on an address, with the fix."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ MAX_SOCKET_PATH = 107
 
 
 class ListenError(IdlestateError, RuntimeError):
-    """The address cannot be listened on; the message says what to change."""
+    """The server cannot listen on the address; the message says what to change."""
 
 
 def explain(name: str, host: str, port: int | None, error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Requests as they arrive, from clients that may be slow, wordy or gone."""
+"""Reads requests from clients that may be slow, send too much or be gone."""
 
 import io
 import socket
@@ -11,11 +11,11 @@ LINGER_BYTES: Final = 1 << 20
 
 
 class TooLongError(Exception):
-    """The request has more bytes than are read of one."""
+    """The request is longer than the limit."""
 
 
 class RequestReader(io.RawIOBase):
-    """Reads a socket up to a deadline and a number of bytes, however slowly these trickle in."""
+    """Reads a socket up to a deadline and a number of bytes."""
 
     def __init__(self, connection: socket.socket, timeout_s: float, max_bytes: int) -> None:
         self._connection = connection
@@ -27,10 +27,10 @@ class RequestReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Read what is there, at least one byte; 0 at the end.
+        """Read the available bytes, at least one; 0 at the end.
 
         Raises:
-            TooLongError: there is more than may be read.
+            TooLongError: the request is longer than the limit.
             TimeoutError: the deadline has passed.
         """
         if self._bytes_left <= 0:
@@ -45,11 +45,11 @@ class RequestReader(io.RawIOBase):
 
 
 def discard_rest(connection: socket.socket) -> None:
-    """Read on for a moment after a refusal: closing a connection over unread bytes resets it, and
-    the client may never see the reply.
+    """Read the rest for a moment after an error reply: closing a connection with unread bytes
+    resets it, and the client may never see the reply.
     """
     ends_s, left_bytes = monotonic() + LINGER_S, LINGER_BYTES
-    # Not by what encrypts it: nobody looks at what comes.
+    # Not through TLS: the bytes are discarded.
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_WR)
         while left_bytes > 0 and (left_s := ends_s - monotonic()) > 0:

@@ -1,7 +1,7 @@
-"""A file descriptor that is kept for the moment when the process has no other.
+"""A spare file descriptor, for when the process has no other left.
 
-A connection that cannot be accepted stays where it is: its client waits, and the server finds it
-there again at once, and again.
+Without it, a connection that cannot be accepted stays in the queue: its client waits, and the
+server tries in a busy loop.
 """
 
 import os
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 
 class SpareDescriptor:
-    """One descriptor, kept."""
+    """One spare descriptor."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -18,13 +18,13 @@ class SpareDescriptor:
         self.keep()
 
     def keep(self) -> None:
-        """Have one again, if there is one to be had."""
+        """Open a spare descriptor again, if possible."""
         with self._lock, suppress(OSError):
             if self._number is None:
                 self._number = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def let_go(self) -> bool:
-        """Let whatever is opened next have it; whether there was one."""
+        """Release it for the next file that is opened; return whether there was one."""
         with self._lock:
             number, self._number = self._number, None
             if number is not None:

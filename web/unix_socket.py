@@ -1,4 +1,4 @@
-"""Unix sockets that were left over, and those that somebody listens at."""
+"""Unix sockets: removes leftover ones, and detects those in use."""
 
 import errno
 import os
@@ -9,11 +9,11 @@ _NOBODY = (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def make_way(path: Path) -> None:
-    """Remove a socket that nobody listens at any more, so that it can be made anew, and make the
-    folder for it, its owner's alone, where there is none.
+    """Remove a leftover socket, and create its folder, with access for its owner alone, if there is
+    none.
 
     Raises:
-        OSError: somebody listens there, it is a file of another kind (both `EADDRINUSE`), or it
+        OSError: a process listens on it or it is another kind of file (both `EADDRINUSE`), or it
             cannot be reached or removed.
     """
     with socket.socket(socket.AF_UNIX) as probe:

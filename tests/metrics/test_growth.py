@@ -150,7 +150,7 @@ def test_a_damaged_line_elsewhere_is_named(path: Path, bad: bytes) -> None:
 def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    with pytest.raises(GrowthLogError, match="is no growth log of idlestate"):
+    with pytest.raises(GrowthLogError, match="is not a growth log of idlestate"):
         GrowthLog(path)
     assert path.read_bytes() == content
 
@@ -158,7 +158,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) 
 def test_a_newer_version_is_refused(path: Path) -> None:
     filled(path, 1)
     path.write_bytes(path.read_bytes().replace(b'"idlestate_growth": 1', b'"idlestate_growth": 2'))
-    with pytest.raises(GrowthLogError, match="has version 2 of the growth log"):
+    with pytest.raises(GrowthLogError, match="is a growth log of version 2"):
         GrowthLog(path)
 
 

@@ -134,7 +134,7 @@ def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"growth\.pdf: a picture ends in \.svg or \.png"):
+    with pytest.raises(ValueError, match=r"growth\.pdf: unknown format; .* in \.svg or \.png"):
         draw_growth(day(), tmp_path / "growth.pdf")
 
 

@@ -141,7 +141,7 @@ def test_two_of_them_do_not_fit_into_one_registry() -> None:
 
 
 def test_an_operator_named_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="named twice"):
+    with pytest.raises(ValueError, match="listed twice"):
         metrics(UID, UID)
 
 

@@ -105,7 +105,7 @@ def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
 
 
 @pytest.mark.parametrize(
-    ("points", "why"), [(0, "there is nothing to draw"), (1, "file: File exists")]
+    ("points", "why"), [(0, "the growth log has no points yet"), (1, "file: File exists")]
 )
 def test_a_run_whose_picture_cannot_be_drawn_says_that_it_is_complete(
     line: CommandLine, monkeypatch: pytest.MonkeyPatch, points: int, why: str
