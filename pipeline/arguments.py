@@ -139,7 +139,7 @@ class Arguments:
         Raises:
             RefusedError: it is neither, or earlier.
         """
-        fix = "write 2015-09-12 or 2015-09-12T06:30:00Z"
+        fix = "use 2015-09-12 or 2015-09-12T06:30:00Z"
         self.must_be(argument, value, str, fix)
         try:
             instant_ms = parse_instant(str(value))
@@ -148,7 +148,7 @@ class Arguments:
         if instant_ms < DAY_MS:
             raise self.refused(
                 f"{argument} {value} is before 1970-01-02; Spark's watermark cannot be below 0, "
-                "so earlier events would count as late without being so"
+                "so earlier events would wrongly count as late"
             )
         return instant_ms
 

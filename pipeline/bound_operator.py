@@ -146,8 +146,8 @@ def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -
     found = choose_policy(policy, config, uid)
     if found.is_unbounded:
         _log.warning(
-            "operator %s has no retention: its state grows with every new key, without bound; "
-            "write a policy with, for example, `idle: {min: 30m, max: 45m}` and name it",
+            "operator %s has no retention: its state grows without bound; "
+            "pass a policy, such as Policy(idle_min='30m', idle_max='45m')",
             uid,
         )
     return found

@@ -140,7 +140,7 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if rows is None or numbers_of(rows)[0].as_py() != at:
                     raise IdlestateError(
                         f"expired records {at} to {partition.end - 1} of operator {link.uid!r} are "
-                        "gone: they were older than expired_retention; begin with a new checkpoint"
+                        "gone: they were older than expired_retention; start with a new checkpoint"
                     )
                 at += len(rows)
                 rows = rows.remove_column(rows.num_columns - 1)
@@ -202,7 +202,7 @@ def _link_of(options: Any) -> SidecarLink:
         return SidecarLink.of_text(Path(file).read_text())
     missing = [name for name in ("sidecar", "uid") if not options.get(name)]
     if missing:
-        raise IdlestateError(f"{FORMAT}: say option {' and '.join(missing)}")
+        raise IdlestateError(f"{FORMAT}: set option {' and '.join(missing)}")
     secrets = {name: options.get(name) for name in _SECRETS}
     address = Address(options.get("sidecar"), **secrets)
     return SidecarLink(address, options.get("uid"), options.get("consumer") or "spark")

@@ -33,7 +33,7 @@ def choose_policy(policy: str | Policy | None, config: str | Path | None, uid: s
         loaded = load_config(Path(config))
         return _named(loaded, policy) if policy else loaded.policy_for(uid)
     if policy is not None:
-        raise RefusedError(f"policy {policy!r} is a name; say in which file: config='...yaml'")
+        raise RefusedError(f"policy {policy!r} is a name; pass its file: config='...yaml'")
     return Policy()
 
 

@@ -45,7 +45,7 @@ def reload(
         announced version already has the same policy, that version.
 
     Raises:
-        RefusedError: no such operator, or the policy goes by another time; the old one holds.
+        RefusedError: no such operator, or another time domain; the old policy stays in effect.
         ConfigError: the file is wrong; the old policy holds.
     """
     if policy is None and config is None:
@@ -67,14 +67,14 @@ def change_policy(
         delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
 
     Raises:
-        RefusedError: there is no such operator, the policy goes by another time, or the journal
+        RefusedError: there is no such operator, the policy uses another time domain, or the journal
             took longer to be written than the delay.
     """
     time = read_layout(checkpoint, uid).time
     if policy.time.value != time:
         raise RefusedError(
-            f"operator {uid!r} goes by {time} time, the new policy by {policy.time.value} time, "
-            "and deadlines of one say nothing in the other: write "
+            f"operator {uid!r} uses {time} time, the new policy {policy.time.value} time, "
+            "and deadlines of one do not apply to the other; set "
             f"time: {time} in the policy, or start with a new checkpoint"
         )
     began_ms = clock.now_ms()
@@ -84,8 +84,8 @@ def change_policy(
     if took_ms > delay_ms:
         raise RefusedError(
             f"checkpoint {checkpoint} took {took_ms / 1000:.0f} s to take in the new policy, "
-            "longer than policies are announced ahead: a batch planned meanwhile may have gone by "
-            "both; stop the query, see to its storage, and start it again"
+            "longer than the lead time of policy changes: a batch may have used both; stop "
+            "the query, check its storage, and restart it"
         )
     return version
 

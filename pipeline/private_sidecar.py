@@ -97,7 +97,7 @@ class PrivateSidecar:
             self._close_input()
             if self._stopping.is_set():
                 return
-            _log.warning("the sidecar in %s died and is started again", self._log.parent)
+            _log.warning("the sidecar in %s died and is restarted", self._log.parent)
             self._start_again()
 
     def _start_again(self) -> None:

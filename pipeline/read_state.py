@@ -66,7 +66,9 @@ def read_state(
     link = link_of(folder, uid, address)
     if link is not None:
         if batch_id is not None:
-            raise RefusedError(f"operator {uid!r}: its sidecar keeps the newest batch alone")
+            raise RefusedError(
+                f"operator {uid!r}: its sidecar has only the newest batch; leave out batch_id"
+            )
         return lives_in_sidecar(spark, link)
     batch_id = committed_batch(folder, batch_id)
     states = read_shards(spark, checkpoint, uid, batch_id)
@@ -102,8 +104,7 @@ def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
         raise RefusedError(f"checkpoint {checkpoint} has no committed batch yet")
     if batch_id is not None and not checkpoint.exists(f"commits/{batch_id}"):
         raise RefusedError(
-            f"checkpoint {checkpoint} has no committed batch {batch_id} (any more); "
-            f"the newest is {newest}"
+            f"checkpoint {checkpoint} has no committed batch {batch_id}; the newest is {newest}"
         )
     return newest if batch_id is None else batch_id
 

@@ -123,8 +123,8 @@ def check_session(spark: SparkSession) -> None:
     cores = spark.sparkContext.defaultParallelism
     if partitions > _MANY_PARTITIONS_PER_CORE * cores:
         _log.warning(
-            "spark.sql.shuffle.partitions is %d on %d cores: every batch pays for each of them, "
-            "and a checkpoint keeps the number for ever; set it to about the number of cores",
+            "spark.sql.shuffle.partitions is %d on %d cores: each of them costs time in every "
+            "batch, and the number is fixed for a checkpoint; set it to about the number of cores",
             partitions,
             cores,
         )
@@ -258,7 +258,7 @@ class _StartListener(StreamingQueryListener):
         release(checkpoint, run_id)
         if is_late_worker(event.exception or ""):
             _log.error(
-                "query %s stopped: %s; nothing is lost: started again, it continues from its last "
+                "query %s stopped: %s; nothing is lost: restarted, it continues from its last "
                 "committed batch",
                 event.id,
                 LATE_WORKER,

@@ -54,8 +54,8 @@ def attach(
         if made is None:
             raise RefusedError(
                 f"operator {spec.uid!r}: {_where(place)} does not hold the state of "
-                f"checkpoint {checkpoint}, which was in {_where(before['place'])}; name that one "
-                "(--sidecar ADDRESS), bring its folder back, or begin anew with a new checkpoint"
+                f"checkpoint {checkpoint}, which was in {_where(before['place'])}; pass that one "
+                "(--sidecar ADDRESS), restore its folder, or start with a new checkpoint"
             )
         connection.call("begin", {"uid": spec.uid, **query})
         acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
@@ -143,7 +143,7 @@ def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
         if settled["open_batch"] is not None:
             raise RefusedError(
                 f"operator {link.uid!r}: its sidecar does not find commits/{settled['open_batch']} "
-                f"of checkpoint {checkpoint}, so that what this batch closed is still to come: let "
+                f"of checkpoint {checkpoint}, so records of this batch are missing: let "
                 "the sidecar read the checkpoint's folder, and run this again"
             )
         next_seq: int = settled["next_seq"]
@@ -157,7 +157,7 @@ def _private(spec: OperatorSpec, checkpoint: Folder, *, is_local: bool) -> Addre
     if not (is_local and checkpoint.is_local):
         raise RefusedError(
             f"operator {spec.uid!r}: backend {spec.backend} needs a sidecar that every executor "
-            "can reach: start one (idlestate serve FILE) and name it (--sidecar ADDRESS)"
+            "can reach: start one (idlestate serve FILE) and pass it (--sidecar ADDRESS)"
         )
     return private_sidecar(Path(checkpoint.path("").rstrip("/")), spec.backend).address
 

@@ -129,7 +129,7 @@ def _claim(files: SinkFolder, query_id: str | None) -> None:
     if strangers:
         raise RefusedError(
             f"{files.sink}: folder {files.folder} holds files that idlestate did not write "
-            f"({strangers[0]}); name an empty or new folder"
+            f"({strangers[0]}); choose an empty or new folder"
         )
     if query_id is None:
         files.check_writable()

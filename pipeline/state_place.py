@@ -27,18 +27,18 @@ def state_place(
     """
     if backend not in BACKENDS:
         raise RefusedError(
-            f"operator {uid!r}: backend {backend!r} is none of {', '.join(BACKENDS)}"
+            f"operator {uid!r}: backend {backend!r} is not valid; use one of {', '.join(BACKENDS)}"
         )
     if backend == "spark":
         if sidecar is not None:
             raise RefusedError(
-                f"operator {uid!r}: a sidecar was named, and backend is spark; write "
+                f"operator {uid!r}: a sidecar was passed, but backend is spark; set "
                 "backend='rocksdb' or 'heap'"
             )
         return {"runs": None if runs is None else runs_place(uid, runs)}
     if runs is not None:
         raise RefusedError(
-            f"operator {uid!r}: a sidecar keeps its state in its own folder; leave out runs, or "
+            f"operator {uid!r}: a sidecar keeps its state in its own folder; remove runs, or "
             "write backend='spark'"
         )
     return {

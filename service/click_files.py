@@ -88,7 +88,7 @@ def write_folder(
     elif found is not None and not overwrite:
         raise FileExistsError(
             f"{out} holds other clicks ({found.recipe.in_words()}): pass --overwrite to replace "
-            "them, or name another folder"
+            "them, or choose another folder"
         )
     _refuse_foreign(out)
     parts, flaws = draw()
@@ -159,4 +159,4 @@ def _refuse_foreign(out: Path) -> None:
         what = "holds files that the generator did not write"
     else:
         what = "is not a folder"
-    raise FileExistsError(f"{out} {what}: name another folder, or remove it first")
+    raise FileExistsError(f"{out} {what}: choose another folder, or remove it first")

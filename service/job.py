@@ -131,7 +131,7 @@ class Job:
             ):
                 raise RefusedError(
                     f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
-                    "--afresh does not remove it; remove it yourself or name another folder"
+                    "--afresh does not remove it; remove it yourself or choose another folder"
                 )
         if self._sidecar is not None:
             drop_operator(self._sidecar, self.uid)

@@ -35,7 +35,7 @@ class CountTrigger:
             ValueError: `max_count` is below 1.
         """
         if max_count < 1:
-            raise ValueError(f"max_count is {max_count}: it has to be 1 or more")
+            raise ValueError(f"max_count is {max_count}: it must be 1 or more")
         self._idle = idle
         self._count = count
         self._max_count = max_count

@@ -57,11 +57,11 @@ def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
     """Raise `KeyGroupError` when this many instances cannot share this many key groups."""
     if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
         raise KeyGroupError(
-            f"max parallelism is {max_parallelism}: it has to be 1 to {MAX_PARALLELISM_LIMIT}"
+            f"max parallelism is {max_parallelism}: it must be 1 to {MAX_PARALLELISM_LIMIT}"
         )
     if not 1 <= parallelism <= max_parallelism:
         raise KeyGroupError(
-            f"parallelism is {parallelism} with max parallelism {max_parallelism}: it has to be "
+            f"parallelism is {parallelism} with max parallelism {max_parallelism}: it must be "
             f"1 to {max_parallelism}, since each instance owns at least one key group"
         )
 
@@ -85,7 +85,7 @@ def default_max_parallelism(parallelism: int) -> int:
     """The max parallelism taken when none is named: room to grow by half, at least 128."""
     if not 1 <= parallelism <= MAX_PARALLELISM_LIMIT:
         raise KeyGroupError(
-            f"parallelism is {parallelism}: it has to be 1 to {MAX_PARALLELISM_LIMIT}"
+            f"parallelism is {parallelism}: it must be 1 to {MAX_PARALLELISM_LIMIT}"
         )
     wanted = parallelism + parallelism // 2
     power = 1 << (wanted - 1).bit_length()

@@ -54,7 +54,7 @@ def redistribute(
             a split state. Sorted when not given.
     """
     if new_parallelism < 1:
-        raise ValueError(f"parallelism is {new_parallelism}: it has to be at least 1")
+        raise ValueError(f"parallelism is {new_parallelism}: it must be at least 1")
     held = [(handle, states) for instance in old for handle, states in instance.items()]
     order = (
         list(names) if names is not None else sorted({name for _, each in held for name in each})

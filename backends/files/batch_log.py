@@ -125,7 +125,7 @@ def _as_written(checkpoint: Folder, name: str) -> Iterator[None]:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
         raise RefusedError(
-            f"cannot find what Spark notes of a batch in {name} of checkpoint {checkpoint}: "
+            f"cannot read the entry of a batch in {name} of checkpoint {checkpoint}: "
             "idlestate was written for Spark 4.1 to 4.3 as Apache publishes them; use one of "
             "these, or a version of idlestate that supports the one that wrote the checkpoint"
         ) from error

@@ -127,7 +127,7 @@ class CheckedFile:
 def damaged(path: str, what: str) -> DamagedStateError:
     """The error of a file that is not what was written."""
     return DamagedStateError(
-        f"{path} is damaged ({what}); bring the file back from a copy of the checkpoint, or see "
+        f"{path} is damaged ({what}); restore it from a copy of the checkpoint, or see "
         "which batch does without it: idlestate state verify CHECKPOINT"
     )
 
@@ -135,7 +135,7 @@ def damaged(path: str, what: str) -> DamagedStateError:
 def missing(path: str, ref: RunRef) -> DamagedStateError:
     """The error of a file that is not there."""
     return DamagedStateError(
-        f"{path} is missing, and the state of batch {ref.version} needs it; bring the file back "
+        f"{path} is missing, and the state of batch {ref.version} needs it; restore it "
         "from a copy of the checkpoint, or see which batch does without it: idlestate state "
         "verify CHECKPOINT"
     )

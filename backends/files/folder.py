@@ -43,7 +43,7 @@ class Folder:
             self._files, self._root = _far(url)
         except pa.ArrowInvalid as error:
             raise RefusedError(
-                f"{without_secrets(url)} is no place for files that idlestate can open: write a "
+                f"{without_secrets(url)} is not a place that idlestate can open; use a "
                 "path, or a URL that begins with s3://, gs://, hdfs:// or file://"
             ) from error
         except OSError as error:

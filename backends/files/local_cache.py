@@ -135,7 +135,7 @@ class LocalCache:
         """The error of a cache that cannot be written."""
         return RefusedError(
             f"the local cache {self._root} cannot be written ({error.strerror or error}): free "
-            f"some space there, or name another folder in the environment: {PLACE_VARIABLE}; "
+            f"some space there, or choose another folder in the environment: {PLACE_VARIABLE}; "
             "nothing is lost, the batch that failed runs again"
         )
 

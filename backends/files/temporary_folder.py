@@ -50,7 +50,7 @@ class OwnFolder:
             self.path.mkdir(mode=0o700, exist_ok=True)
             if self.path.lstat().st_uid != os.geteuid():
                 raise RefusedError(
-                    f"{self.path} was removed and belongs to another user now: stop the driver, "
+                    f"{self.path} was replaced by a folder of another user: stop the driver, "
                     "and start it again"
                 )
             with suppress(FileNotFoundError):  # another process has just taken it for a dead one's

@@ -117,7 +117,7 @@ def _accumulator(
         if pa.types.is_integer(kind):
             return ExactSum(column, pa.float64() if average else pa.int64(), None, average)
         raise AggregateError(
-            f"aggregate {name}: {text} adds up a column of type {kind}; sum and avg take numbers"
+            f"aggregate {name}: {text} is over a column of type {kind}; sum and avg take numbers"
         )
     largest = call.function in ("max", "last", "max_by")
     if call.function in ("first", "last"):

@@ -18,5 +18,5 @@ def kind_of(name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]
     )
     found = next((each for each in kinds if each.name == name), None)
     if found is None:
-        raise ValueError(f"there is no kind of operator {name!r}")
+        raise ValueError(f"unknown kind of operator {name!r}")
     return found

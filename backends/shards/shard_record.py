@@ -200,7 +200,7 @@ class ShardRecord:
         if value[:4] != _MAGIC:
             raise RecordError(
                 f"a shard's state begins with {value[:4]!r}, not {_MAGIC!r}: "
-                "another version of idlestate wrote it; use that one"
+                "it was written by another version of idlestate; use that version"
             )
         (length,) = struct.unpack(">I", value[4:8])
         facts = json.loads(value[8 : 8 + length])

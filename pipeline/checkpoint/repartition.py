@@ -64,7 +64,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
     committed, planned = newest_batch(folder, "commits"), newest_batch(folder, "offsets")
     if committed is None or planned is None:
         raise RefusedError(
-            f"checkpoint {folder} has no committed batch yet: begin anew with another number"
+            f"checkpoint {folder} has no committed batch yet; start the query with another number"
         )
     now = pinned_partitions(folder)
     if now == partitions and committed == planned:

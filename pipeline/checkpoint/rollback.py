@@ -53,7 +53,7 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
             f"batch {to} of checkpoint {folder} has its state on "
             f"{counted(partitions_at(folder, to), 'partition')}, the newest on "
             f"{partitions_at(folder, newest)}: a repartition cannot be "
-            "rolled back over; go back to a batch after it"
+            "crossed by a rollback; roll back to a batch after it"
         )
     undone = RolledBack(to + 1, newest, tuple(files_read_after(folder, to)))
     _refuse_gone(spark, undone.read_again, to)
@@ -68,7 +68,7 @@ def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> Non
     batches = retained_batches(folder, uid)
     if to not in batches:
         raise RefusedError(
-            f"checkpoint {folder} has not kept batch {to} of operator {uid!r}; it has "
+            f"checkpoint {folder} does not retain batch {to} of operator {uid!r}; it has "
             f"{', '.join(map(str, batches))}"
         )
     files = state_files(spark, folder.url, uid)
@@ -88,6 +88,6 @@ def _refuse_gone(spark: SparkSession, files: tuple[str, ...], to: int) -> None:
         path = hadoop.path_of_url(url)
         if not hadoop.system(path).exists(path):
             raise RefusedError(
-                f"batch {to} cannot be gone back to: input file {url} would be read again and is "
-                "gone; restore it, or go back to a batch after the one that read it"
+                f"batch {to} cannot be rolled back to: input file {url} would be read again and is "
+                "gone; restore it, or roll back to a batch after the one that read it"
             )

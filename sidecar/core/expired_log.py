@@ -133,7 +133,7 @@ class ExpiredLog:
         """
         value = self._value(entry.key)
         if value is None:
-            raise DamagedError(f"{entry.key} is missing: bring the folder back from a copy")
+            raise DamagedError(f"{entry.key} is missing: restore the folder from a backup")
         return pa.ipc.open_stream(value).read_all()
 
     def removable(

@@ -96,7 +96,7 @@ class DirectWrites:
         """
         check_name("writer", write.writer)
         if write.kind not in KINDS:
-            raise DoesNotFitError(f"there is no write {write.kind!r}; there are {', '.join(KINDS)}")
+            raise DoesNotFitError(f"unknown write {write.kind!r}; use one of {', '.join(KINDS)}")
         self._check_time()
         if write.seq <= self._writers.held(write.writer, write.session).seq:
             return self._known(write)
@@ -120,7 +120,7 @@ class DirectWrites:
     def _check_time(self) -> None:
         if self._state.is_event_time:
             raise DoesNotFitError(
-                f"operator {self._state.uid!r} goes by event time, and only its query knows how "
+                f"operator {self._state.uid!r} uses event time, and only its query knows how "
                 "far that is; write to one with time: processing"
             )
 

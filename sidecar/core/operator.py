@@ -155,9 +155,8 @@ class Operator:
                 latest = min(consumers, key=lambda each: consumers[each])
                 if consumers[latest] >= self.first_seq:
                     raise DoesNotFitError(
-                        f"operator {self.state.uid!r} has {MAX_CONSUMERS} consumers, none of which "
-                        "is too late for what is kept; let them keep their names from one start "
-                        "to the next"
+                        f"operator {self.state.uid!r} has {MAX_CONSUMERS} consumers, all of them "
+                        "active; let consumers keep their names across restarts"
                     )
                 del consumers[latest]
             if upto > consumers.get(consumer, -1):
@@ -187,8 +186,8 @@ class Operator:
                 self._save_consumers(kept, record.heard_ms)
                 self.forgotten_consumers += len(forgotten)
                 _log.warning(
-                    "operator %s: consumers that acknowledged nothing for the whole retention of "
-                    "expired records are forgotten: %s",
+                    "operator %s: dropped consumers that acknowledged nothing for the whole "
+                    "expired_retention: %s",
                     self.state.uid,
                     ", ".join(forgotten),
                 )

@@ -160,7 +160,7 @@ class Host:
         declaration.spec()
         if policy.time.value != declaration.time:
             raise DoesNotFitError(
-                f"operator {uid!r} goes by {declaration.time} time, its policy by "
+                f"operator {uid!r} uses {declaration.time} time, its policy "
                 f"{policy.time.value} time"
             )
         known = self._operators.get(uid)
@@ -175,8 +175,8 @@ class Host:
     def _check_room(self, more: int) -> None:
         if more and len(self._operators) + more > MAX_OPERATORS:
             raise DoesNotFitError(
-                f"the sidecar has {len(self._operators)} operators, and {more} more are asked for; "
-                f"{MAX_OPERATORS} operators are its most"
+                f"the sidecar has {len(self._operators)} operators, and {more} more were declared; "
+                f"the maximum is {MAX_OPERATORS}"
             )
 
     def holds(self, uid: str, made: str) -> bool:

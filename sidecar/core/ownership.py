@@ -78,14 +78,14 @@ def check_run(record: OperatorRecord, query_id: str, run_id: str) -> None:
 def way_out(record: OperatorRecord) -> str:
     """How a person lets an operator go on without its query."""
     uid = record.declaration.uid
-    return f"let it go on with what it holds: idlestate operator release {uid}"
+    return f"release the operator with its state: idlestate operator release {uid}"
 
 
 def _check_query(record: OperatorRecord, query_id: str) -> None:
     uid = record.declaration.uid
     if record.owner is None:
         raise DoesNotFitError(
-            f"operator {uid!r} knows no query {query_id}: it was released; start the query again"
+            f"operator {uid!r} was released by query {query_id}; restart the query"
         )
     if record.owner.query_id != query_id:
         raise DoesNotFitError(
@@ -98,5 +98,5 @@ def _check_query(record: OperatorRecord, query_id: str) -> None:
 def _overtaken(record: OperatorRecord, run_id: str) -> DoesNotFitError:
     return DoesNotFitError(
         f"operator {record.declaration.uid!r}: run {run_id} of the query was superseded by a later "
-        "one, and its tasks count no more; nothing is to be done"
+        "one, and its tasks are ignored; no action is needed"
     )

@@ -111,7 +111,7 @@ class ShardTables:
         for key in segment_keys(self._uid, shard, ref):
             value = self._store.get(key)
             if value is None:
-                raise DamagedError(f"{key} is missing: bring the sidecar's folder back from a copy")
+                raise DamagedError(f"{key} is missing: restore the sidecar's folder from a backup")
             try:
                 parts.append(_decode(value, schema, ref.version))
             except RunError as error:

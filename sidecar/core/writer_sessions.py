@@ -113,8 +113,8 @@ class Writers:
         oldest = min(self._known, key=lambda each: self._known[each].at_ms)
         if now_ms - self._known[oldest].at_ms < _SILENT_MS:
             raise DoesNotFitError(
-                f"operator {self._uid!r} has {MAX_WRITERS} writers, all of the last day; let "
-                "clients keep their writer names from one start to the next"
+                f"operator {self._uid!r} has {MAX_WRITERS} writers, all active within a day; let "
+                "clients keep their writer names across restarts"
             )
         return [oldest]
 

@@ -50,12 +50,12 @@ class CallTable:
             )
         call = self.by_name.get(name)
         if call is None:
-            raise DoesNotFitError(f"there is no call {name[:80]!r}")
+            raise DoesNotFitError(f"unknown call {name[:80]!r}")
         is_ours = self._most_bytes is None
         message = Message.decode(body, None if is_ours else MAX_HEADER_BYTES)
         with self._idle:
             if self._is_draining:
-                raise BusyError("the sidecar is stopping; it will be back")
+                raise BusyError("the sidecar is stopping; retry after its restart")
             self._busy += 1
         try:
             return call(message.header, message.parts).encode()

@@ -18,7 +18,7 @@ def take_authority(context: ssl.SSLContext, file: str) -> bytes:
         context.load_verify_locations(file)
     except ssl.SSLError as error:
         raise ValueError(
-            f"{file} holds no certificate: name the PEM file of the other side's authority"
+            f"{file} contains no certificate; pass the PEM file of the other side's authority"
         ) from error
     return text
 

@@ -146,7 +146,7 @@ class Connection:
             self._forget(client)
             hint = ""
             if not (address.ca_file or address.place.startswith("unix:")):
-                hint = "; name its authority if it is encrypted (--ca-file)"
+                hint = "; if it uses TLS, pass its certificate authority (--ca-file)"
             told = f"no sidecar answers at {address.place}"
             if self._has_answered:
                 told = f"the sidecar at {address.place} does not answer any more"
@@ -156,7 +156,7 @@ class Connection:
             ) from error
         except flight.FlightUnauthenticatedError as error:
             raise SidecarError(
-                f"the sidecar at {address.place} does not know this client: give the token file "
+                f"the sidecar at {address.place} requires authentication: pass the token file "
                 "or certificate that it was started with"
             ) from error
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -185,7 +185,7 @@ class Connection:
                 if address.cert_file or address.key_file:
                     if not (address.ca_file and address.cert_file and address.key_file):
                         # Without an authority nothing would be encrypted, nor the others used.
-                        raise ValueError("cert_file and key_file go with each other and a ca_file")
+                        raise ValueError("cert_file and key_file require each other and ca_file")
                     pair = take_pair(context, address.cert_file, address.key_file)
                     secrets["cert_chain"], secrets["private_key"] = pair
                 if address.ca_file:

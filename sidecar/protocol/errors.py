@@ -34,9 +34,8 @@ class GoneError(SidecarError):
 
 
 LOST = (
-    "the sidecar, or its worker, does not know this exchange (any more): it was started again "
-    "meanwhile; if that comes again and again, its log says why it dies (where the kernel ended it "
-    "for want of memory, let the query take smaller batches)"
+    "the sidecar or its worker was restarted during this exchange; if this happens repeatedly, its "
+    "log has the cause (if the kernel killed it for lack of memory, use smaller batches)"
 )
 """Of a `GoneError`, should it come to a person."""
 

@@ -44,7 +44,7 @@ def table_of(uid: str, rows: Rows) -> pa.Table:
         return pa.table(given)
     except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
         raise DoesNotFitError(
-            f"operator {uid!r}: these are no rows: {error}; give an Arrow table, a data frame, "
+            f"operator {uid!r}: rows are not valid: {error}; pass an Arrow table, a data frame, "
             "columns by name, or a list of dicts"
         ) from error
 
@@ -157,7 +157,7 @@ def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) ->
     if is_day and given.type.tz is not None:
         given = pc.local_timestamp(given)  # a day is one of where the times are told
     if pc.any(pc.not_equal(fitting.cast(given.type), given)).as_py():  # None: there are no values
-        raise ValueError(f"column {name} has values that are no {fitting.type}: cast it first")
+        raise ValueError(f"column {name} has values that are not {fitting.type}; cast it first")
 
 
 def _unusable(uid: str, error: Exception) -> DoesNotFitError:

@@ -48,7 +48,7 @@ class Message:
             MessageError: it is none.
         """
         if len(data) < _HEAD.size:
-            raise MessageError("a message ends before it begins")
+            raise MessageError("a message has no header length")
         magic, length = _HEAD.unpack_from(data)
         most = MAX_HEADER_BYTES if most_header_bytes is None else most_header_bytes
         if magic == _MAGIC and most < length <= len(data):
@@ -56,7 +56,7 @@ class Message:
                 f"a message with a header of {length >> 10} KB; the most is {most >> 10}"
             )
         if magic != _MAGIC or length > most or _HEAD.size + length > len(data):
-            raise MessageError("these bytes are no message of this version of idlestate")
+            raise MessageError("this is not a message of this version of idlestate")
         try:
             header, lengths = json.loads(data[_HEAD.size : _HEAD.size + length])
             sizes = [int(each) for each in lengths]

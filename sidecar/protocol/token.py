@@ -13,7 +13,7 @@ def read_token(file: Path) -> str:
     token = file.read_text(errors="replace").strip()
     if not (token.isascii() and token.isprintable()):
         raise ValueError(
-            f"token file {file} holds no token: write one line of letters and digits, for "
+            f"token file {file} contains no token; write one line of letters and digits, for "
             "example with: openssl rand -hex 32"
         )
     return token

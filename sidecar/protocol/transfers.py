@@ -55,13 +55,13 @@ class Stage:
             self._drop_late()
             if is_first and handle not in self._piles:
                 if len(self._piles) >= MAX_HANDLES:
-                    raise BusyError(f"{MAX_HANDLES} exchanges are under way")
+                    raise BusyError(f"{MAX_HANDLES} exchanges are in progress; retry later")
                 self._piles[handle] = _Pile(self._deadline_s())
             found = self._get(handle)
             added = len(data) - len(found.parts.get(at, b""))
             if sum(each.size for each in self._piles.values()) + added > MAX_BYTES:
                 raise BusyError(
-                    f"{MAX_BYTES >> 30} GB of rows wait to be taken in or fetched; if that lasts, "
+                    f"{MAX_BYTES >> 30} GB of rows are waiting; if this persists, "
                     "let the query take smaller batches"
                 )
             found.parts[at] = data
@@ -76,7 +76,7 @@ class Stage:
         with self._lock:
             pile = self._get(handle)
             if pile.reply is not None:
-                raise GoneError("what was handed over was taken, and its answer was lost")
+                raise GoneError("the request was processed, but its reply was lost")
             parts = sorted(pile.parts.items())
         found: dict[int, dict[int, list[bytes]]] = {}
         for (shard, packet, _), data in parts:
@@ -87,7 +87,7 @@ class Stage:
         }
 
     def reply(self, handle: str, reply: tuple[bytes, ...]) -> None:
-        """Let a reply wait in the place of what was handed over."""
+        """Keep a reply in place of what was sent."""
         with self._lock:
             found = self._piles.setdefault(handle, _Pile(self._deadline_s()))
             found.parts, found.size, found.reply = {}, sum(map(len, reply)), reply

@@ -116,7 +116,7 @@ class ControlPlane:
 
     def _accept_clock(self) -> Reply:
         self._controls.accept_clock()
-        return _json({"result": "the wall clock is believed"})
+        return _json({"result": "the wall clock is accepted"})
 
     def _brief(self, operator: Operator) -> dict[str, Any]:
         record = operator.record

@@ -51,7 +51,7 @@ class DirectoryLock:
                     os.close(file)
                     raise DirectoryTakenError(
                         f"{self._path.parent} is in use by the sidecar with pid {holder}; stop "
-                        "that one, or name another directory"
+                        "that one, or choose another directory"
                     ) from error
             threading.Event().wait(_AGAIN_S)
         try:

@@ -49,7 +49,7 @@ _POLL_S = 1.0
 _STEP_NOTICED_MS = 1000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MENDED = 0
-"""No signal has this number: the disk takes writes again."""
+"""No signal has this number: the disk accepts writes again."""
 
 
 class Process:
@@ -132,11 +132,11 @@ class Process:
             calls.table.drain(_DRAIN_S)
             if self._reload.is_alive():
                 self._reload.join()
-        self._tell("stopped; all that was acknowledged is kept")
+        self._tell("stopped; all acknowledged writes are kept")
         last.cancel()
         if is_mended:
             raise DamagedError(
-                f"the disk of {directory} takes writes again; to take some too, the sidecar has to "
+                f"the disk of {directory} has space again; to accept writes, the sidecar must "
                 "be started again"
             )
 
@@ -180,7 +180,7 @@ class Process:
                 raise SidecarError(f"{error}\nthen reload {config.file} again") from error
             self._config = config
             self._facts.count_reload(good=True)
-            return f"{config.file} was read again{config.warning_lines}"
+            return f"{config.file} was reloaded{config.warning_lines}"
 
     def accept_clock(self) -> None:
         """Believe the wall clock."""
@@ -197,7 +197,7 @@ class Process:
         self._signals.put(number)
 
     def _follow(self, ticks: Ticks) -> bool:
-        """Wait for signals, saved files and clocks that were set; whether it has to be started
+        """Wait for signals, saved files and clocks that were set; whether it must be started
         again, since its store takes no writes and its disk does.
         """
         offset_ms = self._clock.wall_offset_ms
@@ -236,7 +236,7 @@ class Process:
     def _cut_off(self) -> None:
         """End without what does not come to an end: a disk, a worker or a checkpoint hangs."""
         text = (
-            f"calls or jobs went on for {_DRAIN_S + _END_S:.0f} s and were cut off; all that was "
+            f"calls or jobs ran for {_DRAIN_S + _END_S:.0f} s and were aborted; all that was "
             "acknowledged is kept"
         )
         # What hangs may be who should hear it: a terminal that was halted, a pipe that is full.

@@ -55,7 +55,7 @@ class StateFolder:
         other = "heap" if backend == "rocksdb" else "rocksdb"
         if (directory / other).exists():
             raise DoesNotFitError(
-                f"{directory} holds the state of backend: {other}; write that, or name another "
+                f"{directory} has the state of backend: {other}; set that, or choose another "
                 "directory"
             )
         self._places = directory / f"{backend}-ranges"

@@ -23,12 +23,12 @@ def failed_write(where: str, error: Exception, *, is_broken: bool) -> SidecarErr
     told = f"{where}: {getattr(error, 'strerror', None) or error}"
     told += "" if is_broken else "; nothing has changed"
     if any(os.strerror(number) in told for number in _FULL):
-        restart = ", start the sidecar again unless its supervisor does" if is_broken else ""
+        restart = ", restart the sidecar unless its supervisor does" if is_broken else ""
         return DiskFullError(
-            f"{told}; the sidecar's disk is full: make room on it{restart}, and send the write "
+            f"{told}; the sidecar's disk is full; free some space{restart}, and send the write "
             "again"
         )
-    restart = ", then start the sidecar again" if is_broken else ""
+    restart = ", then restart the sidecar" if is_broken else ""
     return DamagedError(f"{told}; check the disk{restart}")
 
 

@@ -114,7 +114,7 @@ def replayed(path: Path) -> Iterator[Changes]:
     """
     with path.open("r+b") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise DamagedError(f"{path} is no log of the sidecar: bring it back from a copy")
+            raise DamagedError(f"{path} is not a log of a sidecar: restore it from a backup")
         good = file.tell()
         end = path.stat().st_size
         while good + _HEAD.size <= end:
@@ -127,7 +127,7 @@ def replayed(path: Path) -> Iterator[Changes]:
             if not is_whole or xxhash.xxh3_64_digest(payload) != of_payload:
                 if _is_unfinished(file, good, file.tell()):
                     break
-                raise DamagedError(f"{path} is damaged at byte {good}: bring it back from a copy")
+                raise DamagedError(f"{path} is damaged at byte {good}: restore it from a backup")
             # Our own: it names all keys of a write, and there is no end to those.
             message = Message.decode(payload, most_header_bytes=length)
             yield dict(zip(message.header["puts"], message.parts, strict=True))

@@ -1,4 +1,4 @@
-"""The workers of a sidecar: started, watched, started again when they die, stopped with it."""
+"""The workers of a sidecar: starts, monitors, restarts and stops them."""
 
 import json
 import logging
@@ -45,7 +45,7 @@ class Worker:
 
     Attributes:
         place: where clients reach it.
-        restarts: how often it was started again.
+        restarts: how often it was restarted.
         bytes_on_disk: how much its store takes, as of the last look.
     """
 
@@ -154,7 +154,7 @@ class Worker:
                 self.remove(keys)
                 if not isinstance(error, BusyError) and str(error) != self._told:
                     self._told = str(error)
-                    _log.error("worker %d cannot give room back: %s", self.number, error)
+                    _log.error("worker %d cannot free disk space: %s", self.number, error)
                 break
         with suppress(SidecarError):
             facts = self.call("size", {}).header
@@ -185,7 +185,7 @@ class Worker:
             self._link = None
             if self._stopping.is_set():
                 return
-            self._tell(f"worker {self.number} ended with {code} and is started again")
+            self._tell(f"worker {self.number} ended with {code} and is restarted")
             self.restarts += 1
             try:
                 self._end()
@@ -217,7 +217,7 @@ class Worker:
         Path(self._inner).unlink(missing_ok=True)
 
     def _away(self) -> BusyError:
-        return BusyError(f"worker {self.number} is being started again; it will be back")
+        return BusyError(f"worker {self.number} is restarting; retry the call")
 
 
 class Workers:
@@ -269,7 +269,7 @@ class Workers:
 
     @property
     def restarts(self) -> int:
-        """How often any was started again."""
+        """How often any of them was restarted."""
         return sum(each.restarts for each in self.every)
 
     def start(self) -> None:

@@ -139,7 +139,7 @@ def test_a_journal_that_was_written_too_late_is_told(checkpoint: Folder) -> None
 
 def test_another_time_domain_is_refused(checkpoint: Folder) -> None:
     other = Policy(ttl_ms=20, time=TimeDomain.PROCESSING)
-    with pytest.raises(RefusedError, match="goes by event time, the new policy by processing"):
+    with pytest.raises(RefusedError, match="uses event time, the new policy processing"):
         change_policy(checkpoint, UID, other, FakeClock(NOW_MS))
     assert len(PolicyJournal(checkpoint, UID).versions) == 1
 

@@ -212,7 +212,7 @@ def test_a_folder_that_another_user_made_in_its_place_is_not_used(
         sidecar._sockets.path.symlink_to(theirs)
     os.chown(sidecar._sockets.path, 12_345, 12_345, follow_symlinks=False)
     kill(checkpoint)
-    wait_for(lambda: "belongs to another user now" in caplog.text)
+    wait_for(lambda: "was replaced by a folder of another user" in caplog.text)
     assert list(theirs.iterdir()) == []
 
 

@@ -159,7 +159,7 @@ def assert_says_what_to_do(error: Exception, path: Path, word: str) -> None:
     assert message is not None, str(error)
     assert str(path) in message
     assert f"is {word}" in message
-    assert "bring the file back from a copy of the checkpoint" in message
+    assert "restore it from a copy of the checkpoint" in message
 
 
 @pytest.mark.long

@@ -192,7 +192,7 @@ def test_checkpoints_with_one_url_have_folders_of_their_own(s3: S3Server, tmp_pa
     remove_runs(one)
     assert places[0].names("") == []
     assert places[1].names("0") == ["0-open-x.arrow"]
-    with pytest.raises(RefusedError, match=r"the folder is gone, or .* leads elsewhere today"):
+    with pytest.raises(RefusedError, match=r"the folder is gone, or .* now is another place"):
         prepare(one, url)
 
 

@@ -194,7 +194,7 @@ def test_a_second_call_finds_it_complete_and_does_nothing(
 def test_other_arguments_replace_no_clicks_unless_they_are_told_to(tmp_path: Path) -> None:
     out = tmp_path / "clicks"
     before = digest(generate_clicks(out, events=SMALL, seed=1, files=24).path)
-    words = r"20,000 rows in 24 files, seed 1\): pass --overwrite .* or name another folder"
+    words = r"20,000 rows in 24 files, seed 1\): pass --overwrite .* or choose another folder"
     for other in ({"events": 5}, {"seed": 2}, {"files": 3}):
         with pytest.raises(FileExistsError, match=words):
             generate_clicks(out, **{"events": SMALL, "seed": 1, **other})
@@ -271,7 +271,7 @@ def test_a_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.parquet").write_bytes(b"years of work")
-    with pytest.raises(FileExistsError, match="did not write: name another folder"):
+    with pytest.raises(FileExistsError, match="did not write: choose another folder"):
         generate_clicks(mine, events=SMALL, overwrite=True)
     with pytest.raises(FileExistsError, match="is not a folder"):
         generate_clicks(mine / "thesis.parquet", events=SMALL)

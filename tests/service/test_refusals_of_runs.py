@@ -138,7 +138,7 @@ def test_a_sink_folder_with_other_files(here):
     theirs = here.out / "expired"
     theirs.mkdir(parents=True)
     (theirs / "thesis.txt").write_text("mine")
-    assert_refused(here.run(), str(theirs), "thesis.txt", "name an empty or new folder")
+    assert_refused(here.run(), str(theirs), "thesis.txt", "choose an empty or new folder")
     assert (theirs / "thesis.txt").read_text() == "mine"
 
 
@@ -247,7 +247,7 @@ def test_a_run_file_that_is_gone_is_named(ran):
     lost = next(iter((ran.checkpoint / "idlestate/clicks/runs").glob("*/*.arrow")))
     kept = lost.read_bytes()
     lost.unlink()
-    assert_refused(ran.run(), lost.name, "missing", "bring the file back")
+    assert_refused(ran.run(), lost.name, "missing", "restore it")
     lost.write_bytes(kept)
     assert_good(ran.run())
     assert last_counts(ran.out / "results") == {"ann": 2, "bob": 1}
@@ -260,4 +260,4 @@ def test_a_run_file_that_is_damaged_is_named(ran):
     content = bytearray(hurt.read_bytes())
     content[len(content) // 2] ^= 1
     hurt.write_bytes(content)
-    assert_refused(ran.run(), hurt.name, "damaged", "bring the file back")
+    assert_refused(ran.run(), hurt.name, "damaged", "restore it")

@@ -144,4 +144,4 @@ def test_a_query_of_ones_own_is_told_so_too(caplog: pytest.LogCaptureFixture) ->
     for run, text in (("run-1", None), ("run-2", LATE), ("run-3", LATE)):
         listener.onQueryTerminated(SimpleNamespace(id="query", runId=run, exception=text))
     (record,) = caplog.records
-    assert "started again, it continues from its last committed batch" in record.getMessage()
+    assert "restarted, it continues from its last committed batch" in record.getMessage()

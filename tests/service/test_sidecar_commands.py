@@ -53,7 +53,7 @@ def test_health_of_what_is_no_place_is_refused_with_the_way_out(place: str) -> N
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"aggregates": {"n": "sum(user)"}}, "adds up a column of type string"),
+        ({"aggregates": {"n": "sum(user)"}}, "is over a column of type string"),
         ({"aggregates": {"change": "count"}}, "the name change is used twice"),
         ({"columns": {"user": "double", "amount": "bigint"}}, "user is of type double"),
     ],

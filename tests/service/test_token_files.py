@@ -19,9 +19,9 @@ NO_TOKENS = {
 def test_a_file_without_a_token_is_named_to_either_side(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
-    with pytest.raises(AccessError, match="token holds no token: write one line"):
+    with pytest.raises(AccessError, match="token contains no token; write one line"):
         TokenFile(file)
-    with pytest.raises(SidecarError, match="token holds no token: write one line"):
+    with pytest.raises(SidecarError, match="token contains no token; write one line"):
         Connection(Address("127.0.0.1:1", str(file)), patience_s=0).call("hello")
 
 

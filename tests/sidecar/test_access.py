@@ -61,7 +61,7 @@ def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made
     assert "sees the token and all rows" in told.stderr
     place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
     place = place.replace("0.0.0.0", "127.0.0.1")
-    with pytest.raises(SidecarError, match="does not know this client"):
+    with pytest.raises(SidecarError, match="requires authentication"):
         Connection(Address(place), patience_s=0).call("hello")
     known = Connection(Address(place, str(token)), patience_s=0)
     assert known.call("hello").header["operators"] == [UID]
@@ -107,7 +107,7 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
     good = {"Authorization": "Bearer 0123456789abcdef0123"}
     assert sidecar.ask("/healthz", **good) == (200, "ok\n")
     place = f"unix:{sidecar.data_socket}"
-    with pytest.raises(SidecarError, match="does not know this client"):
+    with pytest.raises(SidecarError, match="requires authentication"):
         Connection(Address(place), patience_s=0).call("hello")
     connection = Connection(Address(place, str(token)), patience_s=0)
     assert connection.call("hello").header["protocol"] == 1

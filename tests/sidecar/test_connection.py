@@ -31,7 +31,7 @@ def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
     address = Address("127.0.0.1:1", ca_file=str(tmp_path / "authority"))
     with (
         closing(Connection(address, patience_s=0)) as connection,
-        pytest.raises(SidecarError, match=r"authority holds no certificate"),
+        pytest.raises(SidecarError, match=r"authority contains no certificate"),
     ):
         connection.call("hello")
 

@@ -142,7 +142,7 @@ def test_another_backend_on_the_same_directory_is_refused(folder: Path) -> None:
         [*COMMAND, "serve", str(sidecar.file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "holds the state of backend: heap" in done.stderr
+    assert "has the state of backend: heap" in done.stderr
 
 
 VANISHING = """

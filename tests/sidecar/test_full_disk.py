@@ -40,7 +40,7 @@ def test_the_sidecar_ends_with_1_once_there_is_room_so_that_it_is_started_again(
         assert "cannot write" in told["error"]
         enlarge(small_disk, LARGE_KB)
         assert sidecar.process.wait(PATIENCE_S) == 1
-        assert "takes writes again" in sidecar.process.stderr.read()
+        assert "has space again" in sidecar.process.stderr.read()
         sidecar.stop()
         sidecar.start()
         assert_goes_on(sidecar, client, acknowledged)

@@ -185,7 +185,7 @@ def test_sighup_takes_a_good_file_and_refuses_a_bad_one_whole(made: Any) -> None
     sidecar = made().start()
     sidecar.write_file(operators={UID: OPERATOR | {"policy": "short"}})
     sidecar.process.send_signal(signal.SIGHUP)
-    assert "was read again" in sidecar.next_line()
+    assert "was reloaded" in sidecar.next_line()
     assert sidecar.ask("/policies")[1][UID]["idle_min_ms"] == 50
     sidecar.write_file(operators={UID: OPERATOR, "more": OPERATOR | {"policy": "nobody"}})
     status, answer = sidecar.ask("/-/reload", "POST")

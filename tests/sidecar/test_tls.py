@@ -157,13 +157,13 @@ def test_without_the_right_certificate_there_is_no_answer(
 def test_a_certificate_alone_is_not_enough_where_a_token_is_asked_for(
     sidecar: Sidecar, certs: Path
 ) -> None:
-    with pytest.raises(SidecarError, match="does not know this client"):
+    with pytest.raises(SidecarError, match="requires authentication"):
         Connection(address(sidecar, certs, "client", token=False), patience_s=0).call("hello")
     assert status(sidecar, certs, "client", "wrong") == 401
 
 
 def test_plain_text_is_not_understood(sidecar: Sidecar) -> None:
-    with pytest.raises(SidecarError, match="name its authority if it is encrypted"):
+    with pytest.raises(SidecarError, match="if it uses TLS, pass its certificate authority"):
         Connection(Address(sidecar.data_place), patience_s=0).call("hello")
     connection = http.client.HTTPConnection(sidecar.control_url, timeout=20)
     connection.request("GET", "/healthz")
@@ -181,7 +181,7 @@ def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
                 pass
     assert sidecar.process is not None
     sidecar.process.send_signal(signal.SIGHUP)
-    assert sidecar.next_line() == f"{sidecar.file} was read again\n"
+    assert sidecar.next_line() == f"{sidecar.file} was reloaded\n"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
         ("client_ca_file", "missing", "No such file or directory"),
         ("cert_file", "token", "go together"),
         ("key_file", "client.key", "KEY_VALUES_MISMATCH"),
-        ("client_ca_file", "token", "holds no certificate"),
+        ("client_ca_file", "token", "contains no certificate"),
         ("key_file", "locked.key", "without a passphrase"),
     ],
 )

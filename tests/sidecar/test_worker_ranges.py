@@ -19,7 +19,7 @@ class Link:
     def call(self, _name: str, _header: Mapping[str, Any], *parts: bytes) -> Message:
         if self._is_away:
             self._is_away = False
-            raise BusyError("worker 0 is being started again; it will be back")
+            raise BusyError("worker 0 is restarting; retry the call")
         self.kept += parts
         return Message({})
 

@@ -143,7 +143,7 @@ def test_a_writer_that_was_forgotten_goes_on_writing(
     world.write("second", 5, "add", [("a", 1)])
     world.clock.advance(day_ms - 2)
     for _ in range(2):
-        with pytest.raises(DoesNotFitError, match="has 2 writers, all of the last day"):
+        with pytest.raises(DoesNotFitError, match="has 2 writers, all active within a day"):
             world.claim("third", "third")
     world.clock.advance(1)
     assert world.write("third", 0, "add", [("a", 1)])

@@ -1,7 +1,7 @@
 """The recordings' own operations in other orders, at other times, under other rules.
 
 What was recorded on both of Flink's backends was the same on both, step by step, where no cleanup
-ran. So it has to be the same on ours, for variations that nobody recorded: clocks that run back,
+ran. So it must be the same on ours, for variations that nobody recorded: clocks that run back,
 times at both ends of the 64-bit range, other times to live, and batches of one key instead of
 calls.
 """

@@ -136,7 +136,7 @@ def test_numbers_that_do_not_fit_are_refused_early(kind, tmp_path):
     folder = snapshot_of(kind, tmp_path)
     with pytest.raises(KeyGroupError, match="has max parallelism 128, this backend 64"):
         opened(kind, tmp_path / "a", max_parallelism=64, restore=[folder])
-    with pytest.raises(KeyGroupError, match="max parallelism is 40000: it has to be 1 to 32768"):
+    with pytest.raises(KeyGroupError, match="max parallelism is 40000: it must be 1 to 32768"):
         opened(kind, tmp_path / "b", max_parallelism=40_000)
     with pytest.raises(KeyGroupError, match="key groups 0 to 200: with max parallelism 128"):
         opened(kind, tmp_path / "c", groups=KeyGroupRange(0, 200))
