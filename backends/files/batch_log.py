@@ -1,7 +1,7 @@
-"""What Spark's checkpoint says of a micro-batch: its times, from the offset log.
+"""The times of a micro-batch, from the offset log of Spark's checkpoint.
 
 Spark writes `offsets/<N>` before batch N runs and never changes it, so every task, retry and
-replay of N reads the same watermark and the same batch time there.
+replay of N reads the same watermark and the same batch time.
 """
 
 import json
@@ -16,7 +16,7 @@ from idlestate.errors import RefusedError
 
 NO_WATERMARK_MS = -1
 _UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
-"""`.0.<uuid>.tmp`, and the checksum that Hadoop keeps beside a local file."""
+"""`.0.<uuid>.tmp`, and the checksum that Hadoop writes next to a local file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def read_batch_times(checkpoint: Folder, batch_id: int) -> BatchTimes:
 
 
 def newest_batch(checkpoint: Folder, log: str) -> int | None:
-    """The highest batch in the log `offsets` or `commits`; None when it is empty."""
+    """The highest batch in the log `offsets` or `commits`; None if it is empty."""
     numbers = [int(name) for name in checkpoint.names(log) if name.isdigit()]
     return max(numbers, default=None)
 
@@ -46,15 +46,15 @@ def newest_batch(checkpoint: Folder, log: str) -> int | None:
 def forget_entry(checkpoint: Folder, log: str, name: object) -> None:
     """Remove an entry of one of Spark's logs, such as a batch of `commits`."""
     checkpoint.remove(f"{log}/{name}")
-    # Hadoop keeps a checksum beside a local file.
+    # Hadoop writes a checksum next to a local file.
     checkpoint.remove(f"{log}/.{name}.crc")
 
 
 def clear_half_planned(checkpoint: Folder) -> None:
-    """Remove what a first start left that died while it wrote the plan of batch 0.
+    """Remove what is left of a first start that was killed while it wrote the plan of batch 0.
 
-    Spark writes beside a log's file and then moves it into its place. A query that has planned
-    nothing yet is refused by Spark as long as such a rest is in its log.
+    Spark writes a temporary file and then renames it. It refuses to start a query without planned
+    batches as long as such a file is in its log.
     """
     if newest_batch(checkpoint, "offsets") is None:
         for rest in checkpoint.names("offsets"):
@@ -76,7 +76,7 @@ def partitions_at(checkpoint: Folder, batch_id: int) -> int:
 
 
 def has_data(checkpoint: Folder, batch_id: int) -> bool:
-    """Whether a batch reads anything: Spark runs some only to let time pass."""
+    """Whether a batch has input: Spark runs some batches only to advance time."""
     before = f"offsets/{batch_id - 1}"
     if not checkpoint.exists(before):
         return True
@@ -84,7 +84,7 @@ def has_data(checkpoint: Folder, batch_id: int) -> bool:
 
 
 def owed_sweep(checkpoint: Folder) -> int | None:
-    """The newest committed batch if a sweep at the watermark it reached never ran, else None."""
+    """The newest committed batch if the sweep at its watermark has not run, else None."""
     committed = newest_batch(checkpoint, "commits")
     planned = newest_batch(checkpoint, "offsets")
     if committed is None or planned is None or committed != planned:
@@ -94,7 +94,7 @@ def owed_sweep(checkpoint: Folder) -> int | None:
 
 
 def reached_watermark_ms(checkpoint: Folder, batch_id: int) -> int:
-    """The watermark that a committed batch has led to: W of the next one."""
+    """The watermark after a committed batch: W of the next one."""
     name = f"commits/{batch_id}"
     with _as_written(checkpoint, name):
         _, commit, *_ = checkpoint.read(name).decode().splitlines()
@@ -111,7 +111,7 @@ def expired_read(checkpoint: Folder) -> int:
 
 
 def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
-    """How far a planned batch reads each source, as the source says it: mostly JSON."""
+    """The end offsets of a planned batch by source, in the source's own format, mostly JSON."""
     name = f"offsets/{batch_id}"
     with _as_written(checkpoint, name):
         _, _, *offsets = checkpoint.read(name).decode().splitlines()
@@ -120,7 +120,7 @@ def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
 
 @contextmanager
 def _as_written(checkpoint: Folder, name: str) -> Iterator[None]:
-    """Around what reads an entry; sidecars do too, so it asks no Spark for its version."""
+    """Wraps reading an entry. Sidecars use it too, so it does not import Spark."""
     try:
         yield
     except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
 """A file of a run in memory, whose blocks are read and checked when they are first needed.
 
-The file is mapped, but no page of it is touched before its block was read, from this machine's disk
-or from a store far away, and found to be what was written. So what a batch reads of a large state
-follows the keys that it touches, and damage is found before anything is made of it.
+The file is memory-mapped, but a page is accessed only after its block was read, from the local disk
+or a remote store, and its checksum was verified. A batch therefore reads only the parts of a large
+state that its keys need, and damage is detected before the data is used.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,42 +24,42 @@ from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
 _REACH = 4
-"""Blocks that are no farther apart than this are read as one: a disk takes as long for either."""
+"""Blocks that are closer than this are read as one, which takes a disk no longer."""
 Ints = npt.NDArray[np.int64]
 Span = tuple[int, int]
 """The bytes begin..stop of a file."""
 
 
 class Bytes(Protocol):
-    """Where the bytes of a file come from."""
+    """The source of a file's bytes."""
 
     @property
     def path(self) -> str:
-        """The file, as messages name it."""
+        """The file, for messages."""
 
     @property
     def mapped(self) -> pa.Buffer:
-        """The memory in which what was read is found."""
+        """The memory that contains what was read."""
 
     def read(self, spans: Sequence[Span], /) -> Iterator[tuple[int, memoryview]]:
-        """What is at hand of these spans: where it begins, and the bytes."""
+        """The local bytes of these spans, with their positions."""
 
     def fetch(self, spans: Sequence[Span], /) -> Iterator[tuple[int, memoryview]]:
-        """The same, from where the file was written to; what was at hand proved wrong."""
+        """The same from the original file, after the local bytes proved wrong."""
 
     def close(self) -> None:
-        """All of it has been read."""
+        """The whole file has been read."""
 
 
 class CheckedFile:
-    """A `Source` of a run (`idlestate.backends.runs.reading`) that trusts no byte unchecked."""
+    """A `Source` of a run (`idlestate.backends.runs.reading`) that verifies every byte."""
 
     def __init__(self, held: Bytes, ref: RunRef) -> None:
-        """Read the checksums of its blocks, and nothing else.
+        """Read the checksums of its blocks.
 
         Args:
             held: the file's bytes.
-            ref: what the state knows of it.
+            ref: its entry in the state.
 
         Raises:
             DamagedStateError: it is not what was written.
@@ -74,7 +74,7 @@ class CheckedFile:
         self.is_whole = False
 
     def need(self, begins: Ints, stops: Ints) -> None:
-        """Have these spans of bytes read and checked.
+        """Read and verify these spans of bytes.
 
         Raises:
             DamagedStateError: a block is not what was written.
@@ -100,7 +100,7 @@ class CheckedFile:
         raise damaged(self._held.path, "its table of checksums is wrong")
 
     def _unread(self, begins: Ints, stops: Ints) -> Ints:
-        """The blocks of these spans that nobody asked for yet, ascending."""
+        """The blocks of these spans that were not read yet, ascending."""
         some = stops > begins
         first, last = begins[some] // BLOCK_BYTES, (stops[some] - 1) // BLOCK_BYTES
         # Plus one where a span begins, minus one behind its end: the sum counts the spans over it.
@@ -109,7 +109,7 @@ class CheckedFile:
         return np.flatnonzero((np.cumsum(steps)[:-1] > 0) & ~self._is_good)
 
     def _spans(self, blocks: Ints) -> Iterator[Span]:
-        """The bytes of these blocks; near ones together, with what lies between."""
+        """The bytes of these blocks; close ones together, with the bytes between them."""
         cuts = np.flatnonzero(np.diff(blocks) > _REACH) + 1
         firsts = blocks[np.concatenate([[0], cuts])] * BLOCK_BYTES
         stops = (blocks[np.concatenate([cuts - 1, [len(blocks) - 1]])] + 1) * BLOCK_BYTES
@@ -125,7 +125,7 @@ class CheckedFile:
 
 
 def damaged(path: str, what: str) -> DamagedStateError:
-    """The error of a file that is not what was written."""
+    """The error of a damaged file."""
     return DamagedStateError(
         f"{path} is damaged ({what}); restore it from a copy of the checkpoint, or see "
         "which batch does without it: idlestate state verify CHECKPOINT"
@@ -133,7 +133,7 @@ def damaged(path: str, what: str) -> DamagedStateError:
 
 
 def missing(path: str, ref: RunRef) -> DamagedStateError:
-    """The error of a file that is not there."""
+    """The error of a missing file."""
     return DamagedStateError(
         f"{path} is missing, and the state of batch {ref.version} needs it; restore it "
         "from a copy of the checkpoint, or see which batch does without it: idlestate state "

@@ -1,8 +1,8 @@
-"""Files that can be checked in part: every block has a checksum of its own.
+"""Files that can be verified in part: every block has its own checksum.
 
 Layout: the data; then for each 4 KB of it, the last block being shorter, the XXH3 as a
-little-endian uint64: the *table*. Who names the file keeps its size and the XXH3 of the table, so
-whatever is read of it is checked against what was written.
+little-endian uint64: the *table*. The reference to the file contains its size and the XXH3 of the
+table, so that every read is verified.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,19 @@ Buffer: TypeAlias = bytes | memoryview | pa.Buffer
 
 
 class Sink(Protocol):
-    """What can be written to."""
+    """A file that can be written to."""
 
     def write(self, data: memoryview, /) -> object:
-        """Take in some bytes."""
+        """Write some bytes."""
 
 
 class BlockWriter:
-    """A file being written, as pyarrow writes to it; `finish` puts the table behind the data."""
+    """A file for pyarrow to write to; `finish` appends the table."""
 
     closed = False
 
     def __init__(self, files: Sequence[Sink]) -> None:
-        """Write to open, empty files, the same to each."""
+        """Write the same to each of these open, empty files."""
         self._files = files
         self._table: list[int] = []
         self._block = xxhash.xxh3_64()
@@ -54,17 +54,17 @@ class BlockWriter:
         return len(view)
 
     def tell(self) -> int:
-        """Where the next byte goes."""
+        """The position of the next byte."""
         return self.size
 
     def flush(self) -> None:
-        """The file is flushed when it is closed."""
+        """Nothing: closing the file flushes it."""
 
     def close(self) -> None:
-        """The file is closed by whoever opened it."""
+        """Nothing: the code that opened the file closes it."""
 
     def finish(self) -> str:
-        """Write the table; its checksum, in hex."""
+        """Write the table; return its checksum in hex."""
         if self._filled:
             self._end_block()
         table = np.array(self._table, dtype=_ENTRY).tobytes()
@@ -77,7 +77,7 @@ class BlockWriter:
         self.size += len(data)
 
     def _cuts(self, length: int) -> list[tuple[int, int]]:
-        """Where data of this length crosses from block to block."""
+        """The boundaries of blocks in data of this length."""
         inner = list(range(BLOCK_BYTES - self._filled, length, BLOCK_BYTES))
         return list(zip([0, *inner], [*inner, length], strict=True))
 
@@ -88,7 +88,7 @@ class BlockWriter:
 
 
 def data_bytes(size: int) -> int:
-    """How many of a file's bytes are data."""
+    """The number of a file's bytes that are data."""
     blocks = -(-size // (BLOCK_BYTES + _ENTRY.itemsize))
     return size - blocks * _ENTRY.itemsize
 
@@ -104,7 +104,7 @@ def read_table(table: Buffer) -> Checksums:
 
 
 def wrong_blocks(data: Buffer, first: int, expected: Checksums) -> list[int]:
-    """Which blocks differ from what was written.
+    """The blocks with a wrong checksum.
 
     Args:
         data: whole blocks, one after the other; the file's last may be short.
@@ -123,11 +123,11 @@ def wrong_blocks(data: Buffer, first: int, expected: Checksums) -> list[int]:
 
 
 def what_is_wrong(file: pa.Buffer, size: int, checksum: str) -> str | None:
-    """How a whole file differs from what was written; None when it does not.
+    """What is wrong with a whole file; None if nothing is.
 
     Args:
         file: the file.
-        size, checksum: what is known of it.
+        size, checksum: as in its reference.
     """
     if file.size != size:
         return f"is damaged: {file.size} of {size} bytes"

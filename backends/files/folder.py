@@ -1,8 +1,8 @@
-"""A folder on any file system pyarrow knows: local, HDFS, S3, GCS, named by path or URL.
+"""A folder on any file system that pyarrow supports: local, HDFS, S3, GCS, by path or URL.
 
-Durable here means readable after the process was killed: a file is whole once `write` returned.
-Files that are replaced are written beside their place first and then moved over it; in an object
-store a move is a copy, which appears at once and whole, and then a deletion.
+Durable means readable after the process was killed: when `write` returns, the file is complete.
+A file is replaced by writing a new one and renaming it; in an object store, a rename is an atomic
+copy and a deletion.
 """
 
 import contextlib
@@ -21,21 +21,21 @@ from idlestate.config.url_secrets import without_secrets
 from idlestate.errors import RefusedError, StoreError
 
 _FOLDERLESS = {"s3", "gcs"}
-"""Stores in which a folder is a part of a name and need not be made."""
+"""Stores in which folders are parts of names and are not created."""
 
 
 class Folder:
-    """A folder; paths given to its methods are relative to it, with `/` between parts."""
+    """A folder; the paths of its methods are relative to it, with `/` between parts."""
 
     def __init__(self, url: str) -> None:
         """Open a folder by path or URL; it need not exist yet.
 
         Raises:
-            RefusedError: there is no such kind of store.
+            RefusedError: the kind of store is unknown.
         """
         self.url = url
         if url.startswith("file:") or "://" not in url:
-            # As Hadoop reads it: nothing in the path is escaped.
+            # As in Hadoop, nothing in the path is escaped.
             local = re.sub(r"^file:(//[^/]*)?", "", url)
             self._files, self._root = fs.LocalFileSystem(), str(Path(local).absolute())
             return
@@ -51,7 +51,7 @@ class Folder:
         self._root = self._root.rstrip("/")
 
     def __str__(self) -> str:
-        """As messages name it: nothing secret that the URL may hold is in it."""
+        """The folder for messages, without secrets of the URL."""
         return without_secrets(self.url)
 
     @property
@@ -60,39 +60,39 @@ class Folder:
         return isinstance(self._files, fs.LocalFileSystem)
 
     def path(self, name: str) -> str:
-        """The full path of a file in it."""
+        """The full path of a file."""
         return f"{self._root}/{name}"
 
     def shown(self, name: str) -> str:
-        """A file in it, as messages name it."""
+        """The path of a file, for messages."""
         scheme = "" if self.is_local else f"{self._files.type_name}://"
         return f"{scheme}{self.path(name)}"
 
     def below(self, name: str) -> "Folder":
-        """A folder in it."""
+        """A sub-folder."""
         found = copy(self)
-        found.url, found._root = self.shown(name), self.path(name)  # noqa: SLF001 - one of us
+        found.url, found._root = self.shown(name), self.path(name)  # noqa: SLF001 - of this class
         return found
 
     def names(self, below: str) -> list[str]:
-        """Names in a sub-folder, sorted; none when it is not there."""
+        """Names in a sub-folder, sorted; none if it does not exist."""
         selector = fs.FileSelector(self.path(below), allow_not_found=True)
         with self.told_plainly():
             return sorted(info.base_name for info in self._files.get_file_info(selector))
 
     def exists(self, name: str = "") -> bool:
-        """Whether a file or folder of that name is there; without a name, whether this one is."""
+        """Whether a file or folder of this name exists; without a name, this folder."""
         with self.told_plainly():
             kind = self._files.get_file_info(self.path(name).rstrip("/")).type
         return bool(kind != fs.FileType.NotFound)
 
     def read(self, name: str) -> bytes:
-        """A whole file."""
+        """The contents of a file."""
         with self.told_plainly(), self._files.open_input_file(self.path(name)) as file:
             return bytes(file.read())
 
     def open(self, name: str) -> pa.Buffer:
-        """A whole file as a buffer, memory-mapped where the folder is local."""
+        """The contents of a file as a buffer, memory-mapped if the folder is local."""
         if self.is_local:
             with pa.memory_map(self.path(name)) as mapped:
                 return mapped.read_buffer()
@@ -100,20 +100,20 @@ class Folder:
             return file.read_buffer()
 
     def open_input(self, name: str) -> pa.NativeFile:
-        """A file of which parts are read; whoever reads them says `told_plainly`."""
+        """A file for reading in parts; wrap reads in `told_plainly`."""
         with self.told_plainly():
             return self._files.open_input_file(self.path(name))
 
     def write(self, name: str, data: pa.Buffer | bytes) -> None:
-        """A new file; its folder is made if need be. A file that fails half-way is removed, unless
-        it is the store that fails.
+        """Write a new file, and create its folder if needed. An incomplete file is removed, unless
+        the store fails.
         """
         with self.create(name) as file:
             file.write(data)
 
     @contextmanager
     def create(self, name: str) -> Iterator[pa.NativeFile]:
-        """A new file to be written bit by bit, with what holds for `write`."""
+        """A new file to write in parts; otherwise as `write`."""
         path = self.path(name)
         with self.told_plainly():
             if self._files.type_name not in _FOLDERLESS:
@@ -122,35 +122,35 @@ class Folder:
                 with self._files.open_output_stream(path) as file:
                     yield file
             except BaseException as error:
-                # A store that is away would only make us wait again; what it kept is an orphan.
+                # An unreachable store would only cause another wait; what it has is an orphan.
                 if self.is_local or not isinstance(error, OSError):
                     self.remove(name)
                 raise
 
     def replace(self, name: str, data: bytes) -> None:
-        """A file that takes the place of an older one at once and whole."""
+        """Replace a file atomically."""
         beside = f"{name}.{uuid.uuid4().hex}.tmp"
         self.write(beside, data)
         with self.told_plainly():
             self._files.move(self.path(beside), self.path(name))
 
     def remove(self, name: str) -> None:
-        """Remove a file; no error when it is gone already."""
+        """Remove a file; no error if it does not exist."""
         with self.told_plainly(), contextlib.suppress(FileNotFoundError):
             self._files.delete_file(self.path(name))
 
     def remove_all(self) -> None:
-        """Remove the folder and all that is in it; no error when it is gone already."""
+        """Remove the folder and its contents; no error if it does not exist."""
         with self.told_plainly(), contextlib.suppress(FileNotFoundError):
             self._files.delete_dir(self._root)
 
     @contextmanager
     def told_plainly(self) -> Iterator[None]:
-        """Say of a store far away that it is out of reach, and what to check.
+        """Raise errors of a remote store as `StoreError`, with what to check.
 
         Raises:
-            FileNotFoundError: it is there, and the file is not.
-            StoreError: it answers with another error, or not at all.
+            FileNotFoundError: the store is reachable, but the file does not exist.
+            StoreError: the store returns another error, or does not respond.
         """
         try:
             yield
@@ -164,8 +164,8 @@ class Folder:
 
 @cache
 def _far(url: str) -> tuple[fs.FileSystem, str]:
-    """The store of a URL, one for all of this process so that its connections are used again."""
-    # What Hadoop calls s3a is S3.
+    """The store of a URL; one per process, so that connections are reused."""
+    # Hadoop's s3a is S3.
     files, root = fs.FileSystem.from_uri(re.sub(r"^s3[an]:", "s3:", url))
     return files, root
 

@@ -1,12 +1,12 @@
-"""What was read of files far away, and written to them, kept on this machine's disk.
+"""A cache of remote files on the local disk: what was read from them and written to them.
 
-A file of runs that lies in an object store or on HDFS has an *entry* here: a file of the same size
-with holes where nothing was fetched yet. Nothing is noted beside it: whether a block is there is
-told by its checksum, as for a damaged one, and what is wrong is fetched again. So processes share
-entries without a word, and all of it may be deleted at any moment, also while a query runs.
+A file of runs in an object store or on HDFS has an *entry* here: a file of the same size, with
+holes for blocks that were not fetched yet. There is no index: a block is valid if its checksum
+matches, and is fetched again otherwise. Processes therefore share entries without coordination,
+and the cache may be deleted at any time, even while a query runs.
 
-The cache takes at most half of the space that its disk has for it: what is free and what it holds
-itself. Entries that were not opened for longest go first.
+The cache takes at most half of the available space of its disk, which is the free space and its own
+size. The least recently opened entries are removed first.
 """
 
 import contextlib
@@ -32,28 +32,28 @@ _T = TypeVar("_T")
 
 
 class CacheEntry:
-    """What this machine has of one file, mapped; it outlives the deletion of the cache."""
+    """The cached part of one file, memory-mapped; it survives the deletion of the cache."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """Open it, or make it all holes."""
+        """Open it, or create it with nothing but holes."""
         self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._close = weakref.finalize(self, os.close, self.handle)
         self.is_new = os.fstat(self.handle).st_size != size
         if self.is_new:
             os.ftruncate(self.handle, size)
         os.utime(self.handle)
-        # Not by its path: that may have been deleted by now, and made anew by another process.
+        # Not by its path, which another process may have deleted and created again.
         self.mapped = map_unread(f"/dev/fd/{self.handle}")
 
     def write(self, begin: int, data: bytes) -> None:
-        """Put in what was fetched, all of it."""
+        """Write what was fetched."""
         view = memoryview(data)
         while view:
             written = os.pwrite(self.handle, view, begin)
             view, begin = view[written:], begin + written
 
     def close(self) -> None:
-        """Nothing will be put in any more."""
+        """Close it for writing."""
         self._close()
 
 
@@ -61,8 +61,8 @@ class LocalCache:
     """The entries of this machine.
 
     Args:
-        root: the folder; made when it is needed.
-        limit_bytes: no more than this is kept; None: as the module says.
+        root: the folder; created when needed.
+        limit_bytes: the largest size; None: half of the available space.
     """
 
     def __init__(self, root: Path, limit_bytes: int | None = None) -> None:
@@ -77,14 +77,14 @@ class LocalCache:
             RefusedError: the folder cannot be written.
         """
         entry = self._make(lambda: CacheEntry(self._folder(place) / name, size))
-        if entry.mapped.size != size:  # two processes made it at once, or somebody else did
+        if entry.mapped.size != size:  # two processes created it at once, or another program did
             raise self.unusable(OSError(f"{self._folder(place) / name} is of another size"))
         self._note(size if entry.is_new else 0)
         return entry
 
     @contextmanager
     def copying(self, place: str, name: str) -> "Iterator[Copy]":
-        """A copy of a file that is being written; gone when writing fails.
+        """A copy of a file that is being written; removed if writing fails.
 
         Raises:
             RefusedError: the folder cannot be written.
@@ -99,20 +99,22 @@ class LocalCache:
         self._note(copy.size)
 
     def remove(self, place: str, name: str) -> None:
-        """Forget a file."""
+        """Remove the entry of a file."""
         with contextlib.suppress(FileNotFoundError, FileExistsError):
             (self._folder(place) / name).unlink()
 
     def keep_only(self, place: str, names: set[str]) -> None:
-        """Forget the files of a place but for these."""
-        with contextlib.suppress(FileNotFoundError, FileExistsError):  # it was deleted meanwhile
+        """Remove the entries of a place except these."""
+        with contextlib.suppress(
+            FileNotFoundError, FileExistsError
+        ):  # it was deleted in the meantime
             for path in self._folder(place).iterdir():
                 if path.name not in names:
                     path.unlink(missing_ok=True)
 
     def trim(self) -> None:
-        """Remove what was not opened for longest until the rest is within the limit."""
-        with contextlib.suppress(FileNotFoundError):  # all of it was deleted meanwhile
+        """Remove the least recently opened entries until the rest is within the limit."""
+        with contextlib.suppress(FileNotFoundError):  # the cache was deleted in the meantime
             entries = sorted(self._entries())
             held = sum(size for _, size, _ in entries)
             limit = self._limit_bytes
@@ -125,7 +127,7 @@ class LocalCache:
                 held -= size
 
     def _entries(self) -> Iterator[tuple[int, int, Path]]:
-        """When each entry was last opened, the bytes it takes, and where it is."""
+        """For each entry: when it was last opened, its size on disk, and its path."""
         for path in self._root.glob("*/*"):
             with contextlib.suppress(FileNotFoundError):
                 facts = path.stat()
@@ -144,12 +146,12 @@ class LocalCache:
         for each in (self._root, folder):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
             if each.lstat().st_uid not in (0, os.geteuid()):
-                # Among temporary files anybody may have made it, and could read what comes in.
+                # Any user may have created a temporary folder, and could read its files.
                 raise PermissionError(errno.EPERM, f"{each} belongs to another user")
         return folder
 
     def _make(self, make: Callable[[], _T]) -> _T:
-        """Make something; again, if somebody is just deleting the folder.
+        """Create something; retry if the folder is being deleted.
 
         Raises:
             RefusedError: the folder cannot be written.
@@ -171,10 +173,10 @@ class LocalCache:
 
 
 class Copy:
-    """An entry written from the beginning to the end; a full disk ends it and nothing else."""
+    """An entry that is written from start to end; a full disk ends only the copy."""
 
     def __init__(self, path: Path) -> None:
-        """Begin."""
+        """Start the copy."""
         self._path = path
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self._file = os.fdopen(handle, "wb", buffering=0)
@@ -193,19 +195,19 @@ class Copy:
             self.give_up()
 
     def give_up(self) -> None:
-        """Leave nothing behind."""
+        """Remove the copy."""
         self._is_whole = False
         self.close()
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """The copy ends here."""
+        """The copy is complete."""
         self._file.close()
 
 
 @cache
 def local_cache() -> LocalCache:
-    """This machine's cache: `IDLESTATE_CACHE_DIR`, else a folder of this user's beside other
+    """The cache of this machine: `IDLESTATE_CACHE_DIR`, else a folder of this user in the folder of
     temporary files.
     """
     named = os.environ.get(PLACE_VARIABLE)

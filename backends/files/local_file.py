@@ -1,4 +1,4 @@
-"""The bytes of a file on this machine's disk."""
+"""The bytes of a file on the local disk."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,16 @@ _READ_AT_ONCE = 1 << 22
 
 
 class LocalBytes:
-    """A file on disk, mapped; a span is read from disk before its pages are touched.
+    """A memory-mapped file; a span is read from disk before its pages are accessed.
 
-    Only then does the kernel read nothing around it, and many spans at once.
+    This way, the kernel reads no bytes around it, and many spans at once.
     """
 
     def __init__(self, path: str) -> None:
         """Open it.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: it does not exist.
         """
         self.path = path
         self.mapped = map_unread(path)
@@ -42,15 +42,15 @@ class LocalBytes:
 
 
 def map_unread(path: str) -> pa.Buffer:
-    """A file as memory, of which hardly a page is read."""
+    """A file as memory; opening it reads almost nothing."""
     with pa.memory_map(path) as file:
-        # What pyarrow is asked for it has the kernel read at once: so no more than a byte.
+        # pyarrow makes the kernel read what it is asked for: so ask for no more than a byte.
         first = file.read_buffer(1)
         return pa.foreign_buffer(first.address, file.size(), base=first)
 
 
 def read_spans(handle: int, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
-    """Spans of an open file, in pieces of some MB; the disk is told of all of them first."""
+    """Spans of an open file, in pieces of some MB; all of them are announced to the disk first."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
         for begin, stop in spans:

@@ -1,4 +1,4 @@
-"""The bytes of a file in an object store or on HDFS, with what this machine keeps of it."""
+"""The bytes of a file in an object store or on HDFS, with its cached part."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,25 +15,25 @@ from idlestate.backends.files.local_file import read_spans
 from idlestate.backends.shards.shard_record import RunRef
 
 GAP_BYTES = 1 << 17
-"""Between two spans that are fetched as one: a request takes longer than these bytes."""
+"""Spans closer than this are fetched as one: a request takes longer than these bytes."""
 _MOST_BYTES = 1 << 22
-"""In one request, so that large spans come side by side."""
+"""The most bytes per request, so that large spans are fetched in parallel."""
 _REQUESTS = 16
-"""Requests under way at once; no more than what they bring is held in memory."""
+"""Parallel requests; memory contains no more than their replies."""
 _BEGIN_BYTES, _END_BYTES = 1 << 14, 1 << 18
-"""Fetched with the first request: the schema; checksums, index, all of a small file."""
+"""Bytes of the first request: schema, checksums and index, or a whole small file."""
 
 
 class FarBytes:
-    """A file far away, mapped where the local cache keeps it."""
+    """A remote file, memory-mapped from the local cache."""
 
     def __init__(self, store: Folder, ref: RunRef, cache: LocalCache) -> None:
-        """Open its entry; of a file that has none the end and the beginning are fetched.
+        """Open its cache entry; for a new entry, the end and the start of the file are fetched.
 
         Args:
-            store: the folder that it is in.
-            ref: its name, and what the state knows of it.
-            cache: where it is kept.
+            store: its folder.
+            ref: its entry in the state.
+            cache: the local cache.
 
         Raises:
             DamagedStateError: it is missing, or of another size.
@@ -51,11 +51,11 @@ class FarBytes:
                 pass
 
     def read(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
-        """The spans as this machine has them, holes and all."""
+        """The cached spans, holes included."""
         return read_spans(self._entry.handle, spans)
 
     def fetch(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
-        """The spans, and what lies between near ones, from the store."""
+        """The spans from the store, with the bytes between close ones."""
         file = self._open()
         asked = _requests(spans)
         with ThreadPoolExecutor(_REQUESTS) as pool:
@@ -70,7 +70,7 @@ class FarBytes:
                     yield begin, memoryview(data)
 
     def close(self) -> None:
-        """Nothing will be fetched any more."""
+        """Close it: nothing more is fetched."""
         self._entry.close()
         self._file = None
 
@@ -92,7 +92,7 @@ class FarBytes:
 
 
 def _requests(spans: Sequence[Span]) -> Iterator[Span]:
-    """The spans, ascending: near ones as one, large ones in parts."""
+    """The spans, ascending: close ones merged, large ones in parts."""
     spans = [span for span in spans if span[0] < span[1]]
     if not spans:
         return
