@@ -74,7 +74,7 @@ def test_a_sidecar_that_loses_an_exchange_again_and_again_is_told_in_words(
         yield "rows"
 
     play(monkeypatch, run, call)
-    with pytest.raises(GoneError, match="its log says why it dies"):
+    with pytest.raises(GoneError, match="its log has the cause"):
         list(exchange._exchange(SPEC, []))
     assert len(set(handles)) == len(handles) > 1
 

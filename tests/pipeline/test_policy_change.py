@@ -162,7 +162,7 @@ def test_reload_takes_what_retain_takes(checkpoint: Folder, tmp_path: Path) -> N
     ("arguments", "error", "words"),
     [
         ({}, RefusedError, "reload needs a policy"),
-        ({"policy": "short"}, RefusedError, "say in which file"),
+        ({"policy": "short"}, RefusedError, "pass its file"),
         ({"policy": SECOND, "uid": "other"}, RefusedError, "no operator 'other'"),
         ({"config": "gone.yaml"}, ConfigError, "cannot be read"),
     ],

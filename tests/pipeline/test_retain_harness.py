@@ -238,7 +238,7 @@ def test_rows_that_cannot_count_come_out_as_rejects(
         ({"aggregates": {"m": "median(amount)"}}, "median"),
         ({"event_time": None}, "its policy uses event time"),
         ({"null_key": "drop"}, "null_key 'drop' is not valid"),
-        ({"policy": "sessions"}, "say in which file"),
+        ({"policy": "sessions"}, "pass its file"),
     ],
 )
 def test_what_retain_refuses_the_harness_refuses(arguments: dict[str, Any], said: str) -> None:

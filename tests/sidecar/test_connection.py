@@ -77,7 +77,7 @@ def test_who_finds_the_sidecar_away_takes_no_connection_from_another_thread(
 def test_half_of_what_a_certificate_takes_is_refused(missing: str) -> None:
     given = {name: __file__ for name in ("cert_file", "key_file", "ca_file") if name != missing}
     connection = Connection(Address("127.0.0.1:1", **given), patience_s=0)
-    with pytest.raises(SidecarError, match="go with"):
+    with pytest.raises(SidecarError, match="require each other"):
         connection.call("hello")
 
 

@@ -100,12 +100,12 @@ def test_of_too_many_consumers_one_that_is_too_late_makes_room(
     world.clock.advance(RULE.idle_max_ms)
     world.sweep()
     world.operator.acknowledge("a", len(KEYS))
-    with pytest.raises(DoesNotFitError, match="let them keep their names"):
+    with pytest.raises(DoesNotFitError, match="let consumers keep their names"):
         world.operator.acknowledge("b", len(KEYS))
     world.operator.trim(world.clock.now_ms())
     world.operator.acknowledge("b", len(KEYS))
     assert world.operator.record.consumers == {"a": len(KEYS), "b": len(KEYS)}
-    with pytest.raises(DoesNotFitError, match="let them keep their names"):
+    with pytest.raises(DoesNotFitError, match="let consumers keep their names"):
         world.operator.acknowledge("c", len(KEYS))
 
 
@@ -119,7 +119,7 @@ def test_a_consumer_that_has_just_come_is_not_late_for_what_went_before_it(
     world.sweep()
     world.operator.trim(world.clock.now_ms())
     world.operator.acknowledge("new", 0)
-    with pytest.raises(DoesNotFitError, match="let them keep their names"):
+    with pytest.raises(DoesNotFitError, match="let consumers keep their names"):
         world.operator.acknowledge("next", 0)
     assert list(world.operator.record.consumers) == ["new"]
 

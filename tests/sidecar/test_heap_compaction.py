@@ -71,7 +71,7 @@ def test_an_old_log_stays_until_the_name_of_the_new_one_is_durable(
 
     monkeypatch.setattr(os, "fsync", refused)
     compacted(store)
-    with pytest.raises(DamagedError, match="start the sidecar again"):
+    with pytest.raises(DamagedError, match="restart the sidecar"):
         store.write({"later": b"1"})
     monkeypatch.undo()
     store.close()

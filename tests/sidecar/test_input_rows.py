@@ -173,9 +173,9 @@ def test_a_dict_that_lacks_a_name_has_null_there_whichever_it_is(
     ],
 )
 def test_what_are_no_rows_is_refused_and_holds_up_nothing(client: SidecarClient, junk: Any) -> None:
-    with pytest.raises(DoesNotFitError, match="give an Arrow table"):
+    with pytest.raises(DoesNotFitError, match="pass an Arrow table"):
         client.add_many(junk)
-    with pytest.raises(DoesNotFitError, match="give an Arrow table"):
+    with pytest.raises(DoesNotFitError, match="pass an Arrow table"):
         client.get_many(junk)
     client.add_many(TABLE)
     assert len(totals(client)) == 20

@@ -115,6 +115,6 @@ def test_operators_that_are_too_many_together_are_refused_together(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("idlestate.sidecar.core.operators.MAX_OPERATORS", 2)
-    with pytest.raises(DoesNotFitError, match="2 operators"):
+    with pytest.raises(DoesNotFitError, match="the maximum is 2"):
         world.host.declare_all(declared("a", "b"))
     assert list(policies(world)) == [UID]

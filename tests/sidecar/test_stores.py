@@ -179,9 +179,9 @@ def test_an_fsync_that_fails_stops_writes_until_the_store_is_opened_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fail)
-        with pytest.raises(DamagedError, match="start the sidecar again"):
+        with pytest.raises(DamagedError, match="restart the sidecar"):
             store.write({"a": b"2"})
-    with pytest.raises(DamagedError, match="start the sidecar again"):
+    with pytest.raises(DamagedError, match="restart the sidecar"):
         store.write({"a": b"3"})
     assert store.get("a") == b"1"
     store.close()

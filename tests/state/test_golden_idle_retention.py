@@ -118,7 +118,7 @@ def test_a_count_trigger_that_never_fires_is_refused(least):
     with open_backend("heap") as backend:
         count = backend.get_state(ValueStateDescriptor(name="count", value_type=pa.int64()))
         idle = IdleRetention(Policy(), count, lambda space, at_ms: None, lambda space, at_ms: None)
-        with pytest.raises(ValueError, match="has to be 1 or more"):
+        with pytest.raises(ValueError, match="must be 1 or more"):
             CountTrigger(idle, count, least)
 
 

@@ -22,7 +22,7 @@ def test_what_is_no_time_domain_is_refused_at_once(domain):
             lambda: timers.register_many(domain, ["a"], None, [1]),
             lambda: timers.take_due(domain, 1, 1),
         ):
-            with pytest.raises(TypeError, match="pass TimeDomain"):
+            with pytest.raises(TypeError, match=r"pass idlestate\.TimeDomain"):
                 call()
         assert [timers.count(each) for each in TimeDomain] == [0, 0]
 

@@ -1,4 +1,4 @@
-"""A clock that does not believe in leaps."""
+"""A clock that ignores jumps of the wall clock."""
 
 import pytest
 
