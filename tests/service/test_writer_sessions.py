@@ -53,7 +53,7 @@ class Program:
             self.acknowledged.append(key)
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 @pytest.mark.parametrize(("workers", "rows"), [(1, 1), (2, LARGE)])
 def test_every_acknowledged_write_counts_once_though_the_sidecar_is_killed(
     made: Any, backend: str, workers: int, rows: int
