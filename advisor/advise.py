@@ -12,7 +12,7 @@ from idlestate.advisor.advice import Advice, Half
 from idlestate.advisor.batches import BatchesLike, JobBatches
 from idlestate.advisor.event_log import EventLog, Leftovers
 from idlestate.advisor.events import Reading, memory_log
-from idlestate.advisor.figures import figures, half_figures
+from idlestate.advisor.figures import WindowFigures, figures, half_figures
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
 from idlestate.advisor.policy import suggest_policy
@@ -127,7 +127,10 @@ def _advice(
 
         budget = budget_of(keys, log, most_keys, found)
     policy = suggest_policy(reading.key, knee, targets, budget, log.extent.span_ms)
-    bounds = [] if policy is None else [policy.idle_min_ms, policy.idle_max_ms]
+    bounds: list[WindowFigures] = []
+    if policy is not None:
+        ends = [Window.single(each) for each in (policy.idle_min_ms, policy.idle_max_ms)]
+        bounds = figures(log, ends, bytes_per_key, delay_ms)
     return Advice(
         key=reading.key,
         event_time=reading.event_time,
@@ -140,9 +143,7 @@ def _advice(
         targets=targets,
         key_budget=budget,
         policy=policy,
-        policy_bounds=tuple(
-            figures(log, [Window.single(each) for each in bounds], bytes_per_key, delay_ms)
-        ),
+        policy_bounds=tuple(bounds),
         halves=_halves(log, windows),
     )
 

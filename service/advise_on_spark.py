@@ -1,5 +1,6 @@
 """The log of `idlestate advise --spark`: a session of Spark, and its files as a DataFrame."""
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,13 +27,18 @@ def log_on_spark(data: str) -> Iterator[DataFrame]:
     else:
         kind, found = files_of(Path(data))
         files = [str(file.absolute()) for file in found]
-    with tempfile.TemporaryDirectory(prefix="idlestate-advise-") as folder:
-        log = Path(folder, "spark.log")
-        spark = start_spark(None, log)
-        options = {"header": "true", "inferSchema": "true"} if kind == "csv" else {}
-        try:
-            yield spark.read.format(kind).options(**options).load(files)
-        except (PySparkException, Py4JError, OSError) as error:
-            raise plain_error(error, log) from error
-        finally:
-            spark.stop()
+    folder = Path(tempfile.mkdtemp(prefix="idlestate-advise-"))
+    log = folder / "spark.log"
+    spark = start_spark(None, log)
+    options = {"header": "true", "inferSchema": "true"} if kind == "csv" else {}
+    try:
+        yield spark.read.format(kind).options(**options).load(files)
+    except (PySparkException, Py4JError, OSError) as error:
+        raise plain_error(error, log) from error  # it names the log, which stays
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    else:
+        shutil.rmtree(folder)
+    finally:
+        spark.stop()
