@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ ORIGIN_MS = 1_500_000_000_000
 WINDOWS = [(2, 2), (5, 5), (9, 9), (40, 40), (500, 500), (5, 7), (9, 30), (40, 41), (3, 200)]
 NAMED = [f"{low}ms/{high}ms" for low, high in WINDOWS]
 
-spans = st.integers(0, 300)
+spans = st.integers(0, 30) | st.integers(0, 300)
 events = st.lists(
     st.tuples(st.sampled_from("abcdefgh"), spans.map(lambda t: ORIGIN_MS + t)),
     min_size=1,
@@ -157,3 +158,18 @@ def check_counts(found: object, run: SlowRun) -> None:
     names = ("created", "expired", "returning", "returning_remembered")
     counts = (len(run.lives), len(run.ended), run.returning, run.remembered)
     assert tuple(getattr(found, name) for name in names) == counts
+
+
+@pytest.mark.parametrize("low", [10, 6])
+@pytest.mark.parametrize("gap", [5, 6, 9, 10, 11, 16, 19, 20, 21, 22])
+def test_gaps_at_the_borders_of_a_window(low: int, gap: int) -> None:
+    log = [("a", ORIGIN_MS), ("a", ORIGIN_MS + gap), ("b", ORIGIN_MS + 40)]
+    advice = advise(
+        table(log), key="k", event_time="at", windows=[f"{low}ms/10ms"], batches=1, delay="2ms"
+    )
+    (found,) = advice.windows
+    assert found.returning == (gap >= 10)
+    assert found.returning_remembered == (10 <= gap <= 20)
+    run = slow_run([[event] for event in log], low, 10, 2)
+    check_counts(found, run)
+    assert list(found.held_keys) == run.held
