@@ -11,7 +11,7 @@ import pyarrow as pa
 from idlestate.advisor.advice import Advice, Half
 from idlestate.advisor.batches import BatchesLike, JobBatches
 from idlestate.advisor.event_log import EventLog, Leftovers
-from idlestate.advisor.events import Reading, memory_log
+from idlestate.advisor.events import Reading, check_columns, memory_log
 from idlestate.advisor.figures import WindowFigures, figures, half_figures
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
@@ -81,6 +81,8 @@ def advise(
         raise RefusedError("key is empty: pass at least one column")
     if key_budget is not None and (type(key_budget) is not int or key_budget < 1):
         raise RefusedError(f"key_budget {key_budget!r} is not valid; pass a whole number above 0")
+    if bytes_per_key is not None and not bytes_per_key > 0:
+        raise RefusedError(f"bytes_per_key {bytes_per_key!r} is not valid; pass a number above 0")
     log, leftovers = _open(events, reading)
     with closing(log):
         if bytes_per_key is None:
@@ -93,8 +95,8 @@ def _open(events: Any, reading: Reading) -> tuple[EventLog, Leftovers]:
     if isinstance(events, str | Path):
         events = read_events(Path(events), reading)
     elif isinstance(events, pd.DataFrame):
-        columns = [name for name in reading.columns if name in events]
-        events = pa.Table.from_pandas(events[columns], preserve_index=False)
+        check_columns([str(name) for name in events.columns], reading)
+        events = pa.Table.from_pandas(events[list(reading.columns)], preserve_index=False)
     elif hasattr(events, "mapInArrow"):
         # Only here: PySpark takes a second to import.
         from idlestate.advisor.spark_log import spark_log  # noqa: PLC0415

@@ -151,6 +151,7 @@ def test_one_event_is_a_log() -> None:
         ({"windows": [("1m", "2m", "3m")]}, r"pass \(min, max\)"),
         ({"windows": [1.5]}, "windows: 1.5 has no unit"),
         ({"key_budget": 0}, "key_budget 0 is not valid"),
+        ({"bytes_per_key": 0}, "bytes_per_key 0 is not valid"),
         ({"batches": 0}, "batches 0 is not valid"),
         ({"batches": [2, 2]}, "batches has 4 rows in total, but the log has 6"),
         ({"batches": "0s"}, "a batch of 0s has no events"),
@@ -164,6 +165,11 @@ def test_one_event_is_a_log() -> None:
 def test_arguments_that_are_not_valid_are_named(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(RefusedError, match=said):
         returning(TABLE, **changed)
+
+
+def test_a_frame_without_the_column_names_all_it_has() -> None:
+    with pytest.raises(RefusedError, match="key column 'usr' not found; available: user, at"):
+        returning(pd.DataFrame(TEXTS), key="usr")
 
 
 def test_columns_of_unusable_types_are_named() -> None:
