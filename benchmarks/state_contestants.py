@@ -55,6 +55,12 @@ class Contestant:
     register_many: Call = None
     take: Call = None
 
+    def begin(self, keys: Any) -> None:
+        """Single calls for these keys follow."""
+
+    def end(self) -> None:
+        """A batch is over: its work has to be where it would survive."""
+
     def processor_s(self) -> float:
         """Processor time spent outside this process."""
         return 0.0
@@ -78,6 +84,7 @@ class Keyed(Contestant):
         self.timers = backend.timer_service(f"t {on}", lambda _: None, lambda _: None)
         self.put_many = lambda batch: self.values.put_many(batch, numbers(batch))
         self.get_many = self.values.get_many
+        self.begin, self.end = backend.fetch, backend.commit
 
     def update(self, key: str) -> None:
         self.backend.set_current_key(key)
@@ -122,6 +129,7 @@ class Keyed(Contestant):
         taken = 0
         while count := len(self.timers.take_due(TimeDomain.EVENT, SOON, 50_000).keys):
             taken += count
+            self.end()
         return taken
 
 

@@ -41,10 +41,10 @@ def sweep_rates(
     kind: Any, folder: Path, batches: list[pa.Array]
 ) -> Iterator[tuple[str, float, int | None]]:
     """Name, keys a second and aim of sweeps over keys that are all idle."""
-    aims = {"heap": (1_000_000, 1_000_000), "rocksdb": (1_000_000, 150_000)}[kind]
+    aims = {"heap": (1_000_000, 1_000_000)}.get(kind, (1_000_000, 150_000))
     for records in (False, True):
         name = f"sweep {records}"
-        clock, place = FakeClock(0), None if kind == "heap" else folder / name
+        clock, place = FakeClock(0), None if kind == "heap" else folder / kind / name
         with open_backend(kind, place, clock=clock) as backend:
             state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
             for batch in batches:
@@ -65,7 +65,7 @@ def sweep_rates(
 
 def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
     """The same by the rule of idle windows: keys taken, their values read, all of it removed."""
-    with open_backend(kind, None if kind == "heap" else folder / "idle") as backend:
+    with open_backend(kind, None if kind == "heap" else folder / kind / "idle") as backend:
         state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG))
         due = backend.get_state(ValueStateDescriptor(name="due", value_type=LONG))
         timers = backend.timer_service("idle", lambda _: None, lambda _: None)

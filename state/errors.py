@@ -27,6 +27,10 @@ class IteratorStateError(StateError, RefusedError, RuntimeError):
     """`remove()` has nothing to remove: call it once, right after `next()`."""
 
 
+class BackendKindError(StateError, RefusedError, ValueError):
+    """The kind of backend is unknown, or its folder does not go with it: change what is named."""
+
+
 class KeyGroupError(StateError, RefusedError, ValueError):
     """Parallelism, key groups or ranges do not fit together: change the number named."""
 

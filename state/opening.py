@@ -7,8 +7,9 @@ from typing import Literal
 
 import pyarrow as pa
 
+from idlestate.backends.files.committed_folder import RECORD
 from idlestate.state.backend import KeyedStateBackend
-from idlestate.state.errors import StateError
+from idlestate.state.errors import BackendKindError
 from idlestate.state.heap.heap_backend import HeapKeyedStateBackend
 from idlestate.state.key_groups import (
     DEFAULT_MAX_PARALLELISM,
@@ -64,17 +65,21 @@ def open_backend(
     )
     if kind == "heap":
         if path is not None:
-            raise StateError("heap state has no folder: leave path out, or open rocksdb or runs")
+            raise BackendKindError(
+                "heap state has no folder: leave path out, or open rocksdb or runs"
+            )
         return HeapKeyedStateBackend(settings)
     if kind not in ("rocksdb", "runs"):
-        raise StateError(f"there is no backend {kind!r}: use heap, rocksdb or runs")
+        raise BackendKindError(f"there is no backend {kind!r}: use heap, rocksdb or runs")
     if path is None:
-        raise StateError(f"{kind} needs a folder: pass a path")
+        raise BackendKindError(f"{kind} needs a folder: pass a path")
     if kind == "runs":
         # Only programs that open runs need what pipelines keep state with.
         from idlestate.state.runs.runs_backend import RunsKeyedStateBackend  # noqa: PLC0415
 
         return RunsKeyedStateBackend(Path(path), settings)
+    if (Path(path) / RECORD).exists():
+        raise BackendKindError(f'{path} holds runs: open it with open_backend("runs", path)')
     # Only programs that open RocksDB need its library.
     from idlestate.state.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend  # noqa: PLC0415
 

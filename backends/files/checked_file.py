@@ -23,6 +23,11 @@ from idlestate.backends.files.file_blocks import (
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
+FROM_CHECKPOINT = (
+    "restore it from a copy of the checkpoint, or see which batch does without it: "
+    "idlestate state verify CHECKPOINT"
+)
+"""What to do about a lost or damaged file of a checkpoint."""
 _REACH = 4
 """Blocks that are closer than this are read as one, which takes a disk no longer."""
 Ints = npt.NDArray[np.int64]
@@ -54,19 +59,20 @@ class Bytes(Protocol):
 class CheckedFile:
     """A `Source` of a run (`idlestate.backends.runs.reading`) that verifies every byte."""
 
-    def __init__(self, held: Bytes, ref: RunRef) -> None:
+    def __init__(self, held: Bytes, ref: RunRef, advice: str = FROM_CHECKPOINT) -> None:
         """Read the checksums of its blocks.
 
         Args:
             held: the file's bytes.
             ref: its entry in the state.
+            advice: what to do if it is damaged.
 
         Raises:
             DamagedStateError: it is not what was written.
         """
-        self._held, self._ref = held, ref
+        self._held, self._ref, self._advice = held, ref, advice
         if held.mapped.size != ref.bytes:
-            raise damaged(held.path, f"{held.mapped.size} of {ref.bytes} bytes")
+            raise damaged(held.path, f"{held.mapped.size} of {ref.bytes} bytes", advice)
         size = data_bytes(ref.bytes)
         self.data = held.mapped.slice(0, size)
         self._expected = self._table()
@@ -85,9 +91,8 @@ class CheckedFile:
                 self._check(get(list(self._spans(blocks))))
                 blocks = blocks[~self._is_good[blocks]]
         if len(blocks):
-            raise damaged(
-                self._held.path, f"a wrong checksum at byte {int(blocks[0]) * BLOCK_BYTES}"
-            )
+            at = int(blocks[0]) * BLOCK_BYTES
+            raise damaged(self._held.path, f"a wrong checksum at byte {at}", self._advice)
         if self._is_good.all():
             self.is_whole = True
             self._held.close()
@@ -97,7 +102,7 @@ class CheckedFile:
             table = b"".join(piece for _, piece in get([(self.data.size, self._ref.bytes)]))
             if checksum_of(table) == self._ref.checksum:
                 return read_table(table)
-        raise damaged(self._held.path, "its table of checksums is wrong")
+        raise damaged(self._held.path, "its table of checksums is wrong", self._advice)
 
     def _unread(self, begins: Ints, stops: Ints) -> Ints:
         """The blocks of these spans that were not read yet, ascending."""
@@ -124,18 +129,13 @@ class CheckedFile:
             self._is_good[wrong] = False
 
 
-def damaged(path: str, what: str) -> DamagedStateError:
+def damaged(path: str, what: str, advice: str = FROM_CHECKPOINT) -> DamagedStateError:
     """The error of a damaged file."""
-    return DamagedStateError(
-        f"{path} is damaged ({what}); restore it from a copy of the checkpoint, or see "
-        "which batch does without it: idlestate state verify CHECKPOINT"
-    )
+    return DamagedStateError(f"{path} is damaged ({what}); {advice}")
 
 
-def missing(path: str, ref: RunRef) -> DamagedStateError:
+def missing(path: str, ref: RunRef, advice: str = FROM_CHECKPOINT) -> DamagedStateError:
     """The error of a missing file."""
     return DamagedStateError(
-        f"{path} is missing, and the state of batch {ref.version} needs it; restore it "
-        "from a copy of the checkpoint, or see which batch does without it: idlestate state "
-        "verify CHECKPOINT"
+        f"{path} is missing, and the state of batch {ref.version} needs it; {advice}"
     )

@@ -24,6 +24,7 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.errors import DamagedStateError, RefusedError, StoreError
 
 RECORD: Final = "state.json"
+_ADVICE: Final = "restore the folder from a backup, or the state from a snapshot"
 _DRAFT, _LOCK, _RUNS = "state.json.draft", "lock", "runs"
 _OURS: Final = {RECORD, _DRAFT, _LOCK, _RUNS}
 
@@ -60,7 +61,7 @@ class CommittedFolder:
                 raise StoreError(
                     f"{path} is open already, here or in another process: close it there first"
                 ) from error
-        self.files = RunFiles(Folder(str(path / _RUNS)), 0)
+        self.files = RunFiles(Folder(str(path / _RUNS)), 0, advice=_ADVICE)
         self._durable: set[str] = set()
 
     @contextmanager
@@ -88,7 +89,7 @@ class CommittedFolder:
                 return None
             text, _, checksum = place.read_bytes().partition(b"\n")
         if _checksum(text) != checksum.strip():
-            raise DamagedStateError(f"{place} is damaged: restore it from a backup, or a snapshot")
+            raise DamagedStateError(f"{place} is damaged (a wrong checksum); {_ADVICE}")
         record: dict[str, Any] = json.loads(text)
         return record
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from idlestate.backends.files.checked_file import FROM_CHECKPOINT
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_store import RunStore
 from idlestate.backends.runs.run import Run
@@ -32,7 +33,13 @@ _opened: dict[str, tuple[str, _Opened]] = {}
 class RunFiles:
     """The files of one shard of one operator."""
 
-    def __init__(self, runs: Folder, shard: int, run_id: str | None = None) -> None:
+    def __init__(
+        self,
+        runs: Folder,
+        shard: int,
+        run_id: str | None = None,
+        advice: str = FROM_CHECKPOINT,
+    ) -> None:
         """Nothing is read or made yet.
 
         Args:
@@ -40,8 +47,9 @@ class RunFiles:
             shard: the shard.
             run_id: the start of the query, for which this process keeps files open; None: for this
                 object alone.
+            advice: what to do if a file is lost or damaged.
         """
-        self._store = RunStore(runs.below(str(shard)))
+        self._store = RunStore(runs.below(str(shard)), advice)
         known_id, known = _opened.get(self._store.place, (None, {}))
         self.is_first_visit = run_id is None or known_id != run_id
         """Whether this process sees the shard for the first time since the query started."""

@@ -16,9 +16,14 @@ from idlestate.backends.shards.shard_record import RunRef
 class RunStore:
     """A folder of files that are written once, under names that no other file ever has."""
 
-    def __init__(self, folder: Folder) -> None:
-        """Nothing is read or made yet."""
-        self._folder = folder
+    def __init__(self, folder: Folder, advice: str) -> None:
+        """Nothing is read or made yet.
+
+        Args:
+            folder: where the files are.
+            advice: what to do if one is lost or damaged.
+        """
+        self._folder, self._advice = folder, advice
         self.place = str(folder)
         """What it is called."""
         self._cache: LocalCache | None = None if folder.is_local else local_cache()
@@ -58,11 +63,11 @@ class RunStore:
             StoreError: the store cannot be reached.
         """
         if self._cache is not None:
-            return CheckedFile(FarBytes(self._folder, ref, self._cache), ref)
+            return CheckedFile(FarBytes(self._folder, ref, self._cache), ref, self._advice)
         try:
-            return CheckedFile(LocalBytes(self._folder.path(ref.name)), ref)
+            return CheckedFile(LocalBytes(self._folder.path(ref.name)), ref, self._advice)
         except FileNotFoundError as error:
-            raise missing(self.shown(ref), ref) from error
+            raise missing(self.shown(ref), ref, self._advice) from error
 
     def names(self) -> list[str]:
         """The names of all files."""

@@ -147,11 +147,13 @@ class RunsTable(Table):
 
     def clear(self, key: Any, namespace: Any) -> None:
         """Remove all that the key has in the namespace."""
-        self.front.clear(self.to_replace(key, namespace), None)
+        prefix = self.to_replace(key, namespace)
+        self.front.clear(prefix, None)
 
     def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
         """`clear` of many keys."""
-        self.front.clear_many(self.many_to_replace(keys, namespace), None)
+        prefixes = self.many_to_replace(keys, namespace)
+        self.front.clear_many(prefixes, None)
 
     # -------------------------------------------------------------- the whole table
 

@@ -1,4 +1,7 @@
-"""The tables of each kind of state on runs: rows are touched, then a heap table does the work."""
+"""The tables of each kind of state on runs: rows are touched, then a heap table does the work.
+
+Touching a row may write the others back, which makes a new heap table: so it comes first.
+"""
 
 from typing import Any
 
@@ -20,25 +23,30 @@ class RunsSingleTable(RunsTable, SingleTable):
 
     def get(self, key: Any, namespace: Any) -> Stored:
         """What is stored, None when nothing is."""
-        return self.front.get(self.to_read(key, namespace), None)
+        prefix = self.to_read(key, namespace)
+        return self.front.get(prefix, None)
 
     def put(self, key: Any, namespace: Any, stored: Stored) -> None:
         """Store; None stays as an entry without a value, as in Flink."""
-        self.front.put(self.to_replace(key, namespace), None, stored)
+        prefix = self.to_replace(key, namespace)
+        self.front.put(prefix, None, stored)
 
     def get_many(self, keys: KeyBatch, namespace: Any) -> Cells:
         """`get` of many keys."""
-        return self.front.get_many(self.many_to_read(keys, namespace), None)
+        prefixes = self.many_to_read(keys, namespace)
+        return self.front.get_many(prefixes, None)
 
     def put_many(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
     ) -> None:
         """Store a value, or `clear` where there is none."""
-        self.front.put_many(self.many_to_replace(keys, namespace), None, values, has, stamp_ms)
+        prefixes = self.many_to_replace(keys, namespace)
+        self.front.put_many(prefixes, None, values, has, stamp_ms)
 
     def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
         """Give what was just found a new timestamp."""
-        self.front.restamp(self.many_to_change(keys, namespace), None, found, stamp_ms)
+        prefixes = self.many_to_change(keys, namespace)
+        self.front.restamp(prefixes, None, found, stamp_ms)
 
 
 class RunsListTable(RunsTable, ListTable):
@@ -48,23 +56,28 @@ class RunsListTable(RunsTable, ListTable):
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
         """A copy of the list, None when there is none."""
-        return self.front.get(self.to_read(key, namespace), None)
+        prefix = self.to_read(key, namespace)
+        return self.front.get(prefix, None)
 
     def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
         """Replace the list; an empty one is removed."""
-        self.front.put(self.to_replace(key, namespace), None, items)
+        prefix = self.to_replace(key, namespace)
+        self.front.put(prefix, None, items)
 
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
         """Put items after the others."""
-        self.front.append(self.to_append(key, namespace), None, items)
+        prefix = self.to_append(key, namespace)
+        self.front.append(prefix, None, items)
 
     def get_many(self, keys: KeyBatch, namespace: Any) -> Lists:
         """`get` of many keys."""
-        return self.front.get_many(self.many_to_read(keys, namespace), None)
+        prefixes = self.many_to_read(keys, namespace)
+        return self.front.get_many(prefixes, None)
 
     def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
         """`append` of one item for each key."""
-        self.front.append_many(self.many_to_append(keys, namespace), None, values, stamp_ms)
+        prefixes = self.many_to_append(keys, namespace)
+        self.front.append_many(prefixes, None, values, stamp_ms)
 
 
 class RunsMapTable(RunsTable, MapTable):
@@ -74,35 +87,43 @@ class RunsMapTable(RunsTable, MapTable):
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
         """Whether there is an entry, also one without a value."""
-        return self.front.has(self.to_read(key, namespace), None, user_key)
+        prefix = self.to_read(key, namespace)
+        return self.front.has(prefix, None, user_key)
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
         """The entry's value, None when there is none."""
-        return self.front.get(self.to_read(key, namespace), None, user_key)
+        prefix = self.to_read(key, namespace)
+        return self.front.get(prefix, None, user_key)
 
     def put_all(self, key: Any, namespace: Any, entries: dict[Any, Stored]) -> None:
         """Set entries; without any a map that is not there becomes an empty one."""
-        self.front.put_all(self.to_change(key, namespace), None, entries)
+        prefix = self.to_change(key, namespace)
+        self.front.put_all(prefix, None, entries)
 
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry; the last one takes the map with it."""
-        self.front.remove(self.to_change(key, namespace), None, user_key)
+        prefix = self.to_change(key, namespace)
+        self.front.remove(prefix, None, user_key)
 
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
         """Remove an entry as an iterator does: an empty map stays."""
-        self.front.discard(self.to_change(key, namespace), None, user_key)
+        prefix = self.to_change(key, namespace)
+        self.front.discard(prefix, None, user_key)
 
     def user_keys(self, key: Any, namespace: Any) -> list[Any]:
         """Keys of the entries."""
-        return self.front.user_keys(self.to_read(key, namespace), None)
+        prefix = self.to_read(key, namespace)
+        return self.front.user_keys(prefix, None)
 
     def is_empty(self, key: Any, namespace: Any) -> bool:
         """Whether nothing is stored, expired or not."""
-        return self.front.is_empty(self.to_read(key, namespace), None)
+        prefix = self.to_read(key, namespace)
+        return self.front.is_empty(prefix, None)
 
     def get_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> Cells:
         """`get` of many entries."""
-        return self.front.get_many(self.many_to_read(keys, namespace), None, user_keys)
+        prefixes = self.many_to_read(keys, namespace)
+        return self.front.get_many(prefixes, None, user_keys)
 
     def put_many(
         self,
@@ -119,7 +140,8 @@ class RunsMapTable(RunsTable, MapTable):
 
     def remove_many(self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch) -> None:
         """`remove` of one entry for each of many keys."""
-        self.front.remove_many(self.many_to_change(keys, namespace), None, user_keys)
+        prefixes = self.many_to_change(keys, namespace)
+        self.front.remove_many(prefixes, None, user_keys)
 
 
 TABLES: dict[StateKind, type[RunsSingleTable | RunsListTable | RunsMapTable]] = {

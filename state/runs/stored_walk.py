@@ -32,6 +32,8 @@ class StoredWalk(Walk):
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
         """Look at up to this many rows."""
         visit = Visit()
+        if self._since is not None:
+            self._table.working.spill_if_full()
         while self._since is not None and visit.seen < limit:
             stored = self._table.working.stored
             rows, self._since = stored.open_rows(self._since, limit - visit.seen)
@@ -91,13 +93,14 @@ class StoredWalk(Walk):
         if self._in_memory is None:
             table.open_all()
             self._front, self._in_memory = table.front, table.front.walk()
-        if self._front is not table.front:  # rows were written back: they are stored now
+        if self._front is not table.front:
+            # Rows were written back: the next walk meets them. To begin again would not end.
             visit.done = True
             return
         mine = Removed.nothing()
         found = self._in_memory.visit(limit, horizon_ms, mine)
         if mine.keys:
-            table.working.dirty[table.working.numbers(pa.array(mine.keys, pa.binary()))] = True
+            table.working.mark(pa.array(mine.keys, pa.binary()))
         if removed is not None:
             for prefix in mine.keys:
                 _, key, namespace, _ = table.key_layout.split(prefix)

@@ -159,13 +159,21 @@ class WorkingSet:
 
     def numbers(self, prefixes: pa.BinaryArray) -> Positions:
         """The numbers of rows; those that are not in memory are fetched together."""
-        if self.index.count > MOST_ROWS:
-            self.spill()
+        self.spill_if_full()
         first = self.index.count
         numbers, new = self.index.add(prefixes, 0)
         if len(new):
             self._fetch(self.prefixes(new), first, {})
         return numbers
+
+    def spill_if_full(self) -> None:
+        """Write rows back when there are too many."""
+        if self.index.count > MOST_ROWS:
+            self.spill()
+
+    def mark(self, prefixes: pa.BinaryArray) -> None:
+        """Note that rows in memory changed."""
+        self.dirty[self.index.find(prefixes, 0)] = True
 
     def put(self, prefixes: pa.BinaryArray, family: str, cells: pa.BinaryArray) -> None:
         """Have rows that are not in memory yet there, with other cells of one state."""

@@ -1,0 +1,294 @@
+"""Keyed state in runs: one look-up per batch, one run per commit, and plain errors."""
+
+import os
+
+import pyarrow as pa
+import pytest
+
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.errors import DamagedStateError, RefusedError, StoreError
+from idlestate.retention.policy import TimeDomain
+from idlestate.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from idlestate.state.opening import open_backend
+from idlestate.state.runs import cell_bytes, working_set
+
+LONG = pa.int64()
+KEYS = [f"key {number}" for number in range(200)]
+COUNT = len(KEYS)
+
+
+def states(backend):
+    return (
+        backend.get_state(ValueStateDescriptor(name="v", value_type=LONG)),
+        backend.get_state(ValueStateDescriptor(name="w", value_type=pa.string())),
+        backend.get_state(ListStateDescriptor(name="l", value_type=LONG)),
+        backend.get_state(MapStateDescriptor(name="m", key_type=pa.string(), value_type=LONG)),
+        backend.get_state(
+            ReducingStateDescriptor(name="r", value_type=LONG, reduce=lambda a, b: a + b)
+        ),
+    )
+
+
+def timers_of(backend):
+    return backend.timer_service("t", lambda timer: None, lambda timer: None)
+
+
+def use_everything(backend, number):
+    value, word, items, entries, total = states(backend)
+    value.get_many(KEYS)
+    value.put_many(KEYS, [number] * COUNT)
+    word.put_many(KEYS, [str(number)] * COUNT)
+    items.add_many(KEYS, [number] * COUNT)
+    entries.put_many(KEYS, ["x"] * COUNT, [number] * COUNT)
+    total.add_many(KEYS, [1] * COUNT)
+    timers_of(backend).register_many(TimeDomain.EVENT, KEYS, None, [number] * COUNT)
+
+
+def found(backend):
+    value, word, items, entries, total = states(backend)
+    return (
+        set(value.get_many(KEYS).to_pylist()),
+        set(word.get_many(KEYS).to_pylist()),
+        {tuple(each or ()) for each in items.get_many(KEYS).to_pylist()},
+        set(entries.get_many(KEYS, ["x"] * COUNT).to_pylist()),
+        set(total.get_many(KEYS).to_pylist()),
+        timers_of(backend).count(TimeDomain.EVENT),
+    )
+
+
+AFTER_1_AND_2 = ({2}, {"2"}, {(1, 2)}, {2}, {2}, 2 * COUNT)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with two commits."""
+    with open_backend("runs", tmp_path / "db") as backend:
+        for number in (1, 2):
+            use_everything(backend, number)
+            backend.commit()
+    return tmp_path / "db"
+
+
+@pytest.fixture
+def looked_up(monkeypatch):
+    """How many keys each look-up of rows was for."""
+    sizes, look_up = [], Runs.look_up
+
+    def counted(self, hashes, keys):
+        if self.schema.columns:  # not of timers
+            sizes.append(len(hashes))
+        return look_up(self, hashes, keys)
+
+    monkeypatch.setattr(Runs, "look_up", counted)
+    return sizes
+
+
+def test_a_batch_looks_its_keys_up_once_for_all_states(place, looked_up):
+    with open_backend("runs", place) as backend:
+        use_everything(backend, 3)
+        assert looked_up == [COUNT]
+        backend.commit()
+        use_everything(backend, 4)
+        assert looked_up == [COUNT, COUNT]
+
+
+def test_announced_keys_are_looked_up_once_for_all_calls(place, looked_up):
+    with open_backend("runs", place) as backend:
+        value, _, items, entries, total = states(backend)
+        backend.fetch(KEYS)
+        for key in KEYS:
+            backend.set_current_key(key)
+            value.update(value.value() + 1)
+            assert items.get() == [1, 2]
+            entries.put("y", entries.get("x"))
+            total.add(5)
+        assert looked_up == [COUNT]
+        backend.commit()
+        assert set(value.get_many(KEYS).to_pylist()) == {3}
+        assert set(total.get_many(KEYS).to_pylist()) == {7}
+        assert looked_up == [COUNT, COUNT]
+
+
+def test_a_commit_writes_one_run_for_each_table_that_changed(place, monkeypatch):
+    written, write = [], RunFiles.write
+
+    def counted(self, table, segments, following):
+        written.append(table)
+        return write(self, table, segments, following)
+
+    monkeypatch.setattr(RunFiles, "write", counted)
+    with open_backend("runs", place) as backend:
+        use_everything(backend, 3)
+        assert written == []
+        backend.commit()
+        assert sorted(written) == ["rows", "timers_1"]
+        backend.commit()
+        states(backend)[0].put_many(KEYS[:3], [9, 9, 9])
+        backend.commit()
+        assert sorted(written) == ["rows", "rows", "timers_1"]
+
+
+def test_cells_that_nobody_asks_about_are_written_back_as_they_came(place, monkeypatch):
+    decoded, decode = set(), cell_bytes.decode
+
+    def noted(layout, cells):
+        decoded.update([layout.kind] if len(cells) else [])
+        return decode(layout, cells)
+
+    monkeypatch.setattr(cell_bytes, "decode", noted)
+    with open_backend("runs", place) as backend:
+        value, _, items, _, _ = states(backend)
+        value.put_many(KEYS, [2] * COUNT)
+        items.add_many(KEYS, [3] * COUNT)
+        backend.commit()
+        assert decoded == set()
+        assert found(backend) == ({2}, {"2"}, {(1, 2, 3)}, {2}, {2}, 2 * COUNT)
+
+
+@pytest.mark.parametrize("most_rows", [1 << 18, 50])
+def test_what_was_not_committed_is_gone(place, monkeypatch, most_rows):
+    """Also what was written back before, since there was too much in memory."""
+    monkeypatch.setattr(working_set, "MOST_ROWS", most_rows)
+    with open_backend("runs", place) as backend:
+        use_everything(backend, 3)
+        states(backend)[0].put_many([f"other {number}" for number in range(100)], range(100))
+        assert backend.size("v") == COUNT + 100
+        assert found(backend)[0] == {3}
+    with open_backend("runs", place) as backend:
+        assert found(backend) == AFTER_1_AND_2
+        assert backend.size("v") == COUNT
+
+
+def test_a_disk_that_refuses_a_commit_leaves_the_last_one_and_what_is_in_memory(place, monkeypatch):
+    with open_backend("runs", place) as backend:
+        use_everything(backend, 3)
+        with monkeypatch.context() as broken:
+
+            def refuse(handle):
+                raise OSError(28, "No space left on device")
+
+            broken.setattr(os, "fsync", refuse)
+            with pytest.raises(StoreError, match=r"db: .*nothing was committed.*Make room"):
+                backend.commit()
+        with open_copy(place) as copy:
+            assert found(copy) == AFTER_1_AND_2
+        backend.commit()
+    with open_backend("runs", place) as backend:
+        assert found(backend) == ({3}, {"3"}, {(1, 2, 3)}, {3}, {3}, 3 * COUNT)
+
+
+def open_copy(place):
+    """What a crash would have left now."""
+    copy = place.with_name("copy")
+    for path in place.rglob("*"):
+        if path.is_file():
+            target = copy / path.relative_to(place)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return open_backend("runs", copy)
+
+
+def test_leftovers_of_a_crash_are_removed(place):
+    (place / "runs" / "0" / "9-rows-0123.arrow").write_bytes(b"half a run")
+    (place / "state.json.draft").write_bytes(b"half a record")
+    with open_backend("runs", place) as backend:
+        assert found(backend) == AFTER_1_AND_2
+        record = (place / "state.json").read_text()
+        assert all(path.name in record for path in (place / "runs" / "0").iterdir())
+
+
+def test_a_snapshot_that_is_held_does_not_see_what_is_committed_and_merged(place, tmp_path):
+    with open_backend("runs", place) as backend:
+        held = backend.snapshot(tmp_path / "snapshot")
+        for number in (3, 4):
+            use_everything(backend, number)
+            backend.compact()
+        held.finish()
+        backend.commit()
+        assert len(list((place / "runs" / "0").iterdir())) == 2
+    for kind, folder in (("heap", None), ("rocksdb", tmp_path / "r"), ("runs", tmp_path / "n")):
+        with open_backend(kind, folder, restore=[tmp_path / "snapshot"]) as backend:
+            assert found(backend) == AFTER_1_AND_2
+
+
+def test_a_restored_state_is_durable_at_the_first_commit(place, tmp_path):
+    with open_backend("runs", place) as backend:
+        backend.snapshot(tmp_path / "snapshot").finish()
+    for folder in (tmp_path / "again", tmp_path / "again"):
+        with open_backend("runs", folder, restore=[tmp_path / "snapshot"]) as backend:
+            assert found(backend) == AFTER_1_AND_2
+    with open_backend("runs", folder, restore=[tmp_path / "snapshot"]) as backend:
+        backend.commit()
+    with open_backend("runs", folder) as backend:
+        assert found(backend) == AFTER_1_AND_2
+
+
+def files_of(place, table):
+    return sorted((place / "runs" / "0").glob(f"*-{table}-*"))
+
+
+@pytest.mark.parametrize("table", ["rows", "timers_1"])
+def test_a_damaged_file_is_named(place, table):
+    for file in files_of(place, table):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 4] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(DamagedStateError, match=f"{table}.*arrow is damaged.*snapshot"):
+        look_at_all(place)
+
+
+@pytest.mark.parametrize("table", ["rows", "timers_1"])
+def test_a_missing_file_is_named(place, table):
+    gone = files_of(place, table)[-1]
+    gone.unlink()
+    with pytest.raises(DamagedStateError, match=f"{gone.name} is missing.*snapshot"):
+        look_at_all(place)
+
+
+def look_at_all(place):
+    with open_backend("runs", place) as backend:
+        found(backend)
+        timers_of(backend).take_due(TimeDomain.EVENT, 100, 1000)
+
+
+def test_a_damaged_record_is_named(place):
+    record = place / "state.json"
+    record.write_bytes(record.read_bytes().replace(b'"version": 2', b'"version": 3'))
+    with pytest.raises(DamagedStateError, match=r"state\.json is damaged"):
+        open_backend("runs", place)
+
+
+def test_a_folder_is_open_once(place):
+    with open_backend("runs", place), pytest.raises(StoreError, match="is open already"):
+        open_backend("runs", place)
+    open_backend("runs", place).close()
+
+
+def test_what_does_not_go_together_is_refused(place, tmp_path):
+    with open_backend("rocksdb", tmp_path / "rocks"):
+        pass
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letters.txt").write_text("mine")
+    (tmp_path / "a file").write_text("mine")
+    for kind, path, says in (
+        ("runs", None, "needs a folder"),
+        ("rocksdb", None, "needs a folder"),
+        ("heap", tmp_path, "has no folder"),
+        ("paper", tmp_path, "there is no backend 'paper': use heap, rocksdb or runs"),
+        ("runs", tmp_path / "rocks", "is not of this kind of backend"),
+        ("runs", tmp_path / "other", "holds letters.txt"),
+        ("rocksdb", place, "holds runs"),
+    ):
+        with pytest.raises(RefusedError, match=says):
+            open_backend(kind, path)
+    with pytest.raises(StoreError, match="a file"):
+        open_backend("runs", tmp_path / "a file")
+    with pytest.raises(RefusedError, match="max_parallelism is 128 there, declared as 64"):
+        open_backend("runs", place, max_parallelism=64)
+    assert (tmp_path / "other" / "letters.txt").read_text() == "mine"
