@@ -75,7 +75,7 @@ def decode(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
         return Items(lists.sizes, lists.items)
     if layout.kind is StateKind.MAP:
         return _maps(layout, cells)
-    return Items(np.ones(len(cells), dtype=np.int64), layout.decode_many(cells.to_pylist()))
+    return Items(np.ones(len(cells), dtype=np.int64), _decoded(layout, cells))
 
 
 def split_map(cell: pa.BinaryScalar) -> list[tuple[bytes, bytes]]:
@@ -94,13 +94,26 @@ def _values(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
     dtype = cells.values.dtype
     if dtype.hasobject or not cells.has.all():
         return pa.array(map(layout.encode, cells.stored()), pa.binary())
-    rows = np.empty(
-        len(cells), [("flag", "u1"), *_stamp(layout), ("value", dtype.newbyteorder(">"))]
-    )
+    rows = np.empty(len(cells), dtype=_row_dtype(layout))
     rows["flag"], rows["value"] = 1, cells.values
     if layout.stamped:
         rows["stamp"] = cells.stamps
     return fixed_width(rows)
+
+
+def _decoded(layout: ValueLayout, values: pa.BinaryArray) -> Cells:
+    """What row values hold."""
+    dtype = dtype_of(layout.value.kind)
+    if not dtype.hasobject:
+        data, _, sizes = layout_of(values)
+        row = _row_dtype(layout)
+        if (sizes == row.itemsize).all():
+            rows = np.frombuffer(data, dtype=row, count=len(values))
+            has = rows["flag"] == 1
+            stamps = rows["stamp"].astype(np.int64) if layout.stamped else None
+            if has.all():
+                return Cells(rows["value"].astype(dtype), has, has, stamps)
+    return layout.decode_many(values.to_pylist())
 
 
 def _list_items(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
@@ -130,6 +143,11 @@ def _lists(layout: ValueLayout, cells: pa.BinaryArray) -> Lists:
     return Lists.of(
         [layout.decode_items(cell) for cell in cells.to_pylist()], kind, stamped=layout.stamped
     )
+
+
+def _row_dtype(layout: ValueLayout) -> np.dtype[Any]:
+    value = dtype_of(layout.value.kind).newbyteorder(">")
+    return np.dtype([("flag", "u1"), *_stamp(layout), ("value", value)])
 
 
 def _item_dtype(layout: ValueLayout) -> np.dtype[Any]:
@@ -164,7 +182,7 @@ def _maps(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
         bounds = ends[np.concatenate(([0], np.cumsum(sizes)))]
         parts.append(slices(data, np.repeat(begins - bounds[:-1], sizes) + ends[:-1], lengths))
         begins = begins + np.diff(bounds)
-    return Items(sizes, layout.decode_many(parts[1].to_pylist()), parts[0])
+    return Items(sizes, _decoded(layout, parts[1]), parts[0])
 
 
 def _spread(starts: Positions, sizes: Positions) -> Positions:

@@ -1,5 +1,6 @@
 """A walk over a table on runs: first the rows below the working set, then those in it."""
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,11 +33,14 @@ class StoredWalk(Walk):
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
         """Look at up to this many rows."""
         visit = Visit()
-        if self._since is not None:
-            self._table.working.spill_if_full()
+        working = self._table.working
+        if self._since is not None and working.is_full:
+            # They are to be seen now: when they are written back, the walk may be past them.
+            self._visit_memory(sys.maxsize, horizon_ms, visit, removed)
+            visit.done, self._in_memory = False, None
+            working.spill()
         while self._since is not None and visit.seen < limit:
-            stored = self._table.working.stored
-            rows, self._since = stored.open_rows(self._since, limit - visit.seen)
+            rows, self._since = working.stored.open_rows(self._since, limit - visit.seen)
             visit.seen += len(rows)
             self._visit_stored(rows, horizon_ms, visit, removed)
         if visit.seen < limit:

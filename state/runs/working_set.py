@@ -159,17 +159,18 @@ class WorkingSet:
 
     def numbers(self, prefixes: pa.BinaryArray) -> Positions:
         """The numbers of rows; those that are not in memory are fetched together."""
-        self.spill_if_full()
+        if self.is_full:
+            self.spill()
         first = self.index.count
         numbers, new = self.index.add(prefixes, 0)
         if len(new):
             self._fetch(self.prefixes(new), first, {})
         return numbers
 
-    def spill_if_full(self) -> None:
-        """Write rows back when there are too many."""
-        if self.index.count > MOST_ROWS:
-            self.spill()
+    @property
+    def is_full(self) -> bool:
+        """Whether there are too many rows in memory."""
+        return self.index.count > MOST_ROWS
 
     def mark(self, prefixes: pa.BinaryArray) -> None:
         """Note that rows in memory changed."""
