@@ -69,7 +69,7 @@ def test_a_consumer_that_is_silent_for_the_whole_retention_is_forgotten(
     assert world.operator.trim(second_ms - 1) == 6  # the first six are too old
     assert world.operator.record.consumers == {"late": 1, "done": 12}
     assert world.operator.forgotten_consumers == 1
-    assert "forgotten: gone" in caplog.text
+    assert "expired_retention: gone" in caplog.text
     world.crash()
     assert world.operator.record.consumers == {"late": 1, "done": 12}
     assert world.operator.trim(second_ms) == 6
