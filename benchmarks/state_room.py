@@ -49,12 +49,14 @@ def sweep_rates(
             state = backend.get_state(ValueStateDescriptor(name="v", value_type=LONG, ttl=TTL))
             for batch in batches:
                 state.put_many(batch, numbers(batch))
+                backend.commit()
 
             def sweep(records: bool = records, backend: Any = backend) -> int:
                 removed, done = 0, False
                 while not done:
                     report = backend.sweep(HOUR_MS, BUDGET, records=records)
                     removed, done = removed + report.removed, report.done
+                    backend.commit()
                 return removed
 
             told = "sweep, records wanted" if records else "sweep, nobody reads the records"
@@ -75,6 +77,7 @@ def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
         for batch in batches:
             state.put_many(batch, numbers(batch))
             idle.access_many(batch, times.integers(0, HOUR_MS, len(batch)))
+            backend.commit()
 
         def take() -> int:
             taken, done = 0, False
@@ -82,6 +85,7 @@ def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
                 keys, done = idle.take_idle(3 * HOUR_MS, BUDGET)
                 taken += len(state.get_many(keys))
                 state.remove_many(keys)
+                backend.commit()
             return taken
 
         return _rate(take)

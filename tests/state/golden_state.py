@@ -44,7 +44,7 @@ Step = dict[str, Any]
 BACKENDS = {"hashmap": "heap", "rocksdb": "rocksdb", "runs": "runs"}
 """Recorded on the first two; runs do what heap does."""
 
-STEPS_BETWEEN_BORDERS = 8
+STEPS_BETWEEN_BORDERS = 20
 
 ERRORS: dict[type[Exception], str] = {
     NullValueError: "NullPointerException",
@@ -239,7 +239,7 @@ class Replay:
         for index, backend in enumerate(self.backends):
             if backend.kind != "runs" or self.held:
                 continue
-            match self.chance.randrange(3 * STEPS_BETWEEN_BORDERS):
+            match self.chance.randrange(STEPS_BETWEEN_BORDERS):
                 case 0:
                     backend.commit()
                 case 1:

@@ -151,6 +151,36 @@ def test_cells_that_nobody_asks_about_are_written_back_as_they_came(place, monke
         assert found(backend) == ({2}, {"2"}, {(1, 2, 3)}, {2}, {2}, 2 * COUNT)
 
 
+@pytest.mark.parametrize("in_batches", [False, True])
+@pytest.mark.parametrize(
+    ("calls", "left"),
+    [
+        (["add", "add"], [1, 2, 7, 7]),
+        (["add", "clear"], None),
+        (["add", "clear", "add"], [7]),
+        (["clear", "add"], [7]),
+        (["add", "get", "add"], [1, 2, 7, 7]),
+        (["add", "update"], [8]),
+        (["add", "update", "add"], [8, 7]),
+    ],
+)
+def test_elements_are_added_to_lists_that_were_not_read(place, calls, left, in_batches):
+    with open_backend("runs", place) as backend:
+        items = states(backend)[2]
+        backend.set_current_key(KEYS[0])
+        act = {
+            "add": lambda: items.add_many(KEYS[:20], [7] * 20) if in_batches else items.add(7),
+            "clear": lambda: items.remove_many(KEYS[:20]) if in_batches else items.clear(),
+            "get": lambda: items.get_many(KEYS[:20]) if in_batches else items.get(),
+            "update": lambda: items.update([8]),
+        }
+        for call in calls:
+            act[call]()
+        backend.commit()
+        assert items.get() == left
+        assert items.get_many(KEYS[20:]).to_pylist() == [[1, 2]] * (COUNT - 20)
+
+
 @pytest.mark.parametrize("most_rows", [1 << 18, 50])
 def test_what_was_not_committed_is_gone(place, monkeypatch, most_rows):
     """Also what was written back before, since there was too much in memory."""
@@ -165,20 +195,37 @@ def test_what_was_not_committed_is_gone(place, monkeypatch, most_rows):
         assert backend.size("v") == COUNT
 
 
-def test_a_disk_that_refuses_a_commit_leaves_the_last_one_and_what_is_in_memory(place, monkeypatch):
+def no_sync(broken):
+    broken.setattr(os, "fsync", lambda _: refuse())
+
+
+def no_second_table(broken):
+    write = RunFiles.write
+
+    def refused(self, table, segments, following):
+        return refuse() if table != "rows" else write(self, table, segments, following)
+
+    broken.setattr(RunFiles, "write", refused)
+
+
+def refuse():
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("break_disk", [no_sync, no_second_table])
+def test_a_disk_that_refuses_a_commit_leaves_the_last_one_and_what_is_in_memory(
+    place, monkeypatch, break_disk
+):
     with open_backend("runs", place) as backend:
         use_everything(backend, 3)
         with monkeypatch.context() as broken:
-
-            def refuse(handle):
-                raise OSError(28, "No space left on device")
-
-            broken.setattr(os, "fsync", refuse)
+            break_disk(broken)
             with pytest.raises(StoreError, match=r"db: .*nothing was committed.*Make room"):
                 backend.commit()
         with open_copy(place) as copy:
             assert found(copy) == AFTER_1_AND_2
         backend.commit()
+        assert len(list((place / "runs" / "0").iterdir())) == 2
     with open_backend("runs", place) as backend:
         assert found(backend) == ({3}, {"3"}, {(1, 2, 3)}, {3}, {3}, 3 * COUNT)
 
