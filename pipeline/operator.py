@@ -17,9 +17,10 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
 from idlestate.pipeline.retain_in_sidecar import retain_outside
 from idlestate.pipeline.session import check_session, register
+from idlestate.pipeline.shard_operator import ShardOperator
 from idlestate.pipeline.spark_plan import has_watermark
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA, ShardOperator
+from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 from idlestate.sidecar.protocol.connection import Address
 
 
@@ -66,8 +67,8 @@ def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     changed = (
         packed(marked, spec)
         .groupBy("shard")
-        .transformWithStateInPandas(
-            ShardOperator(spec),
+        .transformWithState(
+            ShardOperator(spec.uid),
             OUTPUT_SCHEMA,
             "Append",
             "EventTime" if spec.is_event_time else "None",

@@ -81,6 +81,13 @@ LOCAL_SETTINGS = {
 """Recommended where files are local by default: there Spark's own choice starts a `readlink`
 process several times for each file of a checkpoint, some thirty in a batch."""
 
+_SIMPLIFIED = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
+_SIMPLIFIES = "SPARK_SIMPLIFIED_TRACEBACK"
+"""Spark sets this variable for the Python workers of all functions but those with state, and starts
+a daemon to fork workers for each environment. Where functions with state have it too, their workers
+come from the daemon that is there, and may be those of the steps before.
+"""
+
 _MANY_PARTITIONS_PER_CORE = 16
 _log = logging.getLogger("idlestate")
 
@@ -94,6 +101,8 @@ def configure(spark: SparkSession) -> SparkSession:
     check_version()
     for name, value in (REQUIRED_SETTINGS | RECOMMENDED_SETTINGS | GUARDING_SETTINGS).items():
         spark.conf.set(name, value)
+    if spark.conf.get(_SIMPLIFIED) == "true":
+        spark.sparkContext.environment[_SIMPLIFIES] = "1"
     if Hadoop(spark).is_local():
         for name, value in LOCAL_SETTINGS.items():
             if spark.conf.get(name, None) is None:

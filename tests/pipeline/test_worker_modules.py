@@ -1,27 +1,34 @@
-"""What Spark's Python workers load for a query that keeps its state in its own checkpoint."""
+"""What Spark's Python processes load for a query that keeps its state in its own checkpoint."""
 
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 NOT_IN_TASKS = (
     *("idlestate.sidecar", "idlestate.web", "idlestate.state", "idlestate.service"),
     *("pyarrow.flight", "pyarrow._flight", "grpc", "rocksdict", "http.server"),
-    *("apscheduler", "prometheus_client", "matplotlib"),
+    *("apscheduler", "prometheus_client", "matplotlib", "pydantic", "yaml", "click", "rich"),
 )
 IN_TASKS = {f"idlestate.pipeline.{name}" for name in ("pack", "stateful_step", "changelog")}
+NOT_ON_DRIVER = (*NOT_IN_TASKS, "numpy", "pandas", "pyarrow", "idlestate.backends")
+TASK = "pyspark.worker"
+STARTS = "starts"
+ON_DRIVER = "pyspark.sql.streaming.transform_with_state_driver_worker"
+"""The process in which Spark asks for the state variables of a query before its first batch."""
 
-# Every process of Spark's daemon notes what it imports.
+# Every process of these kinds notes what it imports, and first that it starts; those that it forks
+# only what they import. The last argument says which kind it is.
 SITE = """
 import sys
-if "pyspark.daemon" in sys.orig_argv:
+if sys.orig_argv[-1] in {kinds!r}:
+    with open({notes!r} + "/" + sys.orig_argv[-1], "a") as file:
+        file.write("{starts}\\n")
     class Note:
         def find_spec(self, name, path=None, target=None):
-            with open({notes!r}, "a") as file:
+            with open({notes!r} + "/" + sys.orig_argv[-1], "a") as file:
                 file.write(name + "\\n")
     sys.meta_path.insert(0, Note())
 """
@@ -42,30 +49,57 @@ assert [row.user for row in rows] == ["a"], rows
 """
 
 
-@pytest.mark.long
-@pytest.mark.spark
-def test_tasks_of_a_query_with_its_own_state_load_no_network_and_no_sidecar(tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(SITE.format(notes=str(notes)))
-    (tmp_path / "clicks").mkdir()
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The starts of each kind of process, and the modules that they load."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "notes").mkdir()
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(
+        SITE.format(notes=str(folder / "notes"), kinds=(TASK, ON_DRIVER), starts=STARTS)
+    )
+    (folder / "clicks").mkdir()
     rows = [
         {"event_time": f"2025-03-03T00:0{at}:00Z", "user": user} for at, user in enumerate("ab")
     ]
-    (tmp_path / "clicks" / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "job.py").write_text(JOB)
+    (folder / "clicks" / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "job.py").write_text(JOB)
     done = subprocess.run(
         [sys.executable, "job.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")},
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "site")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    loaded = set(notes.read_text().split())
-    assert loaded >= IN_TASKS
-    wrong = {
-        name for name in loaded if f"{name}.".startswith(tuple(f"{no}." for no in NOT_IN_TASKS))
-    }
-    assert not wrong
+    return {path.name: path.read_text().split() for path in (folder / "notes").iterdir()}
+
+
+def among(names: tuple[str, ...], loaded: list[str]) -> set[str]:
+    """Those of the modules that have one of these names or are below it."""
+    return {name for name in loaded if f"{name}.".startswith(tuple(f"{no}." for no in names))}
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_tasks_load_what_they_do_and_no_network_no_sidecar_no_configuration(
+    notes: dict[str, list[str]],
+) -> None:
+    assert set(notes[TASK]) >= IN_TASKS
+    assert not among(NOT_IN_TASKS, notes[TASK])
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_spark_is_told_the_state_variables_without_loading_the_step(
+    notes: dict[str, list[str]],
+) -> None:
+    assert "idlestate.pipeline.shard_operator" in notes[ON_DRIVER]
+    assert not among(NOT_ON_DRIVER, notes[ON_DRIVER])
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_the_workers_of_all_steps_are_forked_by_one_process(notes: dict[str, list[str]]) -> None:
+    assert notes[TASK].count(STARTS) == 1

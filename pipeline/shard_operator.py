@@ -1,0 +1,63 @@
+"""The operator that Spark calls for each shard, as far as Spark must know it beforehand.
+
+Before the first batch of a query, Spark starts a Python process on the driver that asks an operator
+for its state variables and does nothing else. So little is loaded here: the step, and what the
+operator is, wait until a task has a shard to advance.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import (
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+if TYPE_CHECKING:
+    from idlestate.pipeline.stateful_step import StatefulStep
+
+STATE_NAME = "shard"
+STATE_SCHEMA = StructType([StructField("value", BinaryType())])
+
+
+class ShardOperator(StatefulProcessor):
+    """Keeps the shards of one operator."""
+
+    def __init__(self, uid: str) -> None:
+        """Travels to the executors with the operator's name, which leads to all that it is."""
+        self._uid = uid
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the one state. Spark calls this for each partition of each batch."""
+        self._handle = handle
+        self._value = handle.getValueState(STATE_NAME, STATE_SCHEMA)
+
+    def handleInputRows(  # type: ignore[override]  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803, ARG002 - Spark passes it by name
+    ) -> Iterator[Row]:
+        """A batch with data: take the packets in and close what is due."""
+        yield from self._step.take_in(int(key[0]), rows)
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803, ARG002
+        expiredTimerInfo: Any,  # noqa: N803, ARG002
+    ) -> Iterator[Row]:
+        """The watermark passed a deadline and no data came: close what is due."""
+        yield from self._step.sweep(int(key[0]))
+
+    def close(self) -> None:
+        """Nothing is open between calls."""
+
+    @cached_property
+    def _step(self) -> "StatefulStep":
+        from idlestate.pipeline.stateful_step import StatefulStep  # noqa: PLC0415 - see above
+
+        return StatefulStep(self._uid, self._handle, self._value)
