@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
@@ -227,7 +228,8 @@ class _RunsInMemory:
         self._runs: dict[str, Run] = {}
 
     def write(self, table: str, segments: Iterator[Segment], following: Next) -> tuple[RunRef, Run]:
-        run = Run(tuple(segments), following.policy, following.batch_id)
+        schema = following.before.schema
+        run = run_in_memory(segments, schema, following.policy, following.batch_id)
         ref = RunRef(f"{following.batch_id}-{table}", following.batch_id, len(run), 0)
         self._runs[ref.name] = run
         return ref, run

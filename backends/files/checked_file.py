@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.files.file_blocks import (
-    BLOCK_BYTES,
     Checksums,
     checksum_of,
     data_bytes,
     read_table,
     wrong_blocks,
 )
+from idlestate.backends.runs.reading import BLOCK_BYTES
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
@@ -85,6 +85,8 @@ class CheckedFile:
         Raises:
             DamagedStateError: a block is not what was written.
         """
+        if self.is_whole:
+            return
         blocks = self._unread(begins, stops)
         for get in (self._held.read, self._held.fetch):
             if len(blocks):
@@ -108,10 +110,9 @@ class CheckedFile:
         """The blocks of these spans that were not read yet, ascending."""
         some = stops > begins
         first, last = begins[some] // BLOCK_BYTES, (stops[some] - 1) // BLOCK_BYTES
-        # Plus one where a span begins, minus one behind its end: the sum counts the spans over it.
-        steps = np.bincount(first, minlength=len(self._is_good) + 1)
-        steps -= np.bincount(last + 1, minlength=len(self._is_good) + 1)
-        return np.flatnonzero((np.cumsum(steps)[:-1] > 0) & ~self._is_good)
+        counts = last - first + 1
+        blocks = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        return np.unique(blocks[~self._is_good[blocks]])
 
     def _spans(self, blocks: Ints) -> Iterator[Span]:
         """The bytes of these blocks; close ones together, with the bytes between them."""

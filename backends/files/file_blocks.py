@@ -6,66 +6,51 @@ table, so that every read is verified.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from idlestate.backends.runs.reading import BLOCK_BYTES
+from idlestate.backends.runs.run_codec import Sink
 from idlestate.config.plurals import counted
 
-BLOCK_BYTES = 1 << 12
 _ENTRY = np.dtype("<u8")
 Checksums = npt.NDArray[np.uint64]
 Buffer: TypeAlias = bytes | memoryview | pa.Buffer
 
 
-class Sink(Protocol):
-    """A file that can be written to."""
-
-    def write(self, data: memoryview, /) -> object:
-        """Write some bytes."""
-
-
 class BlockWriter:
-    """A file for pyarrow to write to; `finish` appends the table."""
-
-    closed = False
+    """A file being written; `finish` appends the table."""
 
     def __init__(self, files: Sequence[Sink]) -> None:
         """Write the same to each of these open, empty files."""
         self._files = files
         self._table: list[int] = []
         self._block = xxhash.xxh3_64()
-        self._filled = 0
         self.size = 0
         """Bytes written so far."""
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Buffer) -> None:
         """Write some bytes."""
         view = memoryview(data).cast("B")
-        for begin, stop in self._cuts(len(view)):
-            self._block.update(view[begin:stop])
-            self._filled += stop - begin
-            if self._filled == BLOCK_BYTES:
-                self._end_block()
+        begun = min(-self.size % BLOCK_BYTES, len(view))
+        stop = begun + (len(view) - begun) // BLOCK_BYTES * BLOCK_BYTES
+        self._block.update(view[:begun])
+        if begun and (self.size + begun) % BLOCK_BYTES == 0:
+            self._end_block()
+        digest = xxhash.xxh3_64_intdigest
+        self._table += [
+            digest(view[at : at + BLOCK_BYTES]) for at in range(begun, stop, BLOCK_BYTES)
+        ]
+        self._block.update(view[stop:])
         self._put(view)
-        return len(view)
-
-    def tell(self) -> int:
-        """The position of the next byte."""
-        return self.size
-
-    def flush(self) -> None:
-        """Nothing: closing the file flushes it."""
-
-    def close(self) -> None:
-        """Nothing: the code that opened the file closes it."""
 
     def finish(self) -> str:
         """Write the table; return its checksum in hex."""
-        if self._filled:
+        if self.size % BLOCK_BYTES:
             self._end_block()
         table = np.array(self._table, dtype=_ENTRY).tobytes()
         self._put(memoryview(table))
@@ -76,15 +61,9 @@ class BlockWriter:
             file.write(data)
         self.size += len(data)
 
-    def _cuts(self, length: int) -> list[tuple[int, int]]:
-        """The boundaries of blocks in data of this length."""
-        inner = list(range(BLOCK_BYTES - self._filled, length, BLOCK_BYTES))
-        return list(zip([0, *inner], [*inner, length], strict=True))
-
     def _end_block(self) -> None:
         self._table.append(self._block.intdigest())
         self._block.reset()
-        self._filled = 0
 
 
 def data_bytes(size: int) -> int:
@@ -113,10 +92,11 @@ def wrong_blocks(data: Buffer, first: int, expected: Checksums) -> list[int]:
     """
     view = memoryview(data)
     digest = xxhash.xxh3_64_intdigest
+    begins = range(0, len(view), BLOCK_BYTES)
     return [
         first + at
         for at, (begin, checksum) in enumerate(
-            zip(range(0, len(view), BLOCK_BYTES), expected[first:].tolist(), strict=False)
+            zip(begins, expected[first : first + len(begins)].tolist(), strict=True)
         )
         if digest(view[begin : begin + BLOCK_BYTES]) != checksum
     ]

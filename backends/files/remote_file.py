@@ -8,10 +8,10 @@ from itertools import islice, pairwise
 import pyarrow as pa
 
 from idlestate.backends.files.checked_file import Span, damaged, missing
-from idlestate.backends.files.file_blocks import BLOCK_BYTES
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import CacheEntry, LocalCache
 from idlestate.backends.files.local_file import read_spans
+from idlestate.backends.runs.reading import BLOCK_BYTES
 from idlestate.backends.shards.shard_record import RunRef
 
 GAP_BYTES = 1 << 17
@@ -20,15 +20,15 @@ _MOST_BYTES = 1 << 22
 """The most bytes per request, so that large spans are fetched in parallel."""
 _REQUESTS = 16
 """Parallel requests; memory contains no more than their replies."""
-_BEGIN_BYTES, _END_BYTES = 1 << 14, 1 << 18
-"""Bytes of the first request: schema, checksums and index, or a whole small file."""
+_END_BYTES = 1 << 18
+"""Bytes of the first request: checksums and index, or a whole small file."""
 
 
 class FarBytes:
     """A remote file, memory-mapped from the local cache."""
 
     def __init__(self, store: Folder, ref: RunRef, cache: LocalCache) -> None:
-        """Open its cache entry; for a new entry, the end and the start of the file are fetched.
+        """Open its cache entry; for a new entry, the end of the file is fetched.
 
         Args:
             store: its folder.
@@ -46,8 +46,7 @@ class FarBytes:
         self.mapped = self._entry.mapped
         if self._entry.is_new:
             end = max(0, ref.bytes - _END_BYTES) // BLOCK_BYTES * BLOCK_BYTES
-            begin = min(_BEGIN_BYTES, end)
-            for _ in self.fetch([(0, begin), (end, ref.bytes)]):
+            for _ in self.fetch([(end, ref.bytes)]):
                 pass
 
     def read(self, spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:

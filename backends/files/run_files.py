@@ -11,8 +11,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-import pyarrow as pa
-
 from idlestate.backends.files.checked_file import FROM_CHECKPOINT
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_store import RunStore
@@ -67,8 +65,7 @@ class RunFiles:
         schema, version = following.before.schema, following.batch_id
         name = f"{version}-{table}-{uuid.uuid4().hex}.arrow"
         with self._store.create(name) as file:
-            with pa.PythonFile(file, mode="w") as sink:
-                rows = encode_run(segments, schema, following.policy, sink)
+            rows = encode_run(segments, schema, following.policy, file)
             checksum = file.finish()
         ref = RunRef(name, version, rows, file.size, checksum=checksum)
         return ref, decode_run(self._store.open_written(ref), schema, version)

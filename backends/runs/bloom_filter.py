@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.reading import Reading, Touch
+from idlestate.backends.runs.reading import Ints, Source
 
 BITS_PER_KEY = 10
 _HALF = np.uint64(32)
@@ -19,44 +19,60 @@ _PAIR_BITS, _PAIR_MASK = np.uint64(12), np.uint64(4095)
 _NUMBERS = np.arange(4096, dtype=np.uint64)
 _PAIRS = (np.uint64(1) << (_NUMBERS & np.uint64(63))) | (np.uint64(1) << (_NUMBERS >> np.uint64(6)))
 """For 12 bits of a hash the two bits of a block that they name."""
-Ints = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The blocks, and the lowest and highest hash."""
+    """The blocks of one segment."""
 
     blocks: Words
-    low: int
-    high: int
 
     @classmethod
     def of(cls, hashes: Ints) -> "Filter":
         """The filter of ascending hashes, at least one."""
         count = -(-len(hashes) * BITS_PER_KEY // 64)
-        low, high = int(hashes[0]), int(hashes[-1])
-        at = _block(hashes, low, high, count)
+        at = _block(hashes, hashes[:1], hashes[-1:], np.array([count]))
         begins = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
         blocks = np.zeros(count, dtype=np.uint64)
         blocks[at[begins]] = np.bitwise_or.reduceat(_bits(hashes), begins)
-        return cls(blocks, low, high)
+        return cls(blocks)
 
-    def may_hold(self, hashes: Ints) -> Reading[npt.NDArray[np.bool_]]:
-        """False where the hash, which must lie between lowest and highest, is not held for sure."""
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters of a run's segments, in its file."""
+
+    source: Source
+    begins: Ints
+    """Where the blocks of each begin in the file, in blocks."""
+    counts: Ints
+    """How many blocks each has."""
+    lows: Ints
+    highs: Ints
+    """The lowest and highest hash of each."""
+
+    def may_hold(self, hashes: Ints) -> npt.NDArray[np.bool_]:
+        """False where no segment holds the hash for sure; hashes ascend."""
+        found = np.zeros(len(hashes), dtype=bool)
+        at = np.maximum(np.searchsorted(self.lows, hashes, side="right") - 1, 0)
+        inside = np.flatnonzero((self.lows[at] <= hashes) & (hashes <= self.highs[at]))
+        at, hashes = at[inside], hashes[inside]
+        places = _block(hashes, self.lows[at], self.highs[at], self.counts[at]) + self.begins[at]
+        self.source.need(places * 8, places * 8 + 8)
+        blocks = np.frombuffer(self.source.data, dtype="<u8", count=self.source.data.size // 8)
         bits = _bits(hashes)
-        at = _block(hashes, self.low, self.high, len(self.blocks))
-        yield Touch.rows([self.blocks], at)
-        found: npt.NDArray[np.bool_] = (self.blocks[at] & bits) == bits
+        found[inside] = (blocks[places] & bits) == bits
         return found
 
 
-def _block(hashes: Ints, low: int, high: int, count: int) -> Ints:
+def _block(hashes: Ints, low: Ints, high: Ints, count: Ints) -> Ints:
     """The block of each hash: its place between low and high, in 32 bits, times the blocks."""
-    narrow = np.uint64(max(0, (high - low).bit_length() - 32))
-    above = (hashes.view(np.uint64) - np.int64(low).view(np.uint64)) >> narrow
-    span = np.uint64((high - low) >> int(narrow)) + np.uint64(1)
-    return ((above * np.uint64(count)) // span).astype(np.int64)
+    span = high.view(np.uint64) - low.view(np.uint64)
+    # As many bits as the span has beyond 32.
+    narrow = np.frexp((span >> _HALF).astype(np.float64))[1].astype(np.uint64)
+    above = (hashes.view(np.uint64) - low.view(np.uint64)) >> narrow
+    return ((above * count.view(np.uint64)) // ((span >> narrow) + np.uint64(1))).astype(np.int64)
 
 
 def _bits(hashes: Ints) -> Words:

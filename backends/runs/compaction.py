@@ -15,18 +15,19 @@ older row is at or before the newer one's, so under any policy it ended no later
 closed the newer row closed it too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Run
-from idlestate.backends.runs.sweeps import Sweeps, are_swept
+from idlestate.backends.runs.sweeps import Sweeps
+from idlestate.backends.runs.sweeps import since as since_run
 
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,8 @@ def merged(
     segment_rows: int,
     *,
     keep_tombstones: bool,
+    since: int | None = None,
+    upto: int | None = None,
 ) -> Iterator[Rows]:
     """The rows that count, in order of hash, about `segment_rows` at a time.
 
@@ -116,70 +119,88 @@ def merged(
         fresh: the batch's rows, in order of hash.
         segment_rows: equal hashes stay together, however many there are.
         keep_tombstones: False when nothing older remains.
+        since, upto: of the runs only rows with hashes from the one to the other count; None: all.
     """
     for run in runs:
         run.need_all()
-    parts: list[Rows] = []
-    reads: list[Callable[[Rows], Rows]] = []
-    keeps: list[Flags] = []
-    for run, keep in zip(runs, _kept(runs, sweeps, closed, fresh), strict=True):
-        for segment, start in zip(run.segments, run.starts.tolist(), strict=False):
-            parts.append(segment.stored)
-            reads.append(segment.read)
-            keeps.append(keep[start : start + len(segment)])
-    parts.append(fresh)
-    reads.append(lambda rows: rows)
-    keeps.append(np.ones(len(fresh), dtype=bool))
-    if not keep_tombstones:
-        keeps = [keep & ~part.are_tombstones for part, keep in zip(parts, keeps, strict=True)]
-    cuts = _cuts([part.hashes for part in parts], keeps, segment_rows)
-    places = [[0, *np.searchsorted(p.hashes, cuts).tolist(), len(p)] for p in parts]
+    spans = [_span(run, since, upto) for run in runs]
+    kept = _kept(runs, spans, sweeps, closed, fresh, keep_tombstones=keep_tombstones)
+    is_fresh = np.ones(len(fresh), dtype=bool) if keep_tombstones else ~fresh.are_tombstones
+    fresh = fresh.take(is_fresh)
+    cuts = _cuts(runs, kept, fresh, segment_rows)
+    places = [[0, *np.searchsorted(rows, run.stored.first_at_least(cuts)).tolist(), len(rows)]
+              for run, rows in zip(runs, kept, strict=True)]  # fmt: skip
+    of_fresh = [0, *np.searchsorted(fresh.hashes, cuts).tolist(), len(fresh)]
     for at in range(len(cuts) + 1):
-        pieces, kept, first = [], [], 0
-        for part, read, keep, place in zip(parts, reads, keeps, places, strict=True):
-            begin, stop = place[at], place[at + 1]
-            if begin < stop:
-                pieces.append(read(part.slice(begin, stop)))
-                kept.append(np.flatnonzero(keep[begin:stop]) + first)
-                first += stop - begin
-        if first and len(rows := np.concatenate(kept)):
-            yield _in_order(pieces, rows, first)
+        pieces = [
+            run.take(rows[place[at] : place[at + 1]], keys=True)
+            for run, rows, place in zip(runs, kept, places, strict=True)
+            if place[at] < place[at + 1]
+        ]
+        if of_fresh[at] < of_fresh[at + 1]:
+            pieces.append(fresh.slice(of_fresh[at], of_fresh[at + 1]))
+        if pieces:
+            yield _in_order(pieces)
 
 
-def _in_order(pieces: Sequence[Rows], rows: Ints, total: int) -> Rows:
+def _in_order(pieces: Sequence[Rows]) -> Rows:
     if len(pieces) == 1:
-        return pieces[0] if len(rows) == total else pieces[0].take(rows)
-    hashes = np.concatenate([piece.hashes for piece in pieces])[rows]
+        return pieces[0]
+    hashes = np.concatenate([piece.hashes for piece in pieces])
     # Runs of sorted numbers one after the other: the stable sort merges them.
-    return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])
+    return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))
 
 
-def _kept(runs: Sequence[Run], sweeps: Sweeps, closed: Sequence[Ints], fresh: Rows) -> list[Flags]:
-    """Per run which rows are neither closed nor shadowed by something newer among these."""
-    keeps = []
-    for at, run in enumerate(runs):
-        keep = np.ones(len(run), dtype=bool)
-        passed = tuple(sweep for sweep in sweeps if sweep.batch_id > run.batch_id)
-        if passed:
-            stored = [segment.stored for segment in run.segments]
-            gone = [are_swept(passed, rows.lives) & ~rows.are_tombstones for rows in stored]
-            keep = ~np.concatenate(gone)
+def _span(run: Run, since: int | None, upto: int | None) -> tuple[int, int]:
+    """The rows with hashes from `since` to `upto`, both included: where they begin and end."""
+    begin = 0 if since is None else run.stored.first_at(since)
+    if upto is None or run.last <= upto:
+        return begin, len(run)
+    return begin, run.stored.first_at(upto + 1)
+
+
+def _kept(
+    runs: Sequence[Run],
+    spans: Sequence[tuple[int, int]],
+    sweeps: Sweeps,
+    closed: Sequence[Ints],
+    fresh: Rows,
+    *,
+    keep_tombstones: bool,
+) -> list[Ints]:
+    """Per run the rows that are neither closed nor shadowed by something newer among these."""
+    found = []
+    for at, (run, (begin, stop)) in enumerate(zip(runs, spans, strict=True)):
+        keep = np.zeros(len(run), dtype=bool)
+        keep[begin:stop] = True
+        passed = since_run(sweeps, run.batch_id)
+        if begin < stop:
+            gone = run.are_tombstones(begin, stop)
+            if passed:
+                keep[begin:stop] = gone | ~run.are_swept(begin, stop, passed)
+            if not keep_tombstones:
+                keep[begin:stop] &= ~gone
         keep[closed[at]] = False
-        newer = [segment.stored for other in runs[at + 1 :] for segment in other.segments]
-        if any(segment.stored.are_tombstones.any() for segment in run.segments):
-            newer.append(fresh)  # the batch closed open rows; it knew of no tombstones
-        for rows in newer:
-            found = run.look_up(rows.hashes, rows.keys)
-            keep[found[found >= 0]] = False
-        keeps.append(keep)
-    return keeps
+        newer = chain.from_iterable(
+            other.keys_in_portions(*span)
+            for other, span in zip(runs[at + 1 :], spans[at + 1 :], strict=True)
+        )
+        if run.has_tombstones:
+            # The batch closed open rows; it knew of no tombstones.
+            newer = chain(newer, [(fresh.hashes, fresh.keys)])
+        for hashes, keys in newer:
+            shadowed = run.look_up(hashes, keys)
+            keep[shadowed[shadowed >= 0]] = False
+        found.append(np.flatnonzero(keep))
+    return found
 
 
-def _cuts(hashes: Sequence[Ints], keeps: Sequence[Flags], segment_rows: int) -> Ints:
+def _cuts(runs: Sequence[Run], kept: Sequence[Ints], fresh: Rows, segment_rows: int) -> Ints:
     """Hashes that cut the kept rows into ranges of about `segment_rows`, found from a sample."""
-    if sum(int(keep.sum()) for keep in keeps) <= segment_rows:
+    if sum(map(len, kept)) + len(fresh) <= segment_rows:
         return np.zeros(0, dtype=np.int64)
     stride = max(1, segment_rows // 64)
-    sample = [h[np.flatnonzero(keep)[::stride]] for h, keep in zip(hashes, keeps, strict=True)]
+    sample = [run.stored.hashes_at(rows[::stride]) for run, rows in zip(runs, kept, strict=True)]
     every = segment_rows // stride
+    sample.append(fresh.hashes[::stride])
     return np.unique(np.sort(np.concatenate(sample))[every::every])

@@ -6,26 +6,27 @@ reads the deadlines of the few rows it is given.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.reading import Reading, Touch
-from idlestate.backends.runs.sorted_search import fences_of, first_at_least
+from idlestate.backends.runs.reading import Ints, Source
+from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 
 _CODE_BITS = 16
-Ints = npt.NDArray[np.int64]
+STRIDE = 512
+"""Every so many codes one is a fence (`sorted_search`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueIndex:
-    """Rows in order of their code, and the fences of the codes (`sorted_search`)."""
+    """Rows of one segment in order of their code."""
 
     rows: npt.NDArray[np.uint32]
     codes: npt.NDArray[np.uint16]
-    fences: npt.NDArray[np.uint16]
     base_ms: int
     shift: int
 
@@ -34,7 +35,7 @@ class DueIndex:
         """The index of rows with these deadlines; None: of rows 0, 1 and so on."""
         if not len(deadlines_ms):
             none = np.zeros(0, dtype=np.uint16)
-            return cls(none.astype(np.uint32), none, none, 0, 0)
+            return cls(none.astype(np.uint32), none, 0, 0)
         low, high = int(deadlines_ms.min()), int(deadlines_ms.max())
         shift = max(0, (high - low).bit_length() - _CODE_BITS)
         # Modulo 2**64, so that a span beyond int64 comes out right too.
@@ -43,35 +44,86 @@ class DueIndex:
         order = np.argsort(codes, kind="stable")
         found = order if rows is None else rows[order]
         codes = codes[order]
-        return cls(found.astype(np.uint32), codes, fences_of(codes), low, shift)
+        return cls(found.astype(np.uint32), codes, low, shift)
 
-    def between(self, after_ms: int, upto_ms: int) -> Reading[Ints]:
-        """Rows that may have a deadline in (after_ms, upto_ms], every one that has."""
-        begin, stop = yield from self._places(self._code(after_ms), self._code(upto_ms) + 1)
-        yield [Touch.span(self.rows, begin, stop)]
-        return self.rows[begin:stop].astype(np.int64)
 
-    def following(self, after_ms: int) -> Reading[tuple[Ints, int]]:
+@dataclass(frozen=True, slots=True)
+class DueIndices:
+    """The due indices of a run's segments, in its file: one entry each."""
+
+    source: Source
+    starts: Ints
+    """The number that the first row of the segment has in the run."""
+    counts: Ints
+    """How many rows it has in its index."""
+    row_begins: Ints
+    code_begins: Ints
+    """Where its rows and codes begin in the file, in uint32 and uint16."""
+    bases_ms: Ints
+    shifts: Ints
+    fences: Ints
+    fence_places: Ints
+    """Codes with the number of their segment, `fence_of`, and where they are in the file."""
+
+    def between(self, after_ms: int, upto_ms: int) -> Ints:
+        """Rows that may have a deadline in (after_ms, upto_ms], every one that has; ascending."""
+        begins, stops = self._places(self._codes(after_ms), self._codes(upto_ms) + 1)
+        return self._rows(begins, stops)
+
+    def following(self, after_ms: int) -> tuple[Ints, int]:
         """What comes after `after_ms`: the rows of its own code, any of which may, and a time
         before which no other row does (`FOREVER_MS` when there is none).
         """
-        code = self._code(after_ms)
-        begin, stop = yield from self._places(code, code + 1)
-        after = min(stop + 1, len(self.codes))
-        yield [Touch.span(self.rows, begin, stop), Touch.span(self.codes, stop, after)]
-        next_ms = FOREVER_MS
-        if stop < len(self.codes):
-            next_ms = self.base_ms + (int(self.codes[stop]) << self.shift)
-        return self.rows[begin:stop].astype(np.int64), next_ms
+        codes = self._codes(after_ms)
+        begins, stops = self._places(codes, codes + 1)
+        later = np.flatnonzero(stops < self.counts)
+        places = self.code_begins[later] + stops[later]
+        self.source.need(places * 2, places * 2 + 2)
+        next_ms = self.bases_ms[later] + (
+            self._file(np.uint16)[places].astype(np.int64) << self.shifts[later]
+        )
+        return self._rows(begins, stops), int(next_ms.min(initial=FOREVER_MS))
 
-    def _code(self, t_ms: int) -> int:
-        """The code of a time; those of times before and after all of them are one beyond."""
-        if t_ms < self.base_ms or t_ms == NEVER_MS:
-            return -1
-        return min((t_ms - self.base_ms) >> self.shift, 1 << _CODE_BITS)
+    def _rows(self, begins: Ints, stops: Ints) -> Ints:
+        """The rows of these spans, one for each segment."""
+        some = np.flatnonzero(begins < stops)
+        begins, stops = self.row_begins[some] + begins[some], self.row_begins[some] + stops[some]
+        self.source.need(begins * 4, stops * 4)
+        rows, starts = self._file(np.uint32), self.starts[some].tolist()
+        parts = [
+            rows[begin:stop].astype(np.int64) + start
+            for begin, stop, start in zip(begins.tolist(), stops.tolist(), starts, strict=True)
+        ]
+        return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
 
-    def _places(self, *codes: int) -> Reading[list[int]]:
-        """For each code the first place with it or a higher one."""
-        places = yield from first_at_least(self.codes, self.fences, np.array(codes))
-        found: list[int] = places.tolist()
-        return found
+    def _codes(self, t_ms: int) -> Ints:
+        """In each segment the code of a time; those of times before and after all of them are one
+        beyond.
+        """
+        # Modulo 2**64, so that a span beyond int64 comes out right too.
+        above = np.int64(t_ms).view(np.uint64) - self.bases_ms.view(np.uint64)
+        codes = np.minimum(above >> self.shifts.view(np.uint64), np.uint64(1 << _CODE_BITS))
+        is_before = (self.bases_ms > t_ms) | (t_ms == NEVER_MS)
+        return np.where(is_before, -1, codes.astype(np.int64))
+
+    def _places(self, *codes: Ints) -> list[Ints]:
+        """For each code of each segment the first place with it or a higher one, in its segment."""
+        wanted = np.stack(codes)
+        numbers = np.arange(len(self.counts))
+        first, end = self.code_begins, self.code_begins + self.counts
+        begins, stops = between_fences(
+            self.fences, self.fence_places, int(end[-1]), fence_of(numbers, wanted)
+        )
+        begins, stops = np.clip(begins, first, end), np.clip(stops, first, end)
+        self.source.need(begins.ravel() * 2, stops.ravel() * 2)
+        found = first_at_least(self._file(np.uint16), begins, stops, wanted)
+        return list(found - first)
+
+    def _file(self, kind: type[Any]) -> npt.NDArray[Any]:
+        width = np.dtype(kind).itemsize
+        return np.frombuffer(self.source.data, dtype=kind, count=self.source.data.size // width)
+
+
+def fence_of(segment: Ints, codes: Ints) -> Ints:
+    """Codes of segments as numbers that ascend from segment to segment; also of those beyond."""
+    return (segment << (_CODE_BITS + 2)) + codes + 1

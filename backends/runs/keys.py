@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import is_valid
 from idlestate.backends.runs.hash_order import order_by_hash
-from idlestate.backends.runs.reading import Reading, Touch
 from idlestate.backends.shards.extremes import order_codes
 
 Ints = npt.NDArray[np.int64]
@@ -106,36 +105,3 @@ def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
     key = np.empty(len(hashes), dtype=np.int64)
     key[by_key] = np.cumsum(begins) - 1
     return Distinct(by_key[begins], key, by_key)
-
-
-def look_up(
-    hashes: Ints, keys: Keys, stored_hashes: Ints, stored_keys: Keys, at: Ints
-) -> Reading[Ints]:
-    """Where each key stands among stored keys sorted by hash; -1 where it does not.
-
-    Args:
-        hashes, keys: the keys looked for.
-        stored_hashes, stored_keys: the keys looked in; equal hashes are neighbours. Without key
-            columns the hash alone is the key.
-        at: for each key the first place with its hash or a higher one.
-    """
-    at = at.copy()
-    found = np.full(len(hashes), -1)
-    pending = np.arange(len(hashes))
-    while len(pending):
-        pending = pending[at[pending] < len(stored_hashes)]
-        yield Touch.rows([stored_hashes], at[pending])
-        pending = pending[stored_hashes[at[pending]] == hashes[pending]]
-        if not len(pending):
-            break
-        if not stored_keys:
-            found[pending] = at[pending]
-            break
-        yield Touch.rows(stored_keys, at[pending])
-        candidates = take_keys(stored_keys, at[pending])
-        wanted = keys if len(pending) == len(hashes) else take_keys(keys, pending)
-        same = are_equal(wanted, candidates)
-        found[pending[same]] = at[pending[same]]
-        pending = pending[~same]
-        at[pending] += 1
-    return found

@@ -47,16 +47,6 @@ class Rows:
         found: Flags = self.lives.written_at_ms == NEVER_MS
         return found
 
-    @property
-    def without_keys(self) -> "Rows":
-        """The same rows, for whoever knows their keys."""
-        return Rows(self.hashes, [], self.lives, self.payload)
-
-    @property
-    def columns(self) -> list[Field]:
-        """Every column."""
-        return [self.hashes, *self.keys, *self.lives.columns, *self.payload]
-
     def take(self, rows: npt.NDArray[Any]) -> "Rows":
         """The rows at these positions, or under this mask."""
         if rows.dtype == bool:

@@ -1,127 +1,147 @@
-"""A run: rows in order of hash that were written at once and never change."""
+"""A run: rows in order of hash that were written at once and never change.
 
-from collections.abc import Callable
+Its segments are written one by one (`idlestate.backends.runs.segment`) and read as one: the steps
+that look up some keys do not depend on how many segments there are.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from idlestate.backends.runs.keys import Keys
-from idlestate.backends.runs.reading import IN_MEMORY, Reading, Source, together
+from idlestate.backends.runs.bloom_filter import Filters
+from idlestate.backends.runs.due_index import STRIDE, DueIndices, fence_of
+from idlestate.backends.runs.keys import Keys, are_equal, take_keys
+from idlestate.backends.runs.reading import Ints, Source
+from idlestate.backends.runs.row_layout import Records, Text, has_nulls
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.runs.segment import Segment
-from idlestate.backends.runs.sweeps import Sweeps, ending, reached_ms
-from idlestate.backends.runs.table_schema import TableSchema
-from idlestate.retention.policy import Policy
-from idlestate.retention.rules import NEVER_MS
-
-Ints = npt.NDArray[np.int64]
-_T = TypeVar("_T")
+from idlestate.backends.runs.stored_rows import StoredRows
+from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, reached_ms
+from idlestate.backends.runs.table_schema import Column, Reader, TableSchema
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, is_due
 
 
 @dataclass(frozen=True)
 class Run:
-    """Segments in order of hash, at least one."""
+    """Rows of a file, at least one, some 260,000 in each segment."""
 
-    segments: tuple[Segment, ...]
+    stored: StoredRows
+    columns: Sequence[Column]
+    """Of the payload: those that are read."""
+    reader: Reader
+    """Brings these into the columns of today."""
     policy: Policy
     """Its deadlines are indexed under this policy."""
     batch_id: int
     """The batch that wrote it: every row was open when that batch had swept."""
-    source: Source = IN_MEMORY
-    """The file that the columns lie in."""
 
-    @cached_property
-    def starts(self) -> Ints:
-        """Where each segment's rows begin among all, and the number of rows."""
-        return np.cumsum([0, *(len(segment) for segment in self.segments)])
+    @classmethod
+    def of(cls, stored: StoredRows, schema: TableSchema, policy: Policy, batch_id: int) -> "Run":
+        """The run of a file, to be read with a schema that may differ from the file's."""
+        names = stored.layout.schema.names
+        columns = [column for column in schema.columns if column.id in names]
+        reader = Reader.of(schema, [column.id for column in columns])
+        return cls(stored, columns, reader, policy, batch_id)
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return len(self.stored)
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+        return self.stored.source
+
+    @property
+    def last(self) -> int:
+        """The highest hash."""
+        return self.stored.segments[-1].last
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether some rows only say that the key is gone."""
+        return any(segment.has_tombstones for segment in self.stored.segments)
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """What the layout of its rows in the columns of today must have."""
+        sources = zip(self.reader.schema.columns, self.reader.sources, strict=True)
+        blank = [column for column, source in sources if source is None]
+        nulls = {f"{each.id}?" for each in blank if has_nulls(each.blank)}
+        return self.stored.layout.extras | nulls
 
     def with_schema(self, schema: TableSchema) -> "Run":
         """The same rows with other payload columns; those that are new are blank."""
-        segments = tuple(
-            replace(each, reader=each.reader.with_schema(schema)) for each in self.segments
-        )
-        return replace(self, segments=segments)
+        return replace(self, reader=self.reader.with_schema(schema))
 
     def need_all(self) -> None:
-        """Have all of it read: from then on every column may be."""
-        if not self.source.is_whole:
-            self.source.need(np.array([0]), np.array([self.source.data.size]))
-
-    @cached_property
-    def _firsts(self) -> Ints:
-        return np.array([segment.first for segment in self.segments])
-
-    @cached_property
-    def _lasts(self) -> Ints:
-        return np.array([segment.last for segment in self.segments])
+        """Have all of it read."""
+        self.source.need(np.array([0]), np.array([self.source.data.size]))
 
     def look_up(self, hashes: Ints, keys: Keys) -> Ints:
         """The row of each key, tombstones too; -1 where there is none.
 
         Args:
-            hashes, keys: the keys looked for, in order of hash.
+            hashes, keys: the keys looked for, in order of hash. Without key columns the hash alone
+                is the key.
         """
-        begins = np.searchsorted(hashes, self._firsts, side="left").tolist()
-        stops = np.searchsorted(hashes, self._lasts, side="right").tolist()
-        places = [
-            (segment, start, begin, stop)
-            for segment, start, begin, stop in zip(
-                self.segments, self.starts.tolist(), begins, stops, strict=False
-            )
-            if begin < stop
-        ]
-        readings = [
-            segment.look_up(
-                hashes[begin:stop], [column.slice(begin, stop - begin) for column in keys]
-            )
-            for segment, _, begin, stop in places
-        ]
         found = np.full(len(hashes), -1)
-        rows = together(self.source, readings)
-        for (_, start, begin, stop), at in zip(places, rows, strict=True):
-            found[begin:stop] = np.where(at < 0, -1, at + start)
+        pending = np.arange(len(hashes))
+        if self._filters is not None:
+            pending = np.flatnonzero(self._filters.may_hold(hashes))
+        at = np.empty(len(hashes), dtype=np.int64)
+        at[pending] = self.stored.first_at_least(hashes[pending])
+        while len(pending):
+            pending = pending[at[pending] < len(self)]
+            pending = pending[self.stored.hashes_at(at[pending]) == hashes[pending]]
+            same = np.ones(len(pending), dtype=bool)
+            if keys and len(pending):
+                records, text = self.stored.at(at[pending])
+                wanted = keys if len(pending) == len(hashes) else take_keys(keys, pending)
+                same = are_equal(wanted, self.stored.layout.columns(records, self._keys, text))
+            found[pending[same]] = at[pending[same]]
+            pending = pending[~same]
+            at[pending] += 1
         return found
 
-    def take(self, rows: Ints, *, keys: bool) -> Rows:
-        """The rows at these positions, which ascend, with or without keys; at least one."""
-        bounds = np.searchsorted(rows, self.starts).tolist()
-        readings = [
-            segment.take(rows[begin:stop] - start, keys=keys)
-            for segment, start, begin, stop in zip(
-                self.segments, self.starts.tolist(), bounds[:-1], bounds[1:], strict=False
-            )
-            if begin < stop
-        ]
-        parts = together(self.source, readings)
-        return parts[0] if len(parts) == 1 else Rows.gathered(parts)
-
     def hashes_from(self, since: int, most: int) -> Ints:
-        """The lowest hashes from `since` on, at most so many; all of the run has been read."""
-        found, left = [np.zeros(0, dtype=np.int64)], most
-        for segment in self.segments[int(np.searchsorted(self._lasts, since)) :]:
-            hashes = segment.stored.hashes
-            begin = int(np.searchsorted(hashes, since))
-            found.append(hashes[begin : begin + left])
-            left -= len(found[-1])
-            if not left:
-                break
-        return np.concatenate(found)
+        """The lowest hashes from `since` on, at most so many."""
+        begin = self.stored.first_at(since)
+        return self.stored.hashes(begin, min(begin + most, len(self)))
 
-    def between(self, since: int, upto: int) -> "Run | None":
-        """Its rows with hashes from `since` to `upto`, both included, without an index; None for
-        none. All of the run has been read.
-        """
-        begin = int(np.searchsorted(self._lasts, since))
-        stop = int(np.searchsorted(self._firsts, upto, side="right"))
-        parts = [segment.between(since, upto) for segment in self.segments[begin:stop]]
-        segments = tuple(part for part in parts if part is not None)
-        return replace(self, segments=segments) if segments else None
+    def take(self, rows: Ints, *, keys: bool) -> Rows:
+        """The rows at these positions, which ascend, with or without keys."""
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            return self.slice(int(rows[0]), int(rows[-1]) + 1, keys=keys)
+        records, text = self.stored.at(rows)
+        return self._read(records, text, keys=keys)
+
+    def slice(self, begin: int, stop: int, *, keys: bool = True) -> Rows:
+        """The rows begin..stop, at least one, with or without keys."""
+        portions = self.stored.portions(begin, stop)
+        return Rows.gathered([self._read(*portion, keys=keys) for portion in portions])
+
+    def keys_in_portions(self, begin: int, stop: int) -> Iterator[tuple[Ints, list[pa.Array]]]:
+        """The hashes and keys of the rows begin..stop, a segment at a time."""
+        for records, text in self.stored.portions(begin, stop):
+            yield records["hash"], self.stored.layout.columns(records, self._keys, text)
+
+    def are_tombstones(self, begin: int, stop: int) -> npt.NDArray[np.bool_]:
+        """Which of the rows begin..stop only say that the key is gone."""
+        if not self.has_tombstones:
+            return np.zeros(stop - begin, dtype=bool)
+        portions = self.stored.portions(begin, stop)
+        return np.concatenate([records["written"] == NEVER_MS for records, _ in portions])
+
+    def are_swept(self, begin: int, stop: int, sweeps: Sweeps) -> npt.NDArray[np.bool_]:
+        """Which of the rows begin..stop one of these sweeps closed."""
+        portions = self.stored.portions(begin, stop)
+        lives = (self.stored.layout.lives(records) for records, _ in portions)
+        return np.concatenate([are_swept(sweeps, each) for each in lives])
 
     def due(self, policy: Policy, upto_ms: int, sweeps: Sweeps) -> Ints:
         """Rows whose lives end at or before `upto_ms` and that no earlier sweep closed.
@@ -132,10 +152,14 @@ class Run:
             sweeps: the sweeps since the run was written.
         """
         after_ms = self._indexed_after_ms(policy, sweeps)
-        found = self._of_each(lambda each: each.due_rows(policy, after_ms, upto_ms, sweeps))
-        return np.concatenate(
-            [rows + start for rows, start in zip(found, self.starts.tolist(), strict=False)]
-        )
+        rows = self._real_rows() if after_ms is None else self._due.between(after_ms, upto_ms)
+        if not len(rows):
+            return rows
+        lives = self._lives(rows)
+        is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)
+        rows, lives = rows[is_over], lives.take(is_over)
+        found: Ints = rows[~are_swept(sweeps, lives)]
+        return found
 
     def next_end_ms(self, policy: Policy, sweeps: Sweeps) -> int:
         """No open life of the run ends before this; `FOREVER_MS` when none does.
@@ -143,12 +167,66 @@ class Run:
         Rows of keys that newer runs have count too, and the index is coarse: it may be too early.
         """
         after_ms = self._indexed_after_ms(policy, sweeps)
-        return min(self._of_each(lambda each: each.next_end_ms(policy, after_ms, sweeps)))
+        if after_ms is None:
+            lives = self._lives(self._real_rows())
+            open_ms = lives.ends(policy).deadline_ms[~are_swept(sweeps, lives)]
+            return int(open_ms.min(initial=FOREVER_MS))
+        rows, next_ms = self._due.following(after_ms)
+        if not len(rows):
+            return next_ms
+        deadlines_ms = self._lives(rows).ends(policy).deadline_ms
+        return int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
 
     def _indexed_after_ms(self, policy: Policy, sweeps: Sweeps) -> int | None:
         """From where on the index is to be asked; None: not at all, it is of another policy."""
-        is_indexed = ending(policy) == ending(self.policy)
+        is_indexed = ending(policy) == ending(self.policy) and not policy.is_unbounded
         return reached_ms(sweeps, policy, NEVER_MS) if is_indexed else None
 
-    def _of_each(self, read: Callable[[Segment], Reading[_T]]) -> list[_T]:
-        return together(self.source, [read(segment) for segment in self.segments])
+    def _real_rows(self) -> Ints:
+        """The rows that are no tombstones."""
+        return np.flatnonzero(~self.are_tombstones(0, len(self)))
+
+    def _lives(self, rows: Ints) -> Lives:
+        return self.stored.layout.lives(self.stored.at(rows)[0])
+
+    def _read(self, records: Records, text: Text, *, keys: bool) -> Rows:
+        """Records as rows in the columns of today."""
+        rows = self.stored.layout.unpack(records, self._keys if keys else [], self.columns, text)
+        return replace(rows, payload=self.reader.read(rows.payload, len(rows)))
+
+    @cached_property
+    def _keys(self) -> list[str]:
+        return [f"k{at}" for at in range(len(self.reader.schema.keys))]
+
+    @cached_property
+    def _filters(self) -> Filters | None:
+        segments = self.stored.segments
+        if not segments[0].filter_blocks:
+            return None
+        return Filters(
+            self.source,
+            np.array([segment.filter // 8 for segment in segments]),
+            np.array([segment.filter_blocks for segment in segments]),
+            np.array([segment.fences[0] for segment in segments]),
+            np.array([segment.last for segment in segments]),
+        )
+
+    @cached_property
+    def _due(self) -> DueIndices:
+        segments = self.stored.segments
+        fences, places = [], []
+        for number, segment in enumerate(segments):
+            codes = segment.codes if len(segment.codes) else np.zeros(1, dtype=np.uint16)
+            fences.append(fence_of(np.array(number), codes.astype(np.int64)))
+            places.append(segment.code // 2 + np.arange(len(codes)) * STRIDE)
+        return DueIndices(
+            self.source,
+            self.stored.starts[:-1],
+            np.array([segment.due_rows for segment in segments]),
+            np.array([segment.due // 4 for segment in segments]),
+            np.array([segment.code // 2 for segment in segments]),
+            np.array([segment.base_ms for segment in segments]),
+            np.array([segment.shift for segment in segments]),
+            np.concatenate(fences),
+            np.concatenate(places),
+        )

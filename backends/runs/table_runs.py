@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from idlestate.backends.runs.compaction import MergePolicy, merged
 from idlestate.backends.runs.keys import Keys, take_keys
+from idlestate.backends.runs.row_layout import extras_of
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, since, with_sweep
 from idlestate.backends.runs.table_schema import TableSchema
@@ -134,11 +136,19 @@ class Runs:
         if not len(ahead):
             return nothing, None
         upto = int(ahead[-1])
-        parts = [part for run in self.runs if (part := run.between(since, upto)) is not None]
-        none = [np.zeros(0, dtype=np.int64)] * len(parts)
-        size = sum(map(len, parts))
-        found = merged(parts, self.sweeps, none, nothing, size, keep_tombstones=False)
-        is_last = all(run.segments[-1].last <= upto for run in self.runs)
+        none = [np.zeros(0, dtype=np.int64)] * len(self.runs)
+        size = sum(map(len, self.runs))
+        found = merged(
+            self.runs,
+            self.sweeps,
+            none,
+            nothing,
+            size,
+            keep_tombstones=False,
+            since=since,
+            upto=upto,
+        )
+        is_last = all(run.last <= upto for run in self.runs)
         return next(found, nothing), None if is_last else upto + 1
 
     def after(
@@ -222,6 +232,9 @@ class Next:
         """The run to write, segment by segment; none when nothing is left of what it replaces."""
         stay = len(self.before.runs) - self.taken
         closed = [rows for _, rows in self.before.by_run(self.closed)]
+        extras = extras_of(self.fresh, self.before.schema).union(
+            *(run.extras for run in self.before.runs[stay:])
+        )
         for rows in merged(
             self.before.runs[stay:],
             self.before.sweeps,
@@ -230,7 +243,7 @@ class Next:
             self.merge.segment_rows,
             keep_tombstones=stay > 0,
         ):
-            yield Segment.of(rows, self.before.schema, self.policy, with_filter=stay > 0)
+            yield Segment.of(rows, extras, self.policy, with_filter=stay > 0)
 
     def with_run(self, run: Run | None) -> Runs:
         """The next runs; `run` is what was written of `segments()`, None for nothing."""
@@ -242,8 +255,11 @@ class Next:
 
     def in_memory(self) -> Runs:
         """The next runs without a file."""
-        segments = tuple(self.segments())
-        return self.with_run(Run(segments, self.policy, self.batch_id) if segments else None)
+        segments = list(self.segments())
+        if not segments:
+            return self.with_run(None)
+        run = run_in_memory(segments, self.before.schema, self.policy, self.batch_id)
+        return self.with_run(run)
 
 
 def _shadowed(rows: Rows, newer: Sequence[Run]) -> npt.NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """Where the segments of runs are in the store: `s/<uid>/<shard>/<run>/<number>`.
 
-Each is a run's file of one segment (`idlestate.backends.runs.run_codec`). The record that names the
-run is under `m/<uid>/<shard>`.
+Here a segment is a part of a run's bytes (`idlestate.backends.runs.run_codec`) that is small enough
+for one value of the store. The record that names the run is under `m/<uid>/<shard>`.
 """
 
 from collections.abc import Iterator

@@ -27,6 +27,9 @@ from idlestate.sidecar.core.segment_keys import segment_key, segment_keys
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.stores.store import Store
 
+_PART_BYTES = 1 << 24
+"""Of a run in one value of the store."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -84,18 +87,15 @@ class ShardTables:
     ) -> tuple[RunRef, Run, dict[str, bytes]]:
         """A new run, and the values that it is made of."""
         schema = following.before.schema
-        name, values = uuid4().hex, {}
-        parts: list[Run] = []
-        for segment in segments:
-            sink = pa.BufferOutputStream()
-            encode_run([segment], schema, following.policy, sink)
-            value = bytes(sink.getvalue())
-            values[segment_key(self._uid, shard, name, len(parts))] = value
-            parts.append(_decode(value, schema, following.batch_id))
-        run = _joined(parts)
-        size = sum(map(len, values.values()))
-        self._keep(name, run, size)
-        return RunRef(name, following.batch_id, len(run), size, len(parts)), run, values
+        sink = pa.BufferOutputStream()
+        encode_run(segments, schema, following.policy, sink)
+        data = sink.getvalue()
+        name, view = uuid4().hex, memoryview(data)
+        parts = [bytes(view[at : at + _PART_BYTES]) for at in range(0, data.size, _PART_BYTES)]
+        run = _decode(data, schema, following.batch_id)
+        self._keep(name, run, data.size)
+        values = {segment_key(self._uid, shard, name, at): part for at, part in enumerate(parts)}
+        return RunRef(name, following.batch_id, len(run), data.size, len(parts)), run, values
 
     def run(self, ref: RunRef, shard: int, schema: TableSchema) -> Run:
         """A run of the store.
@@ -112,11 +112,11 @@ class ShardTables:
             value = self._store.get(key)
             if value is None:
                 raise DamagedError(f"{key} is missing: restore the sidecar's folder from a backup")
-            try:
-                parts.append(_decode(value, schema, ref.version))
-            except RunError as error:
-                raise DamagedError(f"{key}: {error}") from error
-        run = _joined(parts)
+            parts.append(value)
+        try:
+            run = _decode(pa.py_buffer(b"".join(parts)), schema, ref.version)
+        except RunError as error:
+            raise DamagedError(f"{key}: {error}") from error
         self._keep(ref.name, run, ref.bytes)
         return run
 
@@ -155,10 +155,5 @@ class _Values:
         """`ShardTables` keeps the runs used last."""
 
 
-def _decode(value: bytes, schema: TableSchema, version: int) -> Run:
-    return decode_run(Whole(pa.py_buffer(value)), schema, version)
-
-
-def _joined(parts: list[Run]) -> Run:
-    segments = tuple(segment for part in parts for segment in part.segments)
-    return Run(segments, parts[0].policy, parts[0].batch_id)
+def _decode(data: pa.Buffer, schema: TableSchema, version: int) -> Run:
+    return decode_run(Whole(data), schema, version)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Run
-from idlestate.backends.runs.run_codec import decode_run, encode_run
+from idlestate.backends.runs.run_codec import decode_run
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
@@ -122,9 +122,9 @@ def reread(runs: Runs) -> Runs:
 
 def decoded(run: Run, schema: TableSchema) -> Run:
     run.need_all()
-    sink = pa.BufferOutputStream()
-    assert encode_run(run.segments, schema, run.policy, sink) == len(run)
-    return decode_run(Veiled(sink.getvalue()), schema, run.batch_id)
+    again = decode_run(Veiled(run.source.data), schema, run.batch_id)
+    assert len(again) == len(run)
+    return again
 
 
 def run_table(
@@ -252,12 +252,11 @@ def assert_table_is_whole(table: ShardTable, most_runs: int) -> None:
         assert len(runs.runs) <= most_runs
         for run in runs.runs:
             run.need_all()
-            every = [row for segment in run.segments for row in keys_of(segment.stored)]
-            assert len(every) == len(set(every)) == len(run)
-            hashes = np.concatenate([segment.stored.hashes for segment in run.segments])
-            assert (hashes[1:] >= hashes[:-1]).all()
-            for one, other in pairwise(run.segments):
-                assert one.stored.hashes[-1] < other.stored.hashes[0]
+            every = run.slice(0, len(run))
+            assert len(set(keys_of(every))) == len(run)
+            assert (every.hashes[1:] >= every.hashes[:-1]).all()
+            for start in run.stored.starts[1:-1].tolist():
+                assert every.hashes[start - 1] < every.hashes[start]
         assert all(sweep.batch_id > runs.runs[0].batch_id for sweep in runs.sweeps)
 
 

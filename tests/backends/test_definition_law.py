@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.reading import Whole
-from idlestate.backends.runs.run import Run
-from idlestate.backends.runs.run_codec import decode_run, encode_run
+from idlestate.backends.runs.run_codec import decode_run
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
@@ -97,19 +95,6 @@ def spec_of(era: Era) -> TableSpec:
     return TableSpec((("k", pa.string()),), aggregation(era.aggregates, types))
 
 
-def written(runs: Runs) -> Runs:
-    """The runs with those in files that were made since; no file is ever written again."""
-
-    def kept(run: Run) -> Run:
-        if run.source.data.size:
-            return run
-        sink = pa.BufferOutputStream()
-        encode_run(run.segments, runs.schema, run.policy, sink)
-        return decode_run(Whole(sink.getvalue()), runs.schema, run.batch_id)
-
-    return replace(runs, runs=tuple(kept(run) for run in runs.runs))
-
-
 def opened(runs: Runs, schema: TableSchema) -> Runs:
     """The files of the runs, opened with the columns of a schema."""
 
@@ -173,7 +158,7 @@ def test_changed_definitions_go_on_as_the_reference(history: list[Era]) -> None:
             reference.sweep(t_ms)
             merge = MergePolicy(dense=0.0) if era.merges else MergePolicy(dense=9.0)
             outcome = table.apply(steps_of(spec, records), POLICY, t_ms, batch_id, merge)
-            table = replace(outcome.table, current=written(outcome.table.current))
+            table = outcome.table
             rows = [row for row in plain_rows(spec, outcome.changes) if row["change"] == "expire"]
             assert_rows(reference.expired[before:], rows, era.aggregates)
             assert_states(reference.states(), plain_rows(spec, table.lives(POLICY)), era.aggregates)

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.reading import IN_MEMORY, Touch, together
-from idlestate.backends.runs.run_codec import decode_run, encode_run
-from idlestate.backends.runs.sorted_search import STRIDE, fences_of, first_at_least
+from idlestate.backends.runs.reading import BLOCK_BYTES
+from idlestate.backends.runs.run_codec import decode_run
+from idlestate.backends.runs.segment import fence_rows
+from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps import Steps
@@ -49,9 +50,7 @@ def table(request):
 @pytest.fixture
 def veiled(table):
     (run,) = table.current.runs
-    sink = pa.BufferOutputStream()
-    encode_run(run.segments, SPEC.schema, POLICY, sink)
-    return Veiled(sink.getvalue())
+    return Veiled(run.source.data)
 
 
 def of_file(table, veiled):
@@ -80,48 +79,63 @@ def test_few_keys_read_few_bytes(table, veiled):
     assert (at >= 0).all()
     assert len(rows) == 3
     assert opened < 16_000
-    # A fence's reach of hashes for each key, and some bytes of every column.
-    assert veiled.bytes_shown - opened < 3 * (STRIDE + 1) * 8 + 3 * 500
+    # The rows of one block for each key, and its texts.
+    assert veiled.bytes_shown - opened < 3 * BLOCK_BYTES + 3 * 200
     assert before.current.next_end_ms(POLICY) == table.current.next_end_ms(POLICY)
     assert veiled.bytes_shown - opened < 0.05 * veiled.data.size
+
+
+@pytest.mark.parametrize("columns", [1, 30])
+def test_a_look_up_reads_a_block_or_two_however_many_columns_there_are(columns):
+    spec = TableSpec(
+        (("n", pa.int64()),), aggregation({f"n{at}": "count" for at in range(columns)}, {})
+    )
+    keys, every = 3_000, np.arange(3_000)
+    times = np.zeros(keys, dtype=np.int64)
+    batch = Steps.from_records(spec, [pa.array(every)], times, {})
+    merge = MergePolicy(segment_rows=1_000)
+    (whole,) = ShardTable.empty(spec).apply(batch, POLICY, None, 0, merge).table.current.runs
+    blocks = []
+    for at in range(0, keys, 60):
+        read = set()
+
+        class Source(Veiled):
+            def need(self, begins, stops, read=read):
+                ends = zip(begins // BLOCK_BYTES, (stops - 1) // BLOCK_BYTES, strict=True)
+                read |= {block for one, two in ends for block in range(one, two + 1)}
+                super().need(begins, stops)
+
+        run = decode_run(Source(whole.source.data), spec.schema, 0)
+        read.clear()
+        (row,) = run.look_up(batch.hashes[at : at + 1], [batch.keys[0][at : at + 1]])
+        assert row == at
+        assert len(run.take(np.array([row]), keys=True)) == 1
+        blocks.append(len(read))
+    assert max(blocks) <= 2
+    assert sum(blocks) < 1.3 * len(blocks)
 
 
 SORTED = st.lists(st.integers(-50, 50), max_size=30).map(sorted)
 
 
-@given(SORTED, st.integers(1, 200), st.lists(st.integers(-60, 60), min_size=1, max_size=5))
-def test_a_place_between_fences_is_that_of_a_whole_search(some, repeat, wanted):
+@given(
+    SORTED,
+    st.integers(1, 20),
+    st.integers(1, 50),
+    st.lists(st.integers(-60, 60), min_size=1, max_size=5),
+)
+def test_a_place_between_fences_is_that_of_a_whole_search(some, repeat, stride, wanted):
     """Also where equal values reach over many fences."""
-    values = np.repeat(np.array(some, dtype=np.int64), repeat)
-    places = first_at_least(values, fences_of(values), np.array(wanted))
-    (found,) = together(IN_MEMORY, [places])
+    values = np.repeat(np.array([-50, *some], dtype=np.int64), repeat)
+    places = np.arange(0, len(values), stride)
+    begins, stops = between_fences(values[places], places, len(values), np.array(wanted))
+    assert (stops - begins <= stride).all()
+    found = first_at_least(values, begins, stops, np.array(wanted))
     assert found.tolist() == np.searchsorted(values, wanted).tolist()
 
 
-@pytest.mark.parametrize("size", [STRIDE - 1, STRIDE, STRIDE + 1, 3 * STRIDE, 9 * STRIDE + 7])
-def test_places_at_the_edges_of_fences(size):
-    values = np.arange(0, 2 * size, 2)
-    for wanted in (-1, 0, 1, 2 * STRIDE - 2, 2 * STRIDE, 2 * size - 2, 2 * size - 1, 2 * size):
-        places = first_at_least(values, fences_of(values), np.array([wanted]))
-        assert together(IN_MEMORY, [places])[0].tolist() == [np.searchsorted(values, wanted)]
-
-
-def test_readings_ask_in_step():
-    asked = []
-
-    class Source(Veiled):
-        def need(self, begins, stops):
-            asked.append((begins.tolist(), stops.tolist()))
-            super().need(begins, stops)
-
-    source = Source(pa.py_buffer(np.arange(100, dtype=np.int64)))
-    column = np.frombuffer(source.data, dtype=np.int64)
-
-    def chain(at, length):
-        for _ in range(length):
-            yield Touch.rows([column], np.array([at]))
-            at = int(column[at]) + 1
-        return at
-
-    assert together(source, [chain(0, 3), chain(50, 1)]) == [3, 51]
-    assert [len(begins) for begins, _ in asked] == [2, 1, 1]
+@given(st.integers(0, 9_000), st.integers(1, 300), st.sampled_from([8, 24, 48, 4096, 5000]))
+def test_the_rows_between_two_fences_begin_in_one_block(begin, rows, width):
+    fences = fence_rows(begin, rows, width).tolist()
+    blocks = [(begin + row * width) // BLOCK_BYTES for row in range(rows)]
+    assert fences == [row for row in range(rows) if row == 0 or blocks[row] != blocks[row - 1]]

@@ -11,8 +11,6 @@ NONSENSE = 0xA5
 class Veiled:
     """A source that shows the spans of bytes that were asked for, to the byte, and no others."""
 
-    is_whole = False
-
     def __init__(self, data: pa.Buffer) -> None:
         self._true = np.frombuffer(data, dtype=np.uint8)
         self._shown = np.full(data.size, NONSENSE, dtype=np.uint8)

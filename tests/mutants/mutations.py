@@ -218,8 +218,8 @@ MUTATIONS = [
     Mutation(
         "hash collisions not compared with the table",
         BACKENDS,
-        "same = are_equal(wanted, candidates)",
-        "same = np.ones(len(pending), dtype=bool)",
+        "same = are_equal(wanted, self.stored.layout.columns(records, self._keys, text))",
+        "pass",
     ),
     Mutation(
         "hash collisions not compared in a batch",
@@ -311,14 +311,14 @@ MUTATIONS = [
     Mutation(
         "a run written and read back loses who was armed",
         BACKENDS,
-        "columns[name] = times if (times != NEVER_MS).any() else none",
-        'columns[name] = times if name == "read" and (times != NEVER_MS).any() else none',
+        "found |= {name} if (times != NEVER_MS).any() else set()",
+        'found |= {name} if name == "read" and (times != NEVER_MS).any() else set()',
     ),
     Mutation(
         "new keys not kept in order of hash",
         BACKENDS,
-        'return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])',
-        "return Rows.gathered(pieces, rows if len(hashes) else hashes)",
+        'return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))',
+        "return Rows.gathered(pieces, np.arange(len(hashes)))",
     ),
     Mutation(
         "expire rows carry the last access as their end",

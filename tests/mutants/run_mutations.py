@@ -21,14 +21,14 @@ RUN_MUTATIONS = [
     Mutation(
         "a merge keeps shadowed rows",
         BACKENDS,
-        "            keep[found[found >= 0]] = False\n",
+        "            keep[shadowed[shadowed >= 0]] = False\n",
         "            pass\n",
     ),
     Mutation(
         "a merge keeps closed rows",
         BACKENDS,
-        "            keep = ~np.concatenate(gone)\n",
-        "            pass\n",
+        "                keep[begin:stop] = gone | ~run.are_swept(begin, stop, passed)\n",
+        "                pass\n",
     ),
     Mutation(
         "a tombstone is dropped though an older run stays",
@@ -39,8 +39,8 @@ RUN_MUTATIONS = [
     Mutation(
         "a tombstone outlives the row that follows it",
         BACKENDS,
-        "newer.append(fresh)",
-        "newer.append(fresh.slice(0, 0))",
+        "chain(newer, [(fresh.hashes, fresh.keys)])",
+        "chain(newer, [])",
     ),
     Mutation(
         "revived keys leave no tombstone",
@@ -93,8 +93,8 @@ RUN_MUTATIONS = [
     Mutation(
         "the index gives only what is due after the last sweep's code",
         BACKENDS,
-        "self._places(self._code(after_ms), self._code(upto_ms) + 1)",
-        "self._places(self._code(after_ms) + 1, self._code(upto_ms) + 1)",
+        "self._places(self._codes(after_ms), self._codes(upto_ms) + 1)",
+        "self._places(self._codes(after_ms) + 1, self._codes(upto_ms) + 1)",
     ),
     Mutation(
         "the filter denies some keys it holds",
@@ -106,20 +106,20 @@ RUN_MUTATIONS = [
     Mutation(
         "rows are read that were not asked for",
         BACKENDS,
-        "        yield Touch.rows(held.columns, rows)\n",
-        "        yield Touch.rows(held.columns[1:], rows[1:])\n",
+        "        self._need(at, at + 1 + bool(self.layout.texts))\n",
+        "        self._need(at[1:], at[1:] + 1 + bool(self.layout.texts))\n",
     ),
     Mutation(
         "a search between fences stops one short",
         BACKENDS,
-        "    for half in (*_HALVES, 1):\n",
-        "    for half in _HALVES:\n",
+        "int((stops - begins).max(initial=0)).bit_length()",
+        "int((stops - begins).max(initial=0)).bit_length() - 1",
     ),
     Mutation(
         "texts are read that were not asked for",
         BACKENDS,
-        "[_text_span(touch) for touch in touches if _is_text(touch.column)]",
-        "[]",
+        "            self.source.need(spans[::2], spans[1::2])\n",
+        "            pass\n",
     ),
     # ---- definitions that change
     Mutation(

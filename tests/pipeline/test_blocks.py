@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.files.checked_file import CheckedFile
-from idlestate.backends.files.file_blocks import BLOCK_BYTES, BlockWriter, data_bytes, what_is_wrong
+from idlestate.backends.files.file_blocks import BlockWriter, data_bytes, what_is_wrong
 from idlestate.backends.files.local_file import LocalBytes
+from idlestate.backends.runs.reading import BLOCK_BYTES
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
@@ -21,7 +22,7 @@ def written(data: bytes, piece: int = 1 << 30) -> tuple[bytes, RunRef]:
     sink = io.BytesIO()
     writer = BlockWriter([sink])
     for at in range(0, len(data), piece):
-        assert writer.tell() == at
+        assert writer.size == at
         writer.write(data[at : at + piece])
     checksum = writer.finish()
     return sink.getvalue(), RunRef("x.arrow", 0, 0, writer.size, checksum=checksum)

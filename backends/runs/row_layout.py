@@ -1,0 +1,217 @@
+"""How a row lies in a file: all of its columns side by side.
+
+To look a key up costs a block of the file, a page and a cache line or two, however many columns
+there are. A row is a structure of numpy whose size is a multiple of 8 bytes: `hash` int64;
+`created`, `written`, `read`, `armed` int64 milliseconds; the key columns `k0` ...; the payload
+columns under their ids (`idlestate.backends.runs.table_schema`). Booleans take a byte. Of a text
+or binary the row has the place where it begins among those of its segment, in 4 bytes or, of a
+large one, 8; it ends where that of the next row begins, so a row more ends the rows. A column with
+nulls has a byte more, `<name>?`, which is 1 where there is a value. Columns that would say nothing
+are left out of a run: `created` equal to `written`, `read` and `armed` that never were.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field, is_valid
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_schema import Column, TableSchema
+from idlestate.retention.lives import Lives
+from idlestate.retention.rules import NEVER_MS
+
+Records = npt.NDArray[np.void]
+Text: TypeAlias = Callable[[str, pa.DataType, pa.Buffer | None], pa.Array]
+"""Reads a column of texts, given its name, its type and in which rows it has values."""
+HASH_BYTES = 8
+"""A row begins with its hash."""
+_OPTIONAL_TIMES = ("created", "read", "armed")
+
+
+def extras_of(rows: Rows, schema: TableSchema) -> frozenset[str]:
+    """What of these rows a layout must have and another might leave out: times, and nulls."""
+    lives = rows.lives
+    found = set() if np.array_equal(lives.created_at_ms, lives.written_at_ms) else {"created"}
+    for name, times in (("read", lives.read_at_ms), ("armed", lives.armed_at_ms)):
+        found |= {name} if (times != NEVER_MS).any() else set()
+    ids = [f"k{at}" for at in range(len(rows.keys))] + [column.id for column in schema.columns]
+    for name, field in zip(ids, [*rows.keys, *rows.payload], strict=True):
+        found |= {f"{name}?"} if has_nulls(field) else set()
+    return frozenset(found)
+
+
+def has_nulls(field: Field) -> bool:
+    """Whether some value is missing."""
+    return not isinstance(field, np.ndarray) and field.null_count > 0
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """The columns of the rows of a run."""
+
+    schema: pa.Schema
+    """A field that may be null has a byte for it."""
+
+    @classmethod
+    def of(cls, schema: TableSchema, extras: frozenset[str]) -> "RowLayout":
+        """The layout of rows of a schema, with all that `extras_of` some of them says."""
+        columns = [(name, pa.int64()) for name in ("hash", "written")]
+        columns += [(name, pa.int64()) for name in _OPTIONAL_TIMES if name in extras]
+        columns += [(f"k{at}", kind) for at, (_, kind) in enumerate(schema.keys)]
+        columns += [(column.id, column.kind) for column in schema.columns]
+        return cls(pa.schema([pa.field(n, kind, f"{n}?" in extras) for n, kind in columns]))
+
+    @cached_property
+    def extras(self) -> frozenset[str]:
+        """What it has and another might leave out."""
+        nulls = {f"{field.name}?" for field in self.schema if field.nullable}
+        return frozenset(nulls | (set(self.schema.names) & set(_OPTIONAL_TIMES)))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Its columns of texts and binaries."""
+        return [field.name for field in self.schema if _is_text(field.type)]
+
+    @cached_property
+    def dtype(self) -> np.dtype[np.void]:
+        """A row, as numpy reads it."""
+        fields = [(field.name, _stored(field.type)) for field in self.schema]
+        fields += [(f"{field.name}?", np.dtype("u1")) for field in self.schema if field.nullable]
+        # The hash first, which a search reads alone; then so that each is aligned.
+        fields.sort(key=lambda field: (field[0] != "hash", -field[1].itemsize))
+        stops = np.cumsum([kind.itemsize for _, kind in fields])
+        return np.dtype(
+            {
+                "names": [name for name, _ in fields],
+                "formats": [kind for _, kind in fields],
+                "offsets": [0, *stops[:-1].tolist()],
+                "itemsize": int(-(-stops[-1] // 8) * 8),
+            }
+        )
+
+    def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Buffer]]:
+        """Rows as records, and the texts of each column of these."""
+        # What no column sets is zero. All of it at first would cost a pass through memory.
+        records = np.empty(len(rows) + bool(self.texts), dtype=self.dtype)
+        records[len(rows) :] = np.zeros(1, dtype=self.dtype)
+        filled = sum(kind.itemsize for kind, *_ in (self.dtype.fields or {}).values())
+        records.view(np.uint8).reshape(len(records), -1)[:, filled:] = 0
+        lives, texts = rows.lives, []
+        columns: dict[str, Field] = {
+            "hash": rows.hashes,
+            "created": lives.created_at_ms,
+            "written": lives.written_at_ms,
+            "read": lives.read_at_ms,
+            "armed": lives.armed_at_ms,
+        }
+        columns |= {f"k{at}": column for at, column in enumerate(rows.keys)}
+        ids = [column.id for column in schema.columns]
+        columns |= dict(zip(ids, rows.payload, strict=True))
+        for field in self.schema:
+            column, place = columns[field.name], records[field.name]
+            if isinstance(column, np.ndarray):
+                place[: len(rows)] = column
+            elif _is_text(field.type):
+                offsets = _offsets(column)
+                place[:] = offsets - offsets[0]
+                data = column.buffers()[2] or pa.py_buffer(b"")
+                texts.append(data.slice(int(offsets[0]), int(offsets[-1] - offsets[0])))
+            else:
+                place[: len(rows)] = _values(column, place.dtype)
+                if column.null_count:
+                    place[: len(rows)][~is_valid(column)] = np.zeros(1, dtype=place.dtype)
+            if field.nullable:
+                records[f"{field.name}?"][: len(rows)] = is_valid(column)
+        return records, texts
+
+    def unpack(
+        self, records: Records, keys: Sequence[str], payload: Iterable[Column], text: Text
+    ) -> Rows:
+        """Records as rows.
+
+        Args:
+            records: one for each row.
+            keys: the key columns to read.
+            payload: the payload columns to read, as the file has them.
+            text: reads a column of texts.
+        """
+        fields: list[Field] = []
+        for column in payload:
+            if column.is_numpy:
+                fields.append(np.ascontiguousarray(records[column.id]))
+            else:
+                fields += self.columns(records, [column.id], text)
+        hashes = np.ascontiguousarray(records["hash"])
+        return Rows(hashes, self.columns(records, keys, text), self.lives(records), fields)
+
+    def columns(self, records: Records, names: Iterable[str], text: Text) -> list[pa.Array]:
+        """Some columns of records."""
+        return [self._column(records, self.schema.field(name), text) for name in names]
+
+    def _column(self, records: Records, field: pa.Field, text: Text) -> pa.Array:
+        valid = _bitmap(records[f"{field.name}?"]) if field.nullable else None
+        if _is_text(field.type):
+            return text(field.name, field.type, valid)
+        values = np.ascontiguousarray(records[field.name])
+        if pa.types.is_boolean(field.type):
+            values = np.packbits(values, bitorder="little")
+        data = pa.py_buffer(values.view(np.uint8))
+        return pa.Array.from_buffers(field.type, len(records), [valid, data])
+
+    def lives(self, records: Records) -> Lives:
+        """The times of records."""
+        names = records.dtype.names or ()
+        never = np.full(len(records), NEVER_MS)
+        written = np.ascontiguousarray(records["written"])
+        created, read, armed = (
+            np.ascontiguousarray(records[name]) if name in names else otherwise
+            for name, otherwise in (("created", written), ("read", never), ("armed", never))
+        )
+        return Lives(created, written, read, armed)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
+
+
+def _stored(kind: pa.DataType) -> np.dtype[Any]:
+    """What a row has of a column."""
+    if _is_text(kind):
+        return np.dtype("<i8" if _is_large(kind) else "<i4")
+    if pa.types.is_boolean(kind):
+        return np.dtype("u1")
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return found
+    width = kind.bit_width // 8
+    return np.dtype(f"<i{width}" if width <= 8 else f"V{width}")
+
+
+def _offsets(column: pa.Array) -> npt.NDArray[Any]:
+    places = np.frombuffer(column.buffers()[1], dtype=_stored(column.type))
+    return places[column.offset : column.offset + len(column) + 1]
+
+
+def _values(column: pa.Array, stored: np.dtype[Any]) -> npt.NDArray[Any]:
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    values = np.frombuffer(column.buffers()[1], dtype=stored)
+    return values[column.offset : column.offset + len(column)]
+
+
+def _bitmap(present: npt.NDArray[np.uint8]) -> pa.Buffer | None:
+    return None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))

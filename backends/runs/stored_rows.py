@@ -1,0 +1,151 @@
+"""The rows of a run where they lie in its file."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.reading import Ints, Source
+from idlestate.backends.runs.row_layout import HASH_BYTES, Records, RowLayout, Text
+from idlestate.backends.runs.segment import SegmentIndex, fence_rows
+from idlestate.backends.runs.sorted_search import between_fences, first_at_least
+
+_MANY = 32
+"""Where one row in so many is looked for, the hashes of all are read."""
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows in order of hash, at least one, some 260,000 in each segment."""
+
+    source: Source
+    """The file."""
+    layout: RowLayout
+    segments: Sequence[SegmentIndex]
+    """What is known of each without reading it."""
+
+    @cached_property
+    def starts(self) -> Ints:
+        """The number of each segment's first row, and the number of rows."""
+        return np.cumsum([0, *(segment.rows for segment in self.segments)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def first_at_least(self, hashes: Ints) -> Ints:
+        """For each hash, ascending, the first row with it or a higher one; `len` where none is."""
+        if len(hashes) * _MANY > len(self):
+            places: Ints = np.searchsorted(self.hashes(0, len(self)), hashes)
+            return places
+        begins, stops = between_fences(*self._fences, len(self), hashes)
+        # All of the rows between two fences lie in one segment, and so does the place.
+        shift = self._shift(begins)
+        begins, stops = begins + shift, stops + shift
+        # Of the last of them no more than the hash: the row may reach into the next block.
+        width = self.layout.dtype.itemsize
+        self.source.need(begins * width, (stops - 1) * width + HASH_BYTES)
+        return first_at_least(self._records["hash"], begins, stops, hashes) - shift
+
+    def first_at(self, wanted: int) -> int:
+        """The same for one hash."""
+        return int(self.first_at_least(np.array([wanted]))[0])
+
+    def hashes(self, begin: int, stop: int) -> Ints:
+        """The hashes of the rows begin..stop."""
+        parts = [records["hash"] for records, _ in self.portions(begin, stop)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    def hashes_at(self, rows: Ints) -> Ints:
+        """The hashes of these rows, which ascend."""
+        at = rows + self._shift(rows)
+        width = self.layout.dtype.itemsize
+        self.source.need(at * width, at * width + HASH_BYTES)
+        found: Ints = self._records["hash"][at]
+        return found
+
+    def _need(self, begins: Ints, stops: Ints) -> None:
+        """Have these spans of records read."""
+        width = self.layout.dtype.itemsize
+        self.source.need(begins * width, stops * width)
+
+    def at(self, rows: Ints) -> tuple[Records, Text]:
+        """The records of some rows, and how their texts are read."""
+        at = rows + self._shift(rows)
+        self._need(at, at + 1 + bool(self.layout.texts))
+        records = self._records.take(at)
+
+        def text(name: str, kind: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
+            if not len(rows):
+                return pa.array([], kind)
+            place = self.layout.texts.index(name)
+            begins = np.array([segment.texts[place] for segment in self.segments])
+            first = self._of_segments(begins, rows)
+            spans = np.empty(2 * len(rows), dtype=np.int64)
+            spans[::2] = records[name]
+            spans[1::2] = self._records[name][at + 1]
+            spans.reshape(-1, 2)[:] += first[:, None]
+            self.source.need(spans[::2], spans[1::2])
+            # As a column of the texts that are wanted and, between them, what else is there.
+            is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            large = pa.large_string() if is_string else pa.large_binary()
+            buffers = [None, pa.py_buffer(spans), self.source.data]
+            column = pa.Array.from_buffers(large, len(spans) - 1, buffers)
+            found = column.take(pa.array(np.arange(0, len(spans), 2))).cast(kind)
+            return pa.Array.from_buffers(kind, len(rows), [valid, *found.buffers()[1:]])
+
+        return records, text
+
+    def portions(self, begin: int, stop: int) -> Iterator[tuple[Records, Text]]:
+        """The records of the rows begin..stop, a segment at a time, and how texts are read."""
+        for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
+            first, end = max(begin, start), min(stop, start + segment.rows)
+            if first < end:
+                at = segment.begin // self.layout.dtype.itemsize + first - start
+                yield self._portion(segment, at, at + end - first)
+
+    def _portion(self, segment: SegmentIndex, at: int, end: int) -> tuple[Records, Text]:
+        more = bool(self.layout.texts)
+        self._need(np.array([at]), np.array([end + more]))
+
+        def text(name: str, kind: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
+            offsets = np.ascontiguousarray(self._records[name][at : end + 1])
+            first = segment.texts[self.layout.texts.index(name)]
+            self.source.need(first + offsets[:1], first + offsets[-1:])
+            data = self.source.data.slice(first, int(offsets[-1]))
+            return pa.Array.from_buffers(kind, end - at, [valid, pa.py_buffer(offsets), data])
+
+        return self._records[at:end], text
+
+    @cached_property
+    def _records(self) -> Records:
+        """The whole file as records; those that are rows are where `_shift` says."""
+        kind, data = self.layout.dtype, self.source.data
+        return np.frombuffer(data, dtype=kind, count=data.size // kind.itemsize)
+
+    @cached_property
+    def _shifts(self) -> Ints:
+        begins = np.array([segment.begin for segment in self.segments])
+        return begins // self.layout.dtype.itemsize - self.starts[:-1]
+
+    def _shift(self, rows: Ints) -> Ints:
+        """What is added to rows to get the records that they are."""
+        return self._of_segments(self._shifts, rows)
+
+    def _of_segments(self, values: Ints, rows: Ints) -> Ints:
+        """For each row the value of its segment."""
+        if len(values) == 1:
+            return values
+        return values[np.searchsorted(self.starts[1:-1], rows, side="right")]
+
+    @cached_property
+    def _fences(self) -> tuple[Ints, Ints]:
+        """Hashes kept in memory, and the rows that have them."""
+        width = self.layout.dtype.itemsize
+        rows = [
+            fence_rows(segment.begin, segment.rows, width) + start
+            for segment, start in zip(self.segments, self.starts.tolist(), strict=False)
+        ]
+        fences = [segment.fences for segment in self.segments]
+        return np.concatenate(fences), np.concatenate(rows)
