@@ -175,7 +175,7 @@ def test_an_operator_without_retention_is_warned_about(
     with caplog.at_level(logging.WARNING, logger="idlestate"):
         retained(clicks, policy=None)
     assert "without bound" in caplog.text
-    assert "idle: {min: 30m, max: 45m}" in caplog.text
+    assert "idle_min='30m', idle_max='45m'" in caplog.text
 
 
 def test_a_policy_is_taken_from_a_file(
@@ -185,8 +185,8 @@ def test_a_policy_is_taken_from_a_file(
     file.write_text(
         "version: 1\n"
         "policies:\n"
-        "  short: {idle: {min: 30m, max: 45m}}\n"
-        "  wall: {idle: {min: 30m, max: 45m}, time: processing}\n"
+        "  short: {idle_min='30m', idle_max='45m'}\n"
+        "  wall: {idle_min='30m', idle_max='45m', time: processing}\n"
         "selectors:\n"
         '  - {operator: "cli*", policy: wall}\n'
     )
