@@ -1,4 +1,4 @@
-"""Keyed state in runs: one look-up per batch, one run per commit, and plain errors."""
+"""Keyed state in runs: one look-up per batch, one run per commit, all of it or nothing."""
 
 import os
 
@@ -7,72 +7,25 @@ import pytest
 
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.errors import DamagedStateError, RefusedError, StoreError
-from idlestate.retention.policy import TimeDomain
-from idlestate.state.descriptors import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
+from idlestate.errors import StoreError
+from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.opening import open_backend
 from idlestate.state.runs import cell_bytes, working_set
-
-LONG = pa.int64()
-KEYS = [f"key {number}" for number in range(200)]
-COUNT = len(KEYS)
-
-
-def states(backend):
-    return (
-        backend.get_state(ValueStateDescriptor(name="v", value_type=LONG)),
-        backend.get_state(ValueStateDescriptor(name="w", value_type=pa.string())),
-        backend.get_state(ListStateDescriptor(name="l", value_type=LONG)),
-        backend.get_state(MapStateDescriptor(name="m", key_type=pa.string(), value_type=LONG)),
-        backend.get_state(
-            ReducingStateDescriptor(name="r", value_type=LONG, reduce=lambda a, b: a + b)
-        ),
-    )
-
-
-def timers_of(backend):
-    return backend.timer_service("t", lambda timer: None, lambda timer: None)
-
-
-def use_everything(backend, number):
-    value, word, items, entries, total = states(backend)
-    value.get_many(KEYS)
-    value.put_many(KEYS, [number] * COUNT)
-    word.put_many(KEYS, [str(number)] * COUNT)
-    items.add_many(KEYS, [number] * COUNT)
-    entries.put_many(KEYS, ["x"] * COUNT, [number] * COUNT)
-    total.add_many(KEYS, [1] * COUNT)
-    timers_of(backend).register_many(TimeDomain.EVENT, KEYS, None, [number] * COUNT)
-
-
-def found(backend):
-    value, word, items, entries, total = states(backend)
-    return (
-        set(value.get_many(KEYS).to_pylist()),
-        set(word.get_many(KEYS).to_pylist()),
-        {tuple(each or ()) for each in items.get_many(KEYS).to_pylist()},
-        set(entries.get_many(KEYS, ["x"] * COUNT).to_pylist()),
-        set(total.get_many(KEYS).to_pylist()),
-        timers_of(backend).count(TimeDomain.EVENT),
-    )
-
-
-AFTER_1_AND_2 = ({2}, {"2"}, {(1, 2)}, {2}, {2}, 2 * COUNT)
+from tests.state.runs_history import (
+    AFTER_1_AND_2,
+    COUNT,
+    KEYS,
+    LONG,
+    found,
+    states,
+    two_commits,
+    use_everything,
+)
 
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with two commits."""
-    with open_backend("runs", tmp_path / "db") as backend:
-        for number in (1, 2):
-            use_everything(backend, number)
-            backend.commit()
-    return tmp_path / "db"
+    return two_commits(tmp_path / "db")
 
 
 @pytest.fixture
@@ -276,66 +229,22 @@ def test_a_restored_state_is_durable_at_the_first_commit(place, tmp_path):
         assert found(backend) == AFTER_1_AND_2
 
 
-def files_of(place, table):
-    return sorted((place / "runs" / "0").glob(f"*-{table}-*"))
-
-
-@pytest.mark.parametrize("table", ["rows", "timers_1"])
-def test_a_damaged_file_is_named(place, table):
-    for file in files_of(place, table):
-        data = bytearray(file.read_bytes())
-        data[len(data) // 4] ^= 1
-        file.write_bytes(data)
-    with pytest.raises(DamagedStateError, match=f"{table}.*arrow is damaged.*snapshot"):
-        look_at_all(place)
-
-
-@pytest.mark.parametrize("table", ["rows", "timers_1"])
-def test_a_missing_file_is_named(place, table):
-    gone = files_of(place, table)[-1]
-    gone.unlink()
-    with pytest.raises(DamagedStateError, match=f"{gone.name} is missing.*snapshot"):
-        look_at_all(place)
-
-
-def look_at_all(place):
+def test_states_are_added_and_widened_on_runs_that_stay(place):
     with open_backend("runs", place) as backend:
-        found(backend)
-        timers_of(backend).take_due(TimeDomain.EVENT, 100, 1000)
-
-
-def test_a_damaged_record_is_named(place):
-    record = place / "state.json"
-    record.write_bytes(record.read_bytes().replace(b'"version": 2', b'"version": 3'))
-    with pytest.raises(DamagedStateError, match=r"state\.json is damaged"):
-        open_backend("runs", place)
-
-
-def test_a_folder_is_open_once(place):
-    with open_backend("runs", place), pytest.raises(StoreError, match="is open already"):
-        open_backend("runs", place)
-    open_backend("runs", place).close()
-
-
-def test_what_does_not_go_together_is_refused(place, tmp_path):
-    with open_backend("rocksdb", tmp_path / "rocks"):
-        pass
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "letters.txt").write_text("mine")
-    (tmp_path / "a file").write_text("mine")
-    for kind, path, says in (
-        ("runs", None, "needs a folder"),
-        ("rocksdb", None, "needs a folder"),
-        ("heap", tmp_path, "has no folder"),
-        ("paper", tmp_path, "there is no backend 'paper': use heap, rocksdb or runs"),
-        ("runs", tmp_path / "rocks", "is not of this kind of backend"),
-        ("runs", tmp_path / "other", "holds letters.txt"),
-        ("rocksdb", place, "holds runs"),
-    ):
-        with pytest.raises(RefusedError, match=says):
-            open_backend(kind, path)
-    with pytest.raises(StoreError, match="a file"):
-        open_backend("runs", tmp_path / "a file")
-    with pytest.raises(RefusedError, match="max_parallelism is 128 there, declared as 64"):
-        open_backend("runs", place, max_parallelism=64)
-    assert (tmp_path / "other" / "letters.txt").read_text() == "mine"
+        late = backend.get_state(ValueStateDescriptor(name="late", value_type=pa.int8()))
+        assert late.get_many(KEYS).null_count == COUNT
+        late.put_many(KEYS[:10], [5] * 10)
+        backend.commit()
+        assert late.get_many(KEYS).null_count == COUNT - 10
+    for _ in range(2):
+        with open_backend("runs", place) as backend:
+            late = backend.get_state(ValueStateDescriptor(name="late", value_type=LONG))
+            assert late.get_many(KEYS[:10]).to_pylist() == [5] * 10
+            assert found(backend) == AFTER_1_AND_2
+            assert backend.size("late") == 10
+            backend.commit()
+    with open_backend("runs", place) as backend:
+        backend.compact()
+        late = backend.get_state(ValueStateDescriptor(name="late", value_type=LONG))
+        assert late.get_many(KEYS).null_count == COUNT - 10
+        assert found(backend) == AFTER_1_AND_2

@@ -1,0 +1,78 @@
+"""A folder of runs that is damaged, in use, or of something else: plain errors that name it."""
+
+import pytest
+
+from idlestate.errors import DamagedStateError, RefusedError, StoreError
+from idlestate.retention.policy import TimeDomain
+from idlestate.state.opening import open_backend
+from tests.state.runs_history import found, timers_of, two_commits
+
+
+@pytest.fixture
+def place(tmp_path):
+    return two_commits(tmp_path / "db")
+
+
+def files_of(place, table):
+    return sorted((place / "runs" / "0").glob(f"*-{table}-*"))
+
+
+@pytest.mark.parametrize("table", ["rows", "timers_1"])
+def test_a_damaged_file_is_named(place, table):
+    for file in files_of(place, table):
+        data = bytearray(file.read_bytes())
+        data[len(data) // 4] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(DamagedStateError, match=f"{table}.*arrow is damaged.*snapshot"):
+        look_at_all(place)
+
+
+@pytest.mark.parametrize("table", ["rows", "timers_1"])
+def test_a_missing_file_is_named(place, table):
+    gone = files_of(place, table)[-1]
+    gone.unlink()
+    with pytest.raises(DamagedStateError, match=f"{gone.name} is missing.*snapshot"):
+        look_at_all(place)
+
+
+def look_at_all(place):
+    with open_backend("runs", place) as backend:
+        found(backend)
+        timers_of(backend).take_due(TimeDomain.EVENT, 100, 1000)
+
+
+def test_a_damaged_record_is_named(place):
+    record = place / "state.json"
+    record.write_bytes(record.read_bytes().replace(b'"version": 2', b'"version": 3'))
+    with pytest.raises(DamagedStateError, match=r"state\.json is damaged"):
+        open_backend("runs", place)
+
+
+def test_a_folder_is_open_once(place):
+    with open_backend("runs", place), pytest.raises(StoreError, match="is open already"):
+        open_backend("runs", place)
+    open_backend("runs", place).close()
+
+
+def test_what_does_not_go_together_is_refused(place, tmp_path):
+    with open_backend("rocksdb", tmp_path / "rocks"):
+        pass
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letters.txt").write_text("mine")
+    (tmp_path / "a file").write_text("mine")
+    for kind, path, says in (
+        ("runs", None, "needs a folder"),
+        ("rocksdb", None, "needs a folder"),
+        ("heap", tmp_path, "has no folder"),
+        ("paper", tmp_path, "there is no backend 'paper': use heap, rocksdb or runs"),
+        ("runs", tmp_path / "rocks", "is not of this kind of backend"),
+        ("runs", tmp_path / "other", "holds letters.txt"),
+        ("rocksdb", place, "holds runs"),
+    ):
+        with pytest.raises(RefusedError, match=says):
+            open_backend(kind, path)
+    with pytest.raises(StoreError, match="a file"):
+        open_backend("runs", tmp_path / "a file")
+    with pytest.raises(RefusedError, match="max_parallelism is 128 there, declared as 64"):
+        open_backend("runs", place, max_parallelism=64)
+    assert (tmp_path / "other" / "letters.txt").read_text() == "mine"
