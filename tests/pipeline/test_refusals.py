@@ -185,8 +185,8 @@ def test_a_policy_is_taken_from_a_file(
     file.write_text(
         "version: 1\n"
         "policies:\n"
-        "  short: {idle_min='30m', idle_max='45m'}\n"
-        "  wall: {idle_min='30m', idle_max='45m', time: processing}\n"
+        "  short: {idle: {min: 30m, max: 45m}}\n"
+        "  wall: {idle: {min: 30m, max: 45m}, time: processing}\n"
         "selectors:\n"
         '  - {operator: "cli*", policy: wall}\n'
     )
