@@ -123,10 +123,7 @@ def event_times(column: pa.ChunkedArray, name: str) -> Times:
 def check_time_type(kind: pa.DataType, name: str) -> None:
     """Raise `RefusedError` unless a column of this type can hold event times."""
     if not (is_text(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-        raise RefusedError(
-            f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 texts such "
-            "as 2025-03-03T12:00:00Z"
-        )
+        raise unusable_time(name, str(kind))
 
 
 def check_key_type(kind: pa.DataType, name: str) -> None:
@@ -139,10 +136,23 @@ def check_key_type(kind: pa.DataType, name: str) -> None:
         )
     )
     if not is_plain:
-        raise RefusedError(
-            f"key column {name!r} is of type {kind}; keys are strings, binaries, integers, "
-            "booleans, dates or timestamps: cast it first"
-        )
+        raise unusable_key(name, str(kind))
+
+
+def unusable_time(name: str, kind: str) -> RefusedError:
+    """The error of a column that cannot hold event times."""
+    return RefusedError(
+        f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 texts such as "
+        "2025-03-03T12:00:00Z"
+    )
+
+
+def unusable_key(name: str, kind: str) -> RefusedError:
+    """The error of a column that cannot be a key."""
+    return RefusedError(
+        f"key column {name!r} is of type {kind}; keys are strings, binaries, integers, booleans, "
+        "dates or timestamps: cast it first"
+    )
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -16,7 +16,19 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from idlestate.advisor.batches import check_number, watermarks_of
 from idlestate.advisor.chunks import SCHEMA, TIME, WIDTH, parts, prepare
@@ -24,9 +36,8 @@ from idlestate.advisor.event_log import Extent, Leftovers
 from idlestate.advisor.events import (
     Reading,
     check_columns,
-    check_key_type,
-    check_time_type,
-    is_text,
+    unusable_key,
+    unusable_time,
 )
 from idlestate.advisor.log_part import LifeCounts, LogPart
 from idlestate.advisor.search import first_true
@@ -40,6 +51,17 @@ Question = Callable[[LogPart], Sequence[Ints]]
 
 _TIMES_AT_ONCE = 1000
 _WORD = 1 << 32
+_WIDTHS: dict[type[DataType], int] = {
+    BooleanType: 1,
+    ByteType: 1,
+    ShortType: 2,
+    IntegerType: 4,
+    LongType: 8,
+    DateType: 4,
+    TimestampType: 8,
+    TimestampNTZType: 8,
+}
+"""Bytes of a key column, as in memory; texts and binaries vary."""
 
 
 def spark_log(events: DataFrame, reading: Reading) -> tuple["SparkLog", Leftovers]:
@@ -208,19 +230,22 @@ def _check(events: DataFrame, reading: Reading) -> None:
             "batches: rows of a Spark DataFrame have no order; pass event time per batch, as in 5m"
         )
     check_columns(events.columns, reading)
-    schema = to_arrow_schema(events.select(*(f"`{name}`" for name in reading.columns)).schema)
-    check_time_type(schema.field(reading.event_time).type, reading.event_time)
+    kinds = {name: events.select(f"`{name}`").schema[0].dataType for name in reading.columns}
+    time = kinds[reading.event_time]
+    if not isinstance(time, (StringType, DateType, TimestampType, TimestampNTZType)):
+        raise unusable_time(reading.event_time, time.simpleString())
     for name in reading.key:
-        check_key_type(schema.field(name).type, name)
+        if not isinstance(kinds[name], (StringType, BinaryType, *_WIDTHS)):
+            raise unusable_key(name, kinds[name].simpleString())
 
 
 def _width(events: DataFrame, name: str) -> Column:
     """Bytes of a key column, as in memory."""
     column = F.col(f"`{name}`")
-    kind = to_arrow_schema(events.select(column).schema).field(0).type
-    if is_text(kind) or pa.types.is_binary(kind):
+    width = _WIDTHS.get(type(events.select(column).schema[0].dataType))
+    if width is None:
         return F.lit(4) + F.coalesce(F.octet_length(column), F.lit(0))
-    return F.lit(-(-kind.bit_width // 8))
+    return F.lit(width)
 
 
 def _few(chunks: DataFrame) -> DataFrame:
