@@ -226,5 +226,5 @@ def test_state_of_batches_and_operators_that_are_not_there(
     place = str(started.checkpoint)
     with pytest.raises(RefusedError, match=r"no operator 'visits'; it holds .*clicks"):
         read_state(spark, place, uid="visits")
-    with pytest.raises(RefusedError, match=r"no committed batch 77 .*the newest is \d"):
+    with pytest.raises(RefusedError, match=r"no committed batch 77; the newest is \d"):
         read_state(spark, place, batch_id=77)

@@ -203,7 +203,7 @@ def test_state_is_read_back_as_it_was_written(files: RunFiles) -> None:
 
 def test_state_of_another_version_is_refused() -> None:
     value = b"IDS9" + ShardRecord("clicks", 3).encode()[4:]
-    with pytest.raises(RecordError, match="another version of idlestate wrote it"):
+    with pytest.raises(RecordError, match="another version of idlestate; use"):
         ShardRecord.decode(value)
 
 

@@ -93,7 +93,7 @@ def test_logs_of_another_format_are_told_with_their_file(tmp_path: Path, text: s
     checkpoint.replace("offsets/3", text.encode())
     checkpoint.replace("state/0/_metadata/v2/3", text.encode())
     for read in (read_batch_times, partitions_at):
-        with pytest.raises(RefusedError, match=r"^cannot find .* in offsets/3 of .* 4\.1 to 4\.3 "):
+        with pytest.raises(RefusedError, match=r"^cannot read .* in offsets/3 of .* 4\.1 to 4\.3 "):
             read(checkpoint, 3)
     with pytest.raises(RefusedError, match=r"^cannot find .* in state/0/_metadata/v2/3 of "):
         put_paths_right(checkpoint)
