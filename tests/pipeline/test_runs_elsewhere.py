@@ -242,7 +242,7 @@ def test_a_place_is_remembered_in_full() -> None:
 
 
 def test_a_bad_url_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"ftp://here is no place .*s3://"):
+    with pytest.raises(RefusedError, match=r"ftp://here is not a place .*s3://"):
         prepare(Folder(str(tmp_path)), "ftp://here")
 
 
