@@ -69,7 +69,8 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
                 os.umask(before)
         except (pa.ArrowException, OSError) as error:
             raise AccessError(
-                f"cannot serve data on {listen}: {error}; is the address in use?"
+                f"cannot serve data on {listen}: {error}; "
+                "if another program uses the address, choose another"
             ) from error
         self.place = listen if listen.startswith("unix:") else _with_port(listen, self.port)
 

@@ -236,8 +236,8 @@ class Process:
     def _cut_off(self) -> None:
         """End without what does not come to an end: a disk, a worker or a checkpoint hangs."""
         text = (
-            f"calls or jobs ran for {_DRAIN_S + _END_S:.0f} s and were aborted; all that was "
-            "acknowledged is kept"
+            f"calls or jobs ran for {_DRAIN_S + _END_S:.0f} s and were aborted; all "
+            "acknowledged writes are kept"
         )
         # What hangs may be who should hear it: a terminal that was halted, a pipe that is full.
         telling = threading.Thread(target=self._tell, args=[text], daemon=True)
