@@ -146,7 +146,8 @@ def checkout(tmp_path: Path) -> Path:
 
 def run_ci(project: Path, data_dir: Path | None = None) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if name != "IDLESTATE_DATA_DIR"}
-    env.pop("MAKEFLAGS", None)  # a make above this one must not speak for the one below
+    for name in ("MAKEFLAGS", "MAKELEVEL"):  # a make above this one must not change the one below
+        env.pop(name, None)
     if data_dir is not None:
         env["IDLESTATE_DATA_DIR"] = str(data_dir)
     return subprocess.run(
