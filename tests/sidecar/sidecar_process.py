@@ -156,7 +156,8 @@ class Sidecar:
         self, writer: str | None = None, place: str | Address | None = None, uid: str = UID
     ) -> Any:
         place = place or f"unix:{self.data_socket}"
-        return SidecarClient(place, uid, writer=writer, patience=timedelta(seconds=PATIENCE_S))
+        patience = timedelta(seconds=PATIENCE_S)  # also for one that is being started again
+        return SidecarClient(place, uid, writer=writer, patience=patience, connect_timeout=patience)
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
         """One request to the control plane: status, and JSON or text."""
