@@ -60,7 +60,7 @@ def advise(
         batches: also count what a job holds after each batch: rows per batch in the order of the
             log, the rows of each batch as a list, or event time per batch (`5m`). With rows per
             batch, rows that such a job drops as late are left out.
-        delay: how far that job lets events lag behind the newest, as of `retain`.
+        delay: how late an event may be, as in `retain`.
         bytes_per_key: bytes of state per live key, as `idlestate run` reports them. Default: an
             estimate from the key columns, with one aggregate.
         null_key: `keep`: null is a key like any other; `reject`: such rows are left out.

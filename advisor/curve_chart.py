@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from idlestate.advisor.advice import Advice
 from idlestate.advisor.figures import CENSORED_SHARE, WindowFigures
 from idlestate.errors import RefusedError
-from idlestate.retention.durations import UNITS_MS, format_duration
+from idlestate.retention.durations import duration_ms, format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +125,7 @@ def _frame(axes: "Axes", advice: Advice, windows: Sequence[int]) -> None:
 
     axes.set_xscale("log")
     axes.set_xlim(windows[0], windows[-1])
-    ticks = [_ms(each) for each in _TICKS]
+    ticks = [duration_ms(each) for each in _TICKS]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_duration(round(value))))
@@ -174,7 +174,3 @@ def _name_end(axes: "Axes", height: float, text: str, color: str, lift: int) -> 
         color=color,
         annotation_clip=False,
     )
-
-
-def _ms(text: str) -> int:
-    return int(text[:-1]) * UNITS_MS[text[-1]]

@@ -38,7 +38,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What is told of a log besides.
+    """Other facts about a log.
 
     Attributes:
         rejected_rows: rows without a usable event time, or without a key where that is asked for.

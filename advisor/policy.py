@@ -38,7 +38,7 @@ def suggest_policy(
     budget: KeyBudget | None,
     span_ms: int,
 ) -> SuggestedPolicy | None:
-    """The policy that a log suggests; None if the log spans a few seconds and there is no budget.
+    """The suggested policy; None for a log of a few seconds without a budget.
 
     Its min is the window at the knee; without a knee the window for the least share of returning
     keys that the log is long enough to judge; else a third of the log's span. Its max is half as

@@ -43,7 +43,7 @@ def headers(advice: Advice) -> list[str]:
 
 
 def cells(figures: WindowFigures) -> list[str]:
-    """The row of a window, as of `headers`."""
+    """The row of a window, with the columns of `headers`."""
     mark = f" {CENSORED_MARK}" if figures.is_censored else ""
     return [
         f"{figures.window}{mark}",

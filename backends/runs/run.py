@@ -183,7 +183,7 @@ class Run:
         return reached_ms(sweeps, policy, NEVER_MS) if is_indexed else None
 
     def _real_rows(self) -> Ints:
-        """The rows that are no tombstones."""
+        """Rows other than tombstones."""
         return np.flatnonzero(~self.are_tombstones(0, len(self)))
 
     def _lives(self, rows: Ints) -> Lives:

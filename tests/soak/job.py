@@ -4,8 +4,8 @@
 
 It goes on for so long after its first batch, or for so many batches. Its checkpoint is in
 FOLDER/checkpoint; FOLDER/batches.jsonl gets a line per batch: what was reported of it, and how much
-of the heap was in use after the last collection. A collection is asked for now and then, as nothing
-but a full one says what is held.
+of the heap was in use after the last collection. The job requests a full collection at
+intervals, because only that shows what is held.
 """
 
 import json
