@@ -14,6 +14,7 @@ from pathlib import Path
 
 from idlestate.config.draft import Draft
 from idlestate.config.models import Pipeline, Selector
+from idlestate.config.policy_rules import Merged
 from idlestate.config.policy_selectors import AGGREGATES, Choice, choose, unbounded_advice
 from idlestate.config.problems import (
     ConfigError,
@@ -24,9 +25,10 @@ from idlestate.config.problems import (
     locate,
     nearest,
 )
-from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.sidecar_models import HostedOperator, Sidecar
 from idlestate.config.sidecar_rules import clear_text_warnings
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
+from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy
 from idlestate.retention.shown import show
 
@@ -39,6 +41,7 @@ class Config:
         file: its name, as the caller gave it.
         defaults: the policy of operators that nothing else gives one to.
         policies: policies by name, resolved over the defaults.
+        budgets: budgets by the name of their policy, None for the defaults; of those that set one.
         selectors: in the order of the file.
         pipelines: pipelines by name, which is the operator's uid.
         sidecar: what `idlestate serve` goes by; None when the file has no such part.
@@ -48,6 +51,7 @@ class Config:
     file: str
     defaults: Policy
     policies: Mapping[str, Policy]
+    budgets: Mapping[str | None, Budget]
     selectors: tuple[Selector, ...]
     pipelines: Mapping[str, Pipeline]
     sidecar: Sidecar | None
@@ -60,14 +64,24 @@ class Config:
 
     def choice_for(self, uid: str, state: str = AGGREGATES) -> Choice:
         """Which policy a state of an operator gets, and why; any uid may be asked for."""
-        hosted = self.sidecar.operators if self.sidecar else {}
-        named = self.pipelines.get(uid) or hosted.get(uid)
+        named = self._named(uid)
         return choose(uid, state, named.policy if named else None, self.selectors)
 
     def policy_for(self, uid: str, state: str = AGGREGATES) -> Policy:
         """The policy that a state of an operator gets; see `idlestate.config.policy_selectors`."""
         name = self.choice_for(uid, state).policy
         return self.defaults if name is None else self.policies[name]
+
+    def budget_for(self, uid: str) -> Budget:
+        """The budget of an operator: its own, or that of its policy; any uid may be asked for."""
+        named = self._named(uid)
+        if named and named.budget:
+            return named.budget.limits
+        return self.budgets.get(self.choice_for(uid).policy, Budget())
+
+    def _named(self, uid: str) -> Pipeline | HostedOperator | None:
+        hosted = self.sidecar.operators if self.sidecar else {}
+        return self.pipelines.get(uid) or hosted.get(uid)
 
     def policy(self, name: str) -> Policy:
         """The policy of that name.
@@ -111,10 +125,17 @@ def parse(data: bytes, file: str = "config.yaml") -> Config:
     problems = dict.fromkeys((*document.problems, *found))
     if problems or draft.model is None:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
+    bodies: dict[str | None, Merged] = {None: draft.defaults}
+    bodies.update(draft.policies)
     config = Config(
         file=file,
         defaults=draft.defaults.policy(),
         policies={name: merged.policy() for name, merged in draft.policies.items()},
+        budgets={
+            name: merged.fields.budget.limits
+            for name, merged in bodies.items()
+            if merged.fields.budget
+        },
         selectors=draft.model.selectors,
         pipelines=draft.model.pipelines,
         sidecar=draft.model.sidecar,

@@ -24,6 +24,8 @@ from idlestate.config.field_kinds import (
     refuse,
     whole,
 )
+from idlestate.config.size_kinds import Size
+from idlestate.retention.budget import Budget
 from idlestate.retention.shown import show
 
 METRICS_PORT = 9464
@@ -67,6 +69,22 @@ Idle = Annotated[
 ]
 
 
+class BudgetLimits(Section):
+    """How large an operator's state may become; metrics and alerts say when it will be full."""
+
+    keys: Annotated[int, whole(1, 1_000_000_000_000)] | None = Field(
+        default=None, examples=["5000000"]
+    )
+    """The most live keys; default: no limit."""
+    bytes: Size | None = Field(default=None, examples=["2GB"])
+    """The most bytes of state, such as 512MB or 2GiB; default: no limit."""
+
+    @property
+    def limits(self) -> Budget:
+        """Both limits; 0 where there is none."""
+        return Budget(self.keys or 0, self.bytes or 0)
+
+
 class PolicyBody(Section):
     """Retention rules. Settings that a policy leaves out come from `defaults`."""
 
@@ -87,6 +105,8 @@ class PolicyBody(Section):
     remember_ms: times.Memory | None = Field(default=None, alias="remember")
     """How long an expired key is remembered, to count keys that come back; default: the idle max,
     else ttl, else max_lifetime."""
+    budget: BudgetLimits | None = None
+    """How large the state of each operator with this policy may become; it expires nothing."""
 
 
 class Selector(Section):
@@ -176,6 +196,8 @@ class Pipeline(Section):
     """New to old names of aggregates that keep the state of the old name; may stay afterwards."""
     policy: text.Name | None = None
     """The policy; default: that of the most specific matching selector."""
+    budget: BudgetLimits | None = None
+    """How large the state may become; default: the policy's budget."""
     sinks: Sinks = Field(examples=["{results: build/out/results}"])
     """Where the rows go."""
     backend: Backend = "spark"

@@ -8,7 +8,7 @@ from pydantic import Field
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.field_kinds import FieldKind, Flag, Store, refuse, whole
-from idlestate.config.models import Section
+from idlestate.config.models import BudgetLimits, Section
 from idlestate.retention.shown import show
 
 _DAY_MS = 86_400_000
@@ -63,6 +63,8 @@ class HostedOperator(Section):
     """New to old names of aggregates that keep the state of the old name; may stay afterwards."""
     policy: text.Name | None = None
     """The policy, with time: processing; default: that of the most specific matching selector."""
+    budget: BudgetLimits | None = None
+    """How large the state may become; default: the policy's budget."""
     shards: Annotated[int, whole(1, 32_768)] = 4
     """Shards of its state; fixed by the first start."""
 

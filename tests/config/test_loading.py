@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from idlestate.config.loading import Config, load_config, parse
 from idlestate.config.models import Metrics, Pipeline
 from idlestate.config.problems import ConfigError
+from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy
 
 FULL = """\
@@ -247,3 +248,47 @@ def test_any_change_of_a_good_file_is_a_config_or_a_config_error(data: st.DataOb
     until = data.draw(st.integers(at, min(at + 12, len(FULL))))
     put = data.draw(st.text(string.printable, max_size=6) | st.sampled_from(WORDS))
     ends_well(f"{FULL[:at]}{put}{FULL[until:]}".encode())
+
+
+BUDGETS = """\
+version: 1
+defaults: {ttl: 1d, time: processing, budget: {keys: 1000}}
+policies:
+  small: {budget: {bytes: 2GB}}
+  none: {budget: {}}
+  plain: {}
+selectors:
+  - {operator: "*-small", policy: small}
+  - {operator: "*-none", policy: none}
+sidecar:
+  directory: out/sidecar
+  operators:
+    own:
+      columns: {user: string}
+      key: [user]
+      aggregates: {n: count}
+      policy: small
+      budget: {keys: 5, bytes: 3KiB}
+"""
+
+
+@pytest.mark.parametrize(
+    ("uid", "budget"),
+    [
+        ("own", Budget(5, 3072)),
+        ("a-small", Budget(0, 2_000_000_000)),
+        ("a-none", Budget()),
+        ("another", Budget(1000)),
+    ],
+)
+def test_a_budget_is_the_operators_own_or_its_policys(uid: str, budget: Budget) -> None:
+    assert parse(BUDGETS.encode()).budget_for(uid) == budget
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1B", 1), ("7", 7), ("2KB", 2000), ("1MiB", 1_048_576), ("1000TB", 10**15)],
+)
+def test_sizes(text: str, size: int) -> None:
+    file = f"version: 1\ndefaults: {{ttl: 1d, budget: {{bytes: {text}}}}}\n"
+    assert parse(file.encode()).budget_for("u") == Budget(bytes=size)
