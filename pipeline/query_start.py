@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from idlestate.backends.files.batch_log import clear_half_planned, newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.record_files import remove_copies
 from idlestate.backends.shards.definition import Definition, Takeover, refused
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
@@ -13,7 +14,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     read_layout,
     write_layout,
 )
-from idlestate.pipeline.checkpoint.runs_place import check_runs, claim_runs
+from idlestate.pipeline.checkpoint.runs_place import check_runs, claim_runs, runs_of
 from idlestate.pipeline.checkpoint.source_log import forget_unplanned
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -56,6 +57,9 @@ def prepare_checkpoint(
         layout = replace(layout, retain_batches=max(retain_batches, kept.retain_batches))
         if layout != kept:
             write_layout(checkpoint, spec.uid, layout)
+        if layout.backend == "spark":
+            runs = runs_of(checkpoint, spec.uid, layout)
+            remove_copies(runs, layout.shards, after=_committed(checkpoint))
     else:
         check_owner(checkpoint, spec.uid)
         shards = spec.shards or SHARDS_PER_PARTITION * partitions

@@ -101,7 +101,7 @@ class StatefulStep:
         record = advanced.record
         if batch.in_force.policy.time is TimeDomain.EVENT:
             record = self._set_timer(record, fired=fired)
-        self._value.update((record.encode(),))
+        self._value.update((files.save(record, batch.times.batch_id),))
         return record, advanced
 
     def _set_timer(self, record: ShardRecord, *, fired: bool) -> ShardRecord:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from idlestate.backends.files.checked_file import FROM_CHECKPOINT
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.record_files import new_name, write_copy
 from idlestate.backends.files.run_store import RunStore
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
@@ -47,7 +48,8 @@ class RunFiles:
                 object alone.
             advice: what to do if a file is lost or damaged.
         """
-        self._store = RunStore(runs.below(str(shard)), advice)
+        self._folder = runs.below(str(shard))
+        self._store = RunStore(self._folder, advice)
         known_id, known = _opened.get(self._store.place, (None, {}))
         self.is_first_visit = run_id is None or known_id != run_id
         """Whether this process sees the shard for the first time since the query started."""
@@ -90,6 +92,20 @@ class RunFiles:
         """As of `RunPlace`."""
         self._known[table] = dict(runs)
 
+    def save(self, record: ShardRecord, batch_id: int) -> bytes:
+        """Keep a copy of a shard's record next to its runs; the record as a value.
+
+        Call it last in a batch: where the copy is whole, the runs that it names are.
+
+        Raises:
+            OSError: the disk is full or gone; nothing is left behind.
+            StoreError: the store cannot be reached.
+        """
+        name = new_name(batch_id)
+        value = replace(record, file=name).encode()
+        write_copy(self._folder, name, value)
+        return value
+
     def remove_unwanted(
         self, record: ShardRecord, batch_id: int, retain_batches: int, *, orphans: bool
     ) -> ShardRecord:
@@ -104,7 +120,7 @@ class RunFiles:
         for each in due:
             self._store.remove(each.name)
         if orphans:
-            named = {ref.name for ref in record.runs} | {d.name for d in kept}
+            named = record.files | {d.name for d in kept}
             for name in self._store.names():
                 written_by = name.partition("-")[0]
                 if name not in named and written_by.isdigit() and int(written_by) < batch_id:

@@ -1,7 +1,7 @@
 """The record of a shard: which runs its tables are made of, and its exact counts.
 
 Spark's state store, or the sidecar's own, holds it as one value, and with it every version of the
-shard. Layout, version 4: 4 bytes `IDS4`; a big-endian uint32 n; n bytes of JSON (the fields of
+shard. Layout, version 5: 4 bytes `IDS5`; a big-endian uint32 n; n bytes of JSON (the fields of
 `ShardRecord` but the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
@@ -22,7 +22,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 
 OPEN, REMEMBERED = "open", "remembered"
 """The tables of every shard: open lives, and keys that ended."""
-_MAGIC = b"IDS4"
+_MAGIC = b"IDS5"
 _RECENT = 16
 
 
@@ -92,7 +92,7 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A run that the record no longer names; it goes when no retained version names it either."""
+    """A file that the record no longer names; it goes when no retained version names it either."""
 
     name: str
     version: int
@@ -113,6 +113,8 @@ class ShardRecord:
         timer_ms: the event-time timer that Spark has for the shard.
         recent: the last batches: batch id, how far time got (ms), live keys, keys ever seen.
         seen: a sketch of every key that ever had a life.
+        file: the copy of this record next to the runs (`idlestate.backends.files.record_files`);
+            empty where there is none.
     """
 
     uid: str = ""
@@ -126,6 +128,7 @@ class ShardRecord:
     timer_ms: int | None = None
     recent: tuple[tuple[int, int, int, int], ...] = ()
     seen: keys_seen_sketch.Registers = field(default_factory=keys_seen_sketch.empty, compare=False)
+    file: str = ""
 
     def table(self, name: str) -> TableRecord:
         """One of its tables; one that nothing was written to is empty."""
@@ -140,6 +143,11 @@ class ShardRecord:
     def remembered(self) -> TableRecord:
         """Keys that ended."""
         return self.table(REMEMBERED)
+
+    @property
+    def files(self) -> set[str]:
+        """The names of the files that the record is kept in and made of."""
+        return {ref.name for ref in self.runs} | ({self.file} if self.file else set())
 
     @property
     def live_keys(self) -> int:
@@ -162,10 +170,13 @@ class ShardRecord:
         return replace(self, rows=self.rows.plus(more))
 
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
-        """The record with the runs as dropped that the one before it names and it does not."""
+        """The record with the files as dropped that the one before it names and it does not."""
         kept = {ref.name for ref in self.runs}
-        gone = tuple(Dropped(ref.name, version) for ref in before.runs if ref.name not in kept)
-        return replace(self, dropped=(*self.dropped, *gone))
+        gone = [ref.name for ref in before.runs if ref.name not in kept]
+        if before.file:
+            gone.append(before.file)
+        dropped = (Dropped(name, version) for name in gone)
+        return replace(self, dropped=(*self.dropped, *dropped), file="")
 
     def with_recent(self, batch_id: int, policy: Policy) -> "ShardRecord":
         """The record with this batch among the last ones."""
@@ -186,6 +197,7 @@ class ShardRecord:
             "next_end_ms": self.next_end_ms,
             "timer_ms": self.timer_ms,
             "recent": self.recent,
+            "file": self.file,
         }
         text = json.dumps(facts, separators=(",", ":")).encode()
         return _MAGIC + struct.pack(">I", len(text)) + text + self.seen.tobytes()

@@ -91,7 +91,8 @@ def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
             for ref in state.runs:
                 refs[f"{state.shard}/{ref.name}"] = ref
                 needed[f"{state.shard}/{ref.name}"].append(batch)
-            known |= {f"{state.shard}/{dropped.name}" for dropped in state.dropped}
+            others = state.files | {dropped.name for dropped in state.dropped}
+            known |= {f"{state.shard}/{name}" for name in others}
     named = [NamedFile(runs, name, refs[name], tuple(needed[name])) for name in sorted(refs)]
     orphans = [
         runs.shown(name)

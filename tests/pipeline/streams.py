@@ -17,6 +17,8 @@ from pyspark.sql.types import StructType
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from tests.compare import ROW_TIMES, STATE_TIMES
 
@@ -134,9 +136,16 @@ def states(spark: SparkSession, checkpoint: Path, keys: Sequence[str], **which: 
 
 
 def shards(spark: SparkSession, checkpoint: Path, uid: str) -> list[ShardRecord]:
-    """What the state store holds after the newest committed batch."""
-    newest = committed_batch(Folder(str(checkpoint)))
-    return read_shards(spark, str(checkpoint), uid, newest)
+    """What the state store holds after the newest committed batch; the copies next to the runs say
+    the same.
+    """
+    folder = Folder(str(checkpoint))
+    newest = committed_batch(folder)
+    stored = read_shards(spark, str(checkpoint), uid, newest)
+    copies = recorded_shards(folder, uid, read_layout(folder, uid), newest)
+    assert copies is not None
+    assert {each.shard: each for each in copies} == {each.shard: each for each in stored}
+    return stored
 
 
 def batch_times_ms(checkpoint: Path) -> list[int]:

@@ -63,13 +63,13 @@ class Query:
     def files(self) -> dict[str, Path]:
         """Every file of state by name."""
         folder = self.checkpoint / "idlestate" / UID / "runs"
-        return {path.name: path for path in folder.glob("*/*.arrow")}
+        return {path.name: path for path in folder.glob("*/*-*")}
 
     @property
     def named(self) -> set[str]:
-        """The files that the newest committed state is made of."""
+        """The files that the newest committed state is kept in and made of."""
         found = shards(self.spark, self.checkpoint, UID)
-        return {ref.name for shard in found for ref in shard.runs}
+        return {name for shard in found for name in shard.files}
 
 
 def test_files_go_when_no_retained_batch_names_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_runs_elsewhere_serve_as_those_of_the_checkpoint(
     query.run(1)
     query.assert_equals_the_reference()
     (place,) = (tmp_path / "elsewhere").iterdir()
-    assert query.named <= {path.name for path in place.glob("*/*.arrow")}
+    assert query.named <= {path.name for path in place.glob("*/*-*")}
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -1,0 +1,91 @@
+"""Copies of a shard's record next to its runs: `<batch>-record-<random>.ids`; read without Spark.
+
+Every batch writes one for each shard that it visits, once the runs are whole and before it commits.
+The record itself is in the state store and names its copy, which goes as runs go. An attempt that
+lost, or a batch that a rollback undid, leaves copies too: a reader passes over those of later
+batches, and over those whose runs are gone; a start of the query removes them.
+
+Layout: the record (`idlestate.backends.shards.shard_record`), then its XXH3 as 8 bytes, big-endian.
+"""
+
+import uuid
+from collections.abc import Iterable
+
+import xxhash
+
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.shard_record import ShardRecord
+
+_MARK, _END = "-record-", ".ids"
+_CHECKSUM_BYTES = 8
+
+
+def new_name(batch_id: int) -> str:
+    """A name for the copy of a record; no other has it."""
+    return f"{batch_id}{_MARK}{uuid.uuid4().hex}{_END}"
+
+
+def write_copy(runs: Folder, name: str, value: bytes) -> None:
+    """Write a copy of a record, durably.
+
+    Args:
+        runs: the folder of the shard's runs.
+        name: of `new_name`.
+        value: the record as a value.
+
+    Raises:
+        OSError: the disk is full or gone; nothing is left behind.
+        StoreError: the store cannot be reached.
+    """
+    runs.write(name, value + xxhash.xxh3_64_digest(value))
+
+
+def newest_copy(runs: Folder, upto: int) -> tuple[int, ShardRecord] | None:
+    """The newest record of a shard that a batch up to this one wrote, and that batch.
+
+    Args:
+        runs: the folder of the shard's runs.
+        upto: a committed batch.
+
+    Returns:
+        None when there is no copy, or none of the newest batch's is whole.
+
+    Raises:
+        RecordError: another version of idlestate wrote it.
+        StoreError: the store cannot be reached.
+    """
+    names = set(runs.names(""))
+    by_batch = {name: batch for name in names if (batch := _batch_of(name)) is not None}
+    newest = max((batch for batch in by_batch.values() if batch <= upto), default=None)
+    for name in sorted(name for name, batch in by_batch.items() if batch == newest):
+        record = _read(runs, name)
+        # Attempts of a batch differ in the names of their files alone, and those of one that lost
+        # may be gone.
+        if newest is not None and record is not None and record.files <= names:
+            return newest, record
+    return None
+
+
+def remove_copies(runs: Folder, shards: Iterable[int], after: int) -> None:
+    """Remove copies that batches after this one wrote, which are undone or run again."""
+    for shard in shards:
+        folder = runs.below(str(shard))
+        for name in folder.names(""):
+            batch = _batch_of(name)
+            if batch is not None and batch > after:
+                folder.remove(name)
+
+
+def _batch_of(name: str) -> int | None:
+    batch, mark, rest = name.partition(_MARK)
+    return int(batch) if mark and rest.endswith(_END) and batch.isdigit() else None
+
+
+def _read(runs: Folder, name: str) -> ShardRecord | None:
+    """A copy of a record; None where it is gone or not whole."""
+    try:
+        data = runs.read(name)
+    except FileNotFoundError:
+        return None
+    value, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    return ShardRecord.decode(value) if xxhash.xxh3_64_digest(value) == checksum else None

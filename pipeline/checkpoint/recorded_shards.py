@@ -1,0 +1,45 @@
+"""The shards of an operator as a committed batch left them, read without Spark."""
+
+from idlestate.backends.files.batch_log import has_data
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.record_files import newest_copy
+from idlestate.backends.shards.shard_record import RecordError, ShardRecord
+from idlestate.errors import DamagedStateError
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
+from idlestate.pipeline.checkpoint.runs_place import runs_of
+
+
+def recorded_shards(
+    checkpoint: Folder, uid: str, layout: OperatorLayout, batch_id: int
+) -> list[ShardRecord] | None:
+    """The record of each shard after a committed batch, in the order of the layout.
+
+    Args:
+        checkpoint: the query's checkpoint.
+        uid, layout: the operator, whose state is in the checkpoint.
+        batch_id: a committed batch, of which later ones have not removed the files.
+
+    Returns:
+        None where copies are missing: another version of idlestate wrote the checkpoint, or
+        somebody removed them. The next batch with data writes them anew, and `read_shards` reads
+        the state store itself.
+
+    Raises:
+        DamagedStateError: another version of idlestate wrote the records.
+        StoreError: the place of the runs cannot be reached.
+    """
+    # Every shard was visited by it, so what is older is not the newest.
+    with_data = batch_id
+    while not has_data(checkpoint, with_data):
+        with_data -= 1
+    runs = runs_of(checkpoint, uid, layout)
+    records = []
+    for shard in layout.shards:
+        try:
+            found = newest_copy(runs.below(str(shard)), batch_id)
+        except RecordError as error:
+            raise DamagedStateError(f"checkpoint {checkpoint}: {error}") from error
+        if found is None or found[0] < with_data or found[1].uid != uid:
+            return None
+        records.append(found[1])
+    return records
