@@ -48,6 +48,8 @@ class Name:
     kind: MetricKind
     help: str
     labels: tuple[str, ...] = (OPERATOR,)
+    buckets: tuple[float, ...] = ()
+    """Of a histogram, in seconds, ascending; the last one, for all higher values, is not listed."""
 
 
 def _counter(name: str, text: str, *more_labels: str) -> Name:
@@ -83,6 +85,11 @@ KEYS_EXPIRED: Final = _counter("keys_expired", "Keys expired, by reason.", REASO
 RETURNING_KEYS: Final = _counter(
     "returning_keys", "Returning keys: keys that came back after they expired."
 )
+EXPIRY_LAG: Final = _gauge(
+    "expiry_lag_seconds",
+    "Age of the oldest expired key that is still in state, in the operator's time (wall clock or "
+    "watermark); 0 if there is none.",
+)
 WATERMARK: Final = _gauge(
     "watermark_timestamp_seconds",
     "Watermark of the newest batch, as a Unix timestamp; 0 before the first one.",
@@ -96,6 +103,7 @@ BATCH_DURATION: Final = Name(
     f"{PREFIX}batch_duration_seconds",
     MetricKind.HISTOGRAM,
     "Duration of the batches that this process ran.",
+    buckets=BATCH_BUCKETS_S,
 )
 RETENTION_MIN: Final = _gauge(
     "retention_min_seconds",
@@ -142,7 +150,7 @@ BUILD_INFO: Final = Name(
     f"{PREFIX}build_info", MetricKind.GAUGE, "Always 1; the label holds the version.", ("version",)
 )
 
-ALL: Final = (
+OF_OPERATOR: Final = (
     INPUT_ROWS,
     LATE_ROWS,
     REJECTED_ROWS,
@@ -154,18 +162,17 @@ ALL: Final = (
     KEYS_CREATED,
     KEYS_EXPIRED,
     RETURNING_KEYS,
+    EXPIRY_LAG,
     WATERMARK,
     LAST_BATCH,
     BATCHES,
-    BATCH_DURATION,
     RETENTION_MIN,
     RETENTION_MAX,
     RETENTION_TTL,
     RETENTION_LIFETIME,
     POLICY_VERSION,
-    CONFIG_RELOADS,
-    CONFIG_RELOAD_GOOD,
-    CONFIG_RELOAD_TIME,
-    DROPPED_FIGURES,
-    BUILD_INFO,
 )
+"""What every operator has, whatever runs it."""
+OF_RELOADS: Final = (CONFIG_RELOADS, CONFIG_RELOAD_GOOD, CONFIG_RELOAD_TIME)
+OF_DRIVER: Final = (*OF_RELOADS, DROPPED_FIGURES, BUILD_INFO)
+ALL: Final = (*OF_OPERATOR, BATCH_DURATION, *OF_DRIVER)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,10 @@ class OperatorFigures:
         batches: batches committed.
         batch_time_ms: the batch's journaled time, ms since the epoch; None before the first.
         watermark_ms: the event-time watermark, ms since the epoch; None if there is none.
+        reached_ms: how far event time has got, ms since the epoch: the watermark of the next batch;
+            0 if it is not known.
+        next_end_ms: no open life is known to end before this, ms since the epoch; `FOREVER_MS` if
+            none ends.
         input_rows: rows read, including late and rejected rows.
         late_rows: rows at or behind the watermark.
         rejected_rows: rejected rows by reason (`names.REJECT_REASONS`).
@@ -40,6 +44,8 @@ class OperatorFigures:
     batches: int = 0
     batch_time_ms: int | None = None
     watermark_ms: int | None = None
+    reached_ms: int = 0
+    next_end_ms: int = FOREVER_MS
     input_rows: int = 0
     late_rows: int = 0
     rejected_rows: Mapping[str, int] = field(default_factory=dict)
@@ -68,3 +74,14 @@ class OperatorFigures:
     def expired_total(self) -> int:
         """Lives ended for any reason."""
         return sum(self.keys_expired.values())
+
+    def expiry_lag_ms(self, now_ms: int) -> int:
+        """How long ago the oldest expired life that is still open ended, by the operator's time.
+
+        Args:
+            now_ms: the wall clock, which counts in processing time.
+        """
+        time_ms = now_ms
+        if self.policy.time is TimeDomain.EVENT:
+            time_ms = max(self.reached_ms, self.watermark_ms or 0)
+        return max(time_ms - self.next_end_ms, 0)

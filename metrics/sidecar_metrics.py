@@ -1,16 +1,6 @@
-"""Prometheus metrics of a sidecar, in addition to those that it shares with pipelines.
+"""Names of the metrics that only sidecars have: of the process, and of state that it keeps."""
 
-As there, this module counts nothing: each scrape asks the sidecar for its current figures. The
-values of the label `operator` are the uids of the sidecar's operators, which are bounded.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from idlestate.metrics import names
 from idlestate.metrics.names import OPERATOR, PREFIX, RESULT, MetricKind, Name
@@ -77,12 +67,6 @@ WORKER_RESTARTS: Final = _name(
     "Worker processes restarted after they died.",
 )
 EXCHANGES: Final = _name("sidecar_exchanges", MetricKind.GAUGE, "Task exchanges in progress.")
-SWEEP_BEHIND: Final = _name(
-    "sidecar_sweep_behind_seconds",
-    MetricKind.GAUGE,
-    "Sweep lag: age of the oldest expired key that is still stored, in its operator's time (wall "
-    "clock or watermark); 0 if there is none.",
-)
 CLOCK_DIVERGENCE: Final = _name(
     "sidecar_clock_divergence_seconds",
     MetricKind.GAUGE,
@@ -100,14 +84,7 @@ TROUBLES: Final = _name(
     RESULT,
 )
 
-OF_OPERATOR: Final = (
-    names.LIVE_KEYS,
-    names.STATE_BYTES,
-    names.REMEMBERED_KEYS,
-    names.REMEMBERED_BYTES,
-    names.KEYS_SEEN,
-    names.KEYS_CREATED,
-    names.RETURNING_KEYS,
+OF_SIDECAR: Final = (
     COMMITTED_BATCH,
     EXPIRED_KEPT,
     EXPIRED_NUMBERED,
@@ -116,81 +93,13 @@ OF_OPERATOR: Final = (
     DUPLICATES,
     FORGOTTEN_CONSUMERS,
     STOPPED,
-)
-OF_PROCESS: Final = (
     STORE_BYTES,
     WORKERS,
     WORKER_RESTARTS,
     EXCHANGES,
-    SWEEP_BEHIND,
     CLOCK_DIVERGENCE,
     CLOCK_STEPPED,
-    names.CONFIG_RELOAD_GOOD,
-    names.CONFIG_RELOAD_TIME,
+    TROUBLES,
+    *names.OF_RELOADS,
+    names.BUILD_INFO,
 )
-BY_RESULT: Final = (TROUBLES, names.CONFIG_RELOADS)
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarFacts:
-    """The current figures of a sidecar, by metric."""
-
-    process: Mapping[Name, float]
-    by_result: Mapping[Name, Mapping[str, float]]
-    operators: Mapping[str, Mapping[Name, float]] = field(default_factory=dict)
-    expired: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Expired keys, by operator and reason."""
-
-
-class SidecarMetrics(Collector):
-    """Collects the metrics of one sidecar.
-
-    Args:
-        registry: where to register.
-        facts: called once per scrape.
-        version: the running version of idlestate.
-    """
-
-    def __init__(
-        self, registry: CollectorRegistry, facts: Callable[[], SidecarFacts], *, version: str
-    ) -> None:
-        self._facts = facts
-        self._version = version
-        registry.register(self)
-
-    def describe(self) -> Iterator[Metric]:
-        """The families without samples; the registry rejects names that it already has."""
-        every = (*OF_OPERATOR, *OF_PROCESS, *BY_RESULT, names.KEYS_EXPIRED, names.BUILD_INFO)
-        for name in every:
-            yield Metric(name.name.removesuffix("_total"), name.help, name.kind.value)
-
-    def collect(self) -> Iterator[Metric]:
-        """The families with their current samples."""
-        facts = self._facts()
-        for name in OF_OPERATOR:
-            family = _family(name)
-            for uid, figures in facts.operators.items():
-                family.add_metric([uid], figures[name])
-            yield family
-        family = _family(names.KEYS_EXPIRED)
-        for uid, reasons in facts.expired.items():
-            for reason in names.EXPIRY_REASONS:
-                family.add_metric([uid, reason], reasons[reason])
-        yield family
-        for name in OF_PROCESS:
-            family = _family(name)
-            family.add_metric([], facts.process[name])
-            yield family
-        for name in BY_RESULT:
-            family = _family(name)
-            for result, count in facts.by_result[name].items():
-                family.add_metric([result], count)
-            yield family
-        family = _family(names.BUILD_INFO)
-        family.add_metric([self._version], 1)
-        yield family
-
-
-def _family(name: Name) -> CounterMetricFamily | GaugeMetricFamily:
-    make = CounterMetricFamily if name.kind is MetricKind.COUNTER else GaugeMetricFamily
-    return make(name.name, name.help, labels=name.labels)

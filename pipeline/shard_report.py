@@ -1,14 +1,15 @@
 """A shard's absolute figures after a batch, as they travel to the driver and add up there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 
+from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.names import REJECT_REASONS
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy
 
 OBSERVATION = "idlestate:"
 """Prefix of the observation under which an operator's reports stand in Spark's progress."""
@@ -16,48 +17,48 @@ OBSERVATION = "idlestate:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport(ShardFigures):
-    """A shard's figures after a batch, and the version of the policy that it went by."""
+    """A shard's figures after a batch, the batch, and the version of the policy that it went by."""
 
     batch_id: int
+    batch_time_ms: int
     policy_version: int
 
 
-def report_of(record: ShardRecord, in_force: PolicyVersion, batch_id: int) -> ShardReport:
+def report_of(record: ShardRecord, in_force: PolicyVersion, times: BatchTimes) -> ShardReport:
     """The report of a shard after a batch that went by this policy."""
-    figures = ShardFigures.of(record, in_force.policy)
-    return ShardReport(**asdict(figures), batch_id=batch_id, policy_version=in_force.version)
+    return reported(asdict(ShardFigures.of(record, in_force.policy)), in_force.version, times)
+
+
+def reported(figures: Mapping[str, int], policy_version: int, times: BatchTimes) -> ShardReport:
+    """The report of a shard with these figures after a batch."""
+    return ShardReport(
+        **figures,
+        batch_id=times.batch_id,
+        batch_time_ms=times.time_ms,
+        policy_version=policy_version,
+    )
 
 
 REPORT_FIELDS = tuple(field.name for field in fields(ShardReport))
 
 
-def figures(uid: str, policy: Policy, reports: Iterable[ShardReport]) -> OperatorFigures:
-    """The operator's figures from the newest report of each of its shards."""
+def figures(
+    uid: str, policy: Policy, reports: Iterable[ShardReport], reached_ms: int = 0
+) -> OperatorFigures:
+    """The operator's figures from the newest report of each of its shards.
+
+    Args:
+        uid, policy: the operator, and the policy in force.
+        reports: the reports.
+        reached_ms: how far event time has got; 0 if it is not known.
+    """
     every = list(reports)
-
-    def total(name: str) -> int:
-        return sum(getattr(each, name) for each in every)
-
-    newest = max((each.batch_id for each in every), default=-1)
-    time_ms = max((each.time_ms for each in every), default=0)
-    is_event_time = policy.time is TimeDomain.EVENT
-    return OperatorFigures(
-        operator=uid,
-        batch_id=newest,
-        batches=newest + 1,
-        batch_time_ms=None if is_event_time else time_ms or None,
-        watermark_ms=time_ms or None if is_event_time else None,
-        input_rows=total("input"),
-        late_rows=total("late"),
-        rejected_rows={name: total(name) for name in REJECT_REASONS},
-        live_keys=total("live_keys"),
-        state_bytes=total("state_bytes"),
-        remembered_keys=total("remembered_keys"),
-        remembered_bytes=total("remembered_bytes"),
-        keys_seen=total("keys_ever_seen"),
-        keys_created=total("created"),
-        keys_expired={name: total(f"expired_{name}") for name in ("idle", "ttl", "lifetime")},
-        returning_keys=total("returning_keys"),
+    return operator_figures(
+        uid,
+        policy,
+        every,
+        batch_id=max((each.batch_id for each in every), default=-1),
+        batch_time_ms=max((each.batch_time_ms for each in every), default=0),
         policy_version=max((each.policy_version for each in every), default=1),
-        policy=policy,
+        reached_ms=reached_ms,
     )

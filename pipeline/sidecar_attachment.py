@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from idlestate.backends.files.batch_log import read_batch_times
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar import private_sidecar
-from idlestate.pipeline.shard_report import ShardReport
+from idlestate.pipeline.shard_report import ShardReport, reported
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
@@ -98,10 +99,8 @@ def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[Sha
         connection.call("settle", {"uid": link.uid})  # the batch may just have been committed
         header = connection.call("figures", {"uid": link.uid}).header
     version = PolicyJournal(checkpoint, link.uid).for_batch(batch_id).version
-    return [
-        ShardReport(**each, batch_id=batch_id, policy_version=version)
-        for each in header["figures"].values()
-    ]
+    times = read_batch_times(checkpoint, batch_id)
+    return [reported(each, version, times) for each in header["figures"].values()]
 
 
 def drop_operator(address: Address, uid: str) -> None:

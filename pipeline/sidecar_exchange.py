@@ -19,7 +19,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle
-from idlestate.pipeline.shard_report import REPORT_FIELDS, ShardReport
+from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
 from idlestate.pipeline.shards import spark_partition
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
 from idlestate.pipeline.spark_types import spark_schema
@@ -155,6 +155,7 @@ class _Exchange:
             "time_ms": batch.times.time_ms,
             "watermark_ms": batch.times.watermark_ms,
             "policy": batch.in_force.policy.to_json(),
+            "policy_version": batch.in_force.version,
         }
         return {"uid": self._spec.uid, "attempt": attempt}
 
@@ -182,11 +183,8 @@ class _Exchange:
         return {shard: each.as_dict() for shard, each in counts.items()}, sorted(ranges)
 
     def _reports(self, figures: dict[str, dict[str, int]]) -> pa.RecordBatch:
-        batch_id, version = self._batch.times.batch_id, self._batch.in_force.version
-        reports = [
-            ShardReport(**each, batch_id=batch_id, policy_version=version)
-            for each in figures.values()
-        ]
+        times, version = self._batch.times, self._batch.in_force.version
+        reports = [reported(each, version, times) for each in figures.values()]
         columns = zip(*(astuple(report) for report in reports), strict=True)
         named = dict(zip(REPORT_FIELDS, columns, strict=True))
         return _rows(**named)

@@ -78,7 +78,7 @@ class StatefulStep:
             record, advanced = self._advance(shard, packets, counts, fired=fired)
         except IdlestateError as error:
             raise marked(error) from error
-        report = report_of(record, self._batch.in_force, self._batch.times.batch_id)
+        report = report_of(record, self._batch.in_force, self._batch.times)
         yield _row(**asdict(report))
         for cell in advanced.cells:
             yield _row(cell=cell)

@@ -22,9 +22,9 @@ from idlestate.backends.shards.definition import Takeover
 from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, SourceSection
 from idlestate.errors import RefusedError
+from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
-from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.metrics.version import VERSION
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_place import remove_runs
@@ -160,7 +160,7 @@ class Job:
         self._check_places()
         clock = SystemClock()
         registry = CollectorRegistry()
-        metrics = PipelineMetrics(registry, [self.uid], version=VERSION)
+        metrics = DriverMetrics(registry, self.uid, clock=clock, version=VERSION)
         place = self.pipeline.metrics
         try:
             server = MetricsServer(registry, place.port, place.address)
@@ -168,7 +168,9 @@ class Job:
             raise RefusedError(str(error)) from error
         with server, HangUps() as hang_ups:
             on_start(server.url)
-            reloads = Reloads(self._config, self.uid, self._folder, metrics, clock, hang_ups, tell)
+            reloads = Reloads(
+                self._config, self.uid, self._folder, metrics.reloads, clock, hang_ups, tell
+            )
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 with Interrupts() as interrupts:
@@ -190,7 +192,7 @@ class Job:
     def _run(
         self,
         spark: SparkSession,
-        metrics: PipelineMetrics,
+        metrics: DriverMetrics,
         clock: SystemClock,
         on_batch: Callable[[Batch], None],
         interrupts: Interrupts,

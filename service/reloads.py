@@ -13,7 +13,7 @@ from idlestate.config.loading import Config, load_config
 from idlestate.config.models import Pipeline
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
-from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.retention.durations import format_duration
@@ -29,7 +29,7 @@ class Reloads:
         config: the file as the pipeline was started from.
         uid: the pipeline.
         checkpoint: its checkpoint, whose journal takes new policies.
-        metrics: where each reload is counted.
+        counts: where each reload is counted.
         clock: the driver's.
         hang_ups: where SIGHUP is noted.
         tell: takes a line for the person at the terminal.
@@ -41,7 +41,7 @@ class Reloads:
         config: Config,
         uid: str,
         checkpoint: Folder,
-        metrics: PipelineMetrics,
+        counts: ReloadCounts,
         clock: Clock,
         hang_ups: HangUps,
         tell: Callable[[str], None],
@@ -53,7 +53,7 @@ class Reloads:
         self._file = config.file
         self._saved = SavedFile(config.file)
         self._checkpoint = checkpoint
-        self._metrics = metrics
+        self._counts = counts
         self._clock = clock
         self._hang_ups = hang_ups
         self._tell = tell
@@ -69,12 +69,12 @@ class Reloads:
         try:
             news = self._reload()
         except (RefusedError, OSError) as error:
-            self._metrics.count_reload(good=False, now_ms=self._clock.now_ms())
+            self._counts.count(good=False, now_ms=self._clock.now_ms())
             self._tell(
                 f"{error}\n{self._file} was not applied; the previous policy stays in effect"
             )
             return
-        self._metrics.count_reload(good=True, now_ms=self._clock.now_ms())
+        self._counts.count(good=True, now_ms=self._clock.now_ms())
         if news or asked:
             self._tell(news or f"reloaded {self._file}: nothing changed")
 

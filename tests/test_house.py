@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "web": set(),
     "backends": {"retention", "timers", "config"},
     "state": {"retention", "timers", "backends"},
-    "metrics": {"retention", "web"},
+    "metrics": {"retention", "timers", "web", "backends"},
     "advisor": {"retention", "timers", "config"},
     "sidecar": {"retention", "timers", "config", "web", "backends", "metrics"},
     "pipeline": {"retention", "timers", "config", "backends", "metrics", "sidecar"},

@@ -16,6 +16,7 @@ class ShardFigures(RowCounts):
 
     shard: int
     time_ms: int
+    next_end_ms: int
     live_keys: int
     state_bytes: int
     runs: int
@@ -36,6 +37,7 @@ class ShardFigures(RowCounts):
         return ShardFigures(
             shard=record.shard,
             time_ms=record.time_ms,
+            next_end_ms=record.next_end_ms,
             live_keys=record.live_keys,
             state_bytes=record.current.bytes,
             runs=len(record.runs),

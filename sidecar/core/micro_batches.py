@@ -44,6 +44,7 @@ class Attempt:
     """The batch's journaled time."""
     watermark_ms: int
     policy: Policy
+    policy_version: int = 1
 
     @property
     def set_id(self) -> SetId:
@@ -114,7 +115,14 @@ class Batches:
                 now_ms = attempt.watermark_ms
                 if not self._state.is_event_time:
                     now_ms = max(attempt.time_ms, record.time_ms)
-                first = OpenBatch(attempt.batch_id, now_ms, record.version, attempt.policy)
+                first = OpenBatch(
+                    attempt.batch_id,
+                    now_ms,
+                    record.version,
+                    attempt.policy,
+                    attempt.policy_version,
+                    attempt.time_ms,
+                )
                 self._state.save(replace(record, open=first))
             elif attempt.batch_id < record.open.batch_id:
                 raise DoesNotFitError(
@@ -205,6 +213,7 @@ class Batches:
                 owner=None,
                 superseded=(),
                 committed=NO_BATCH,
+                batch_time_ms=0,
                 open=None,
                 reached_ms=0,
                 stopped=None,
@@ -286,7 +295,9 @@ class Batches:
         after = replace(
             record,
             policy=opened.policy,
+            policy_version=opened.policy_version,
             committed=batch_id,
+            batch_time_ms=opened.time_ms,
             open=None,
             version=opened.version + 1,
             time_ms=max(record.time_ms, opened.t_ms),

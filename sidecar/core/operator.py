@@ -81,7 +81,8 @@ class Operator:
             for at, shard in enumerate(shards)
             if shard.current.live
         }
-        return replace(record, policy=policy), unknown
+        version = record.policy_version + 1
+        return replace(record, policy=policy, policy_version=version), unknown
 
     def look_up(self, rows: bytes, now_ms: int) -> tuple[pa.Table, int]:
         """The open lives of keys, and the newest committed batch; a look is no access.

@@ -31,6 +31,9 @@ class OpenBatch:
     version: int
     """The table's version that its tasks read; what they prepare is one later."""
     policy: Policy
+    policy_version: int = 1
+    time_ms: int = 0
+    """When Spark planned the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,15 @@ class OperatorRecord:
 
     declaration: Declaration
     policy: Policy
+    policy_version: int = 1
+    """Its number; in batches, that of the query's policy journal."""
     owner: Owner | None = None
     superseded: tuple[str, ...] = ()
     """The latest earlier runs of the owner, which are refused when they say that they start."""
     committed: int = NO_BATCH
     """The newest committed batch."""
+    batch_time_ms: int = 0
+    """When Spark planned that batch."""
     open: OpenBatch | None = None
     version: int = 0
     """Counts the changes of the tables."""
@@ -84,6 +91,8 @@ class OperatorRecord:
                 "t_ms": self.open.t_ms,
                 "version": self.open.version,
                 "policy": self.open.policy.to_json(),
+                "policy_version": self.open.policy_version,
+                "time_ms": self.open.time_ms,
             }
         return json.dumps(facts).encode()
 

@@ -17,8 +17,7 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import is_local
-from idlestate.metrics.sidecar_metrics import SidecarMetrics
-from idlestate.metrics.version import VERSION
+from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
@@ -32,7 +31,7 @@ from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.job_schedule import Ticks
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
-from idlestate.sidecar.server.metrics_snapshot import Facts
+from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_registry
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.server.systemd_notify import notify
@@ -75,6 +74,7 @@ class Process:
         self._store: Store | None = None
         self._look = threading.Thread()  # the last one at a disk that took no writes
         self._is_ready = False
+        self._reloads = ReloadCounts()
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT; SIGHUP and a saved file reload.
@@ -107,10 +107,9 @@ class Process:
             calls = Calls(host, self._clock)
             ticks = Ticks()
             background = Background(host, self._clock, settings, ticks.stopping)
-            self._facts = Facts(host, self._clock, calls, ticks, self._workers)
-            self._facts.count_reload(good=True)
-            registry = CollectorRegistry()
-            SidecarMetrics(registry, self._facts.now, version=VERSION)
+            self._count_reload(good=True)
+            facts = Facts(host, self._clock, calls, ticks, self._workers, self._reloads)
+            registry = sidecar_registry(host, self._clock, facts)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
             control = self._open_control(directory, host, registry, token, tls)
             stack.callback(control.stop)
@@ -171,15 +170,15 @@ class Process:
                 self._refuse_other_changes(config)
                 declare_all(self._host, config)
             except (ConfigError, DoesNotFitError) as error:
-                self._facts.count_reload(good=False)
+                self._count_reload(good=False)
                 raise DoesNotFitError(
                     f"{error}\nnot applied; the previous configuration stays in effect"
                 ) from error
             except SidecarError as error:
-                self._facts.count_reload(good=False)
+                self._count_reload(good=False)
                 raise SidecarError(f"{error}\nthen reload {config.file} again") from error
             self._config = config
-            self._facts.count_reload(good=True)
+            self._count_reload(good=True)
             return f"{config.file} was reloaded{config.warning_lines}"
 
     def accept_clock(self) -> None:
@@ -187,6 +186,9 @@ class Process:
         self._clock.accept()
 
     # ---- inside
+
+    def _count_reload(self, *, good: bool) -> None:
+        self._reloads.count(good=good, now_ms=self._clock.now_ms())
 
     def _tell(self, line: str) -> None:
         """Say it, if somebody is there to hear it: a log's disk is full, a terminal has gone."""

@@ -1,4 +1,4 @@
-"""How far sweeps are behind, at the moment somebody asks, also while a sweep hangs.
+"""When the oldest overdue life ended, at the moment somebody asks, also while a sweep hangs.
 
 The records of shards name a time before which no life ends. Where that time has passed, the tables
 are asked, in a thread of their own: a disk or a worker that hangs must not hold up a scrape. What a
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.core.shard_work import Going
 from idlestate.sidecar.protocol.errors import SidecarError
-from idlestate.timers.clock import Clock
 
 PATIENCE_S: Final = 0.5
 """How long a scrape waits for the tables."""
@@ -45,33 +45,36 @@ class _Due:
     record: OperatorRecord
     upto_ms: int
     shards: dict[int, ShardRecord]
+    later_ms: int
+    """No life of the other shards ends before this."""
 
 
 class Overdue:
-    """Finds the oldest life that has ended and is not closed yet.
+    """Finds, for each operator, the oldest life that has ended and is not closed yet.
 
     Args:
         host: the operators.
-        clock: whose time counts where they go by processing time.
     """
 
-    def __init__(self, host: Host, clock: Clock) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
-        self._clock = clock
         self._lock = threading.Lock()
         self._thread = threading.Thread()
         self._answers: dict[tuple[str, int], _Answer] = {}
 
-    def behind_ms(self) -> int:
-        """How long ago that life ended, by its operator's time; 0 when there is none.
+    def next_ends_ms(self, now_ms: int) -> dict[str, int]:
+        """When that life ended, by uid; where there is none, a time that is still to come.
 
-        Where the tables do not answer, the records do, and that may be a little too much.
+        Where the tables do not answer, the records do, and that may be a little too early.
+
+        Args:
+            now_ms: the time in operators that go by processing time.
         """
-        now_ms = self._clock.now_ms()
-        due = [each for each in (_due(operator, now_ms) for operator in self._host) if each.shards]
-        self._ask(due)
-        found = ((each.upto_ms, end_ms) for each in due for end_ms in self._ends(each))
-        return max((upto_ms - end_ms for upto_ms, end_ms in found), default=0)
+        every = [_due(operator, now_ms) for operator in self._host]
+        self._ask([each for each in every if each.shards])
+        return {
+            each.operator.state.uid: min(self._ends(each), default=each.later_ms) for each in every
+        }
 
     def _ask(self, due: list[_Due]) -> None:
         """Ask the tables for what they have not answered yet, and wait for a moment."""
@@ -122,4 +125,7 @@ def _due(operator: Operator, now_ms: int) -> _Due:
     record, shards = operator.state.now
     upto_ms = operator.due_ms(now_ms)
     may_be = {at: shard for at, shard in enumerate(shards) if shard.next_end_ms <= upto_ms}
-    return _Due(operator, record, upto_ms, may_be)
+    later_ms = min(
+        (each.next_end_ms for at, each in enumerate(shards) if at not in may_be), default=FOREVER_MS
+    )
+    return _Due(operator, record, upto_ms, may_be, later_ms)

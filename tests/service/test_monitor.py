@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.growth import GrowthLog
-from idlestate.metrics.pipeline_metrics import PipelineMetrics
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.retention.policy import Policy
 from idlestate.service.monitor import Monitor
+from idlestate.timers.clock import FakeClock
 
 UID, POLICY = "clicks", Policy(ttl_ms=10)
-REPORT = report_of(ShardRecord(UID), PolicyVersion(1, 0, POLICY), 0)
+REPORT = report_of(ShardRecord(UID), PolicyVersion(1, 0, POLICY), BatchTimes(0, 0, 0))
 
 
 def progress(batch_id: int, read: int, *reports: ShardReport) -> Any:
@@ -39,7 +41,7 @@ def test_expired_records_that_come_back_are_no_input(tmp_path: Path, before: int
     (tmp_path / "offsets").mkdir()
     times = {"batchTimestampMs": 0, "batchWatermarkMs": 0}
     (tmp_path / "offsets" / "0").write_text(f"v1\n{json.dumps(times)}")
-    metrics = PipelineMetrics(CollectorRegistry(), [UID], version="0")
+    metrics = DriverMetrics(CollectorRegistry(), UID, clock=FakeClock(), version="0")
     growth = GrowthLog(tmp_path / "growth.jsonl")
     monitor = Monitor(UID, POLICY, checkpoint, metrics, growth)
     if before:

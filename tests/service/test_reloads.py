@@ -12,7 +12,9 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.saved_file import SavedFile
-from idlestate.metrics.pipeline_metrics import PipelineMetrics
+from idlestate.metrics import names
+from idlestate.metrics.plain_metrics import PlainMetrics
+from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
     PolicyJournal,
@@ -50,12 +52,13 @@ class Followed:
         spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
         write_layout(self.checkpoint, "clicks", OperatorLayout.of(spec, TimeDomain.EVENT, 2, 2, 10))
         PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
-        metrics = PipelineMetrics(self.registry, ["clicks"], version="0")
+        counts = ReloadCounts()
+        PlainMetrics(self.registry, names.OF_RELOADS, counts.samples)
         self.reloads = Reloads(
             config,
             "clicks",
             self.checkpoint,
-            metrics,
+            counts,
             self.clock,
             self.hang_ups,
             self.told.append,

@@ -12,8 +12,9 @@ from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.job_schedule import Ticks
-from idlestate.sidecar.server.sweep_lag import Overdue
+from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.timers.steady_clock import SteadyClock
+from tests.sidecar.expiry_lag import lag_ms
 from tests.sidecar.sidecar_world import (
     KEYS,
     RULE,
@@ -96,15 +97,15 @@ def test_operators_are_swept_by_turns_and_the_delay_is_told_meanwhile(folder: Pa
 
     def look(_: float) -> None:
         live = [world.host[uid].sizes().live_keys for uid in (UID, "second")]
-        seen.append((live[0], live[1], asked.behind_ms()))
+        seen.append((live[0], live[1], lag_ms(world, asked)))
 
     settings = Settings.model_validate({"directory": str(folder)})
-    asked = Overdue(world.host, SteadyClock(world.clock))
+    asked = OperatorSnapshot(world.host)
     Background(world.host, SlowClock(world.clock), settings, Rests(look)).sweep()
     assert seen[1][0] < 8_000
     assert seen[1][1] < 8_000
     assert all(behind == (1 if one or two else 0) for one, two, behind in seen)
-    assert asked.behind_ms() == 0
+    assert lag_ms(world, asked) == 0
     assert [world.host[uid].sizes().live_keys for uid in (UID, "second")] == [0, 0]
     world.close()
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from idlestate.sidecar.server import sweep_lag
-from idlestate.sidecar.server.sweep_lag import Overdue
-from idlestate.timers.steady_clock import SteadyClock
+from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from tests.backends.test_law import IDLE, named_case
 from tests.backends.test_law import batch as events
 from tests.reference import Rule
+from tests.sidecar.expiry_lag import lag_ms
 from tests.sidecar.sidecar_process import OPERATOR, UID, wait_for
 from tests.sidecar.sidecar_world import KEYS, KINDS, RULE, World, batch
 from tests.sidecar.test_law import Sidecar
@@ -30,20 +30,20 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def of(world: World) -> Overdue:
-    return Overdue(world.host, SteadyClock(world.clock))
+def of(world: World) -> OperatorSnapshot:
+    return OperatorSnapshot(world.host)
 
 
 def test_the_age_of_the_oldest_overdue_key_is_told_though_no_sweep_comes(world: World) -> None:
     asked = of(world)
     world.write("w", 0, "add", [(f"key-{number}", 1) for number in range(5_000)])
     world.clock.advance(RULE.idle_max_ms - 1)
-    assert asked.behind_ms() == 0
+    assert lag_ms(world, asked) == 0
     for past_ms, step_ms in ((0, 1), (1, 1), (15_000, 14_999), (3_600_000, 3_585_000)):
         world.clock.advance(step_ms)
-        assert asked.behind_ms() == past_ms
+        assert lag_ms(world, asked) == past_ms
     world.sweep()
-    assert asked.behind_ms() == 0
+    assert lag_ms(world, asked) == 0
 
 
 def test_what_is_left_of_a_sweep_that_is_under_way_counts(world: World) -> None:
@@ -56,10 +56,10 @@ def test_what_is_left_of_a_sweep_that_is_under_way_counts(world: World) -> None:
     now_ms, seen = world.clock.now_ms(), set()
     while world.operator.sweeper.sweep(now_ms, world.clock, 0):
         left = [row["deadline"] for row in world.lives()]
-        assert asked.behind_ms() == max((now_ms - end_ms for end_ms in left), default=0)
+        assert lag_ms(world, asked) == max((now_ms - end_ms for end_ms in left), default=0)
         seen.add(len(left))
     assert len(seen) > 3
-    assert asked.behind_ms() == 0
+    assert lag_ms(world, asked) == 0
 
 
 def test_keys_that_were_used_meanwhile_are_not_overdue(world: World) -> None:
@@ -68,9 +68,9 @@ def test_keys_that_were_used_meanwhile_are_not_overdue(world: World) -> None:
     for number in range(4):
         world.write("w", number, "touch" if number else "add", [(key, 1) for key in KEYS])
         world.clock.advance(RULE.idle_min_ms)
-        assert asked.behind_ms() == 0
+        assert lag_ms(world, asked) == 0
     world.clock.advance(RULE.idle_max_ms - RULE.idle_min_ms + 5)
-    assert asked.behind_ms() == 5
+    assert lag_ms(world, asked) == 5
 
 
 @pytest.mark.parametrize(("rule", "behind_ms"), [(Rule(ttl_ms=3_600_000), 0), (Rule(ttl_ms=3), 7)])
@@ -81,7 +81,7 @@ def test_after_a_reload_keys_are_overdue_by_the_new_policy(
     world.clock.advance(10)
     world.operator.batches.open(world.attempt(batch(world, 0, *KEYS), 0, "e"))
     world.reload(rule)
-    assert of(world).behind_ms() == behind_ms
+    assert lag_ms(world, of(world)) == behind_ms
 
 
 def test_in_event_time_it_is_told_by_what_the_query_has_reached(tmp_path: Path) -> None:
@@ -90,14 +90,14 @@ def test_in_event_time_it_is_told_by_what_the_query_has_reached(tmp_path: Path) 
     sidecar = Sidecar(case, "heap", tmp_path / "state")
     sidecar.run(0, 0)
     host: Any = [sidecar.operator]
-    asked = Overdue(host, SteadyClock(sidecar.clock))
-    assert asked.behind_ms() == 0
+    asked = OperatorSnapshot(host)
+    assert lag_ms(sidecar, asked) == 0
     sidecar.reached_ms = 100 + IDLE.idle_max_ms + 25
     sidecar.operator.batches.settle()
-    assert asked.behind_ms() == 25
+    assert lag_ms(sidecar, asked) == 25
     while sidecar.operator.sweeper.sweep(sidecar.reached_ms, sidecar.clock, 1000):
         pass
-    assert asked.behind_ms() == 0
+    assert lag_ms(sidecar, asked) == 0
     sidecar.close()
 
 
@@ -123,16 +123,16 @@ def test_while_a_sweep_hangs_the_figure_rises(
     try:
         assert hangs.wait(PATIENCE_S)
         world.clock.advance(20)
-        assert asked.behind_ms() == 20
+        assert lag_ms(world, asked) == 20
         monkeypatch.setattr(state.work, "first_ends", wait)
-        assert of(world).behind_ms() == 20
+        assert lag_ms(world, of(world)) == 20
         world.clock.advance(500)
-        assert asked.behind_ms() == 520
+        assert lag_ms(world, asked) == 520
     finally:
         go_on.set()
         sweep.join()
     monkeypatch.setattr(state.work, "first_ends", first_ends)
-    assert asked.behind_ms() == 0
+    assert lag_ms(world, asked) == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -141,12 +141,12 @@ def test_it_is_scraped_between_sweeps_and_while_a_worker_hangs(made: Any, worker
     sidecar = made(workers=workers, sweep_every="1h", operators={UID: operator}).start()
     with sidecar.client() as client:
         client.add_many(rows_of(5_000))
-    first = wait_for(lambda: metric(sidecar, "idlestate_sidecar_sweep_behind_seconds"))
+    first = wait_for(lambda: metric(sidecar, "idlestate_expiry_lag_seconds"))
     hanging = sidecar.workers()
     for pid in hanging:
         os.kill(pid, signal.SIGSTOP)
     try:
-        assert metric(sidecar, "idlestate_sidecar_sweep_behind_seconds") > first
+        assert metric(sidecar, "idlestate_expiry_lag_seconds") > first
     finally:
         for pid in hanging:
             os.kill(pid, signal.SIGCONT)

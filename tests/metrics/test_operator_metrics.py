@@ -1,4 +1,4 @@
-"""What a scrape shows of the figures that a pipeline hands over."""
+"""What a scrape shows of the figures that a driver hands over."""
 
 import math
 import shutil
@@ -9,17 +9,21 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from idlestate.metrics import names
+from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.operator_figures import OperatorFigures
-from idlestate.metrics.pipeline_metrics import PipelineMetrics
-from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+from idlestate.timers.clock import FakeClock
 
 UID = "clicks-by-session"
+NOW_MS = 1_741_000_100_000
 FIGURES = OperatorFigures(
     operator=UID,
     batch_id=7,
     batches=8,
     batch_time_ms=1_741_000_000_500,
     watermark_ms=1_740_990_000_250,
+    reached_ms=1_740_990_030_000,
+    next_end_ms=1_740_990_010_000,
     input_rows=1_000,
     late_rows=6,
     rejected_rows={
@@ -41,9 +45,10 @@ FIGURES = OperatorFigures(
 )
 
 
-def metrics(*operators: str) -> tuple[CollectorRegistry, PipelineMetrics]:
+def metrics(*operators: str) -> tuple[CollectorRegistry, DriverMetrics]:
     registry = CollectorRegistry()
-    return registry, PipelineMetrics(registry, operators or (UID,), version="1.2.3")
+    clock = FakeClock(NOW_MS)
+    return registry, DriverMetrics(registry, *(operators or (UID,)), clock=clock, version="1.2.3")
 
 
 def series(registry: CollectorRegistry) -> dict[str, float]:
@@ -67,7 +72,7 @@ def _with_labels(name: str, labels: dict[str, str]) -> str:
 
 def test_a_scrape_shows_the_figures() -> None:
     registry, pipeline = metrics()
-    assert pipeline.update(FIGURES)
+    assert pipeline.figures.update(FIGURES)
     shown = series(registry)
     wanted = {
         of("input_rows_total"): 1_000,
@@ -90,6 +95,7 @@ def test_a_scrape_shows_the_figures() -> None:
         of("watermark_timestamp_seconds"): 1_740_990_000.25,
         of("last_batch_timestamp_seconds"): 1_741_000_000.5,
         of("batches_total"): 8,
+        of("expiry_lag_seconds"): 20,
         of("retention_min_seconds"): 1_800,
         of("retention_max_seconds"): 2_700,
         of("retention_ttl_seconds"): 0.5,
@@ -115,8 +121,8 @@ def test_before_the_first_batch_every_series_is_there_at_zero() -> None:
         for name, value in before.items()
         if not name.startswith(("idlestate_build_info", "idlestate_policy_version"))
     } == {0}
-    pipeline.update(FIGURES)
-    pipeline.observe_batch(UID, 1.0)
+    pipeline.figures.update(FIGURES)
+    pipeline.durations.observe(names.BATCH_DURATION, UID, 1.0)
     assert set(series(registry)) == set(before)
 
 
@@ -137,7 +143,7 @@ def test_the_global_registry_is_left_alone() -> None:
 def test_two_of_them_do_not_fit_into_one_registry() -> None:
     registry, _ = metrics()
     with pytest.raises(ValueError, match="Duplicated timeseries"):
-        PipelineMetrics(registry, [UID], version="1")
+        DriverMetrics(registry, UID, clock=FakeClock(), version="1")
 
 
 def test_an_operator_named_twice_is_refused() -> None:
@@ -147,22 +153,22 @@ def test_an_operator_named_twice_is_refused() -> None:
 
 def test_the_figures_of_an_older_batch_are_ignored() -> None:
     registry, pipeline = metrics()
-    pipeline.update(FIGURES)
-    assert not pipeline.update(OperatorFigures(operator=UID, batch_id=6, live_keys=1))
+    pipeline.figures.update(FIGURES)
+    assert not pipeline.figures.update(OperatorFigures(operator=UID, batch_id=6, live_keys=1))
     assert series(registry)[of("live_keys")] == 50
 
 
 def test_the_figures_of_a_replayed_batch_replace_those_of_its_first_run() -> None:
     registry, pipeline = metrics()
-    pipeline.update(FIGURES)
-    assert pipeline.update(FIGURES)
+    pipeline.figures.update(FIGURES)
+    assert pipeline.figures.update(FIGURES)
     assert series(registry)[of("input_rows_total")] == 1_000
-    assert pipeline.newest(UID) == FIGURES
+    assert pipeline.figures.newest(UID) == FIGURES
 
 
 def test_operators_have_their_own_series() -> None:
     registry, pipeline = metrics(UID, "edits-by-user")
-    pipeline.update(FIGURES)
+    pipeline.figures.update(FIGURES)
     shown = series(registry)
     assert shown[of("live_keys")] == 50
     assert shown['idlestate_live_keys{operator="edits-by-user"}'] == 0
@@ -171,16 +177,18 @@ def test_operators_have_their_own_series() -> None:
 def test_an_operator_that_is_not_on_the_list_makes_no_series() -> None:
     registry, pipeline = metrics()
     before = set(series(registry))
-    assert not pipeline.update(OperatorFigures(operator="user-4711"))
-    pipeline.observe_batch("user-4712", 1.0)
+    assert not pipeline.figures.update(OperatorFigures(operator="user-4711"))
+    pipeline.durations.observe(names.BATCH_DURATION, "user-4712", 1.0)
     after = series(registry)
     assert set(after) == before
-    assert after["idlestate_dropped_figures_total{}"] == 2
+    assert after["idlestate_dropped_figures_total{}"] == 1
 
 
 def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
     registry, pipeline = metrics()
-    pipeline.update(OperatorFigures(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3}))
+    pipeline.figures.update(
+        OperatorFigures(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3})
+    )
     shown = series(registry)
     assert shown[of("keys_expired_total", reason="idle")] == 1
     assert shown[of("keys_expired_total", reason="__other__")] == 5
@@ -190,16 +198,42 @@ def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
 def test_spans_that_never_end_are_infinite_and_a_rule_that_is_off_is_zero() -> None:
     registry, pipeline = metrics()
     off = Policy(idle_min_ms=1, idle_max_ms=5_000, ttl_ms=FOREVER_MS)
-    pipeline.update(OperatorFigures(operator=UID, policy=off))
+    pipeline.figures.update(OperatorFigures(operator=UID, policy=off))
     shown = series(registry)
     assert shown[of("retention_ttl_seconds")] == math.inf
     assert shown[of("retention_min_seconds")] == 0
     assert shown[of("retention_max_seconds")] == 0
 
 
+@pytest.mark.parametrize("time", TimeDomain)
+@pytest.mark.parametrize(("past_ms", "lag_s"), [(-1, 0), (0, 0), (1, 0.001), (90_000, 90)])
+def test_the_expiry_lag_is_that_of_the_moment_of_the_scrape(
+    time: TimeDomain, past_ms: int, lag_s: float
+) -> None:
+    """By the wall clock, or in event time by the watermark that the next batch will have."""
+    registry, pipeline = metrics()
+    of_operator = OperatorFigures(
+        operator=UID,
+        policy=Policy(ttl="1h", time=time),
+        watermark_ms=5_000 if time is TimeDomain.EVENT else None,
+        reached_ms=10_000 if time is TimeDomain.EVENT else 0,
+        next_end_ms=(10_000 if time is TimeDomain.EVENT else NOW_MS) - past_ms,
+    )
+    pipeline.figures.update(of_operator)
+    assert series(registry)[of("expiry_lag_seconds")] == lag_s
+
+
+def test_an_operator_without_any_rule_has_no_retention() -> None:
+    registry, pipeline = metrics()
+    pipeline.figures.update(OperatorFigures(operator=UID, live_keys=3))
+    shown = series(registry)
+    spans = ("min", "max", "ttl", "max_lifetime")
+    assert {shown[of(f"retention_{span}_seconds")] for span in spans} == {0}
+
+
 def test_a_watermark_before_1970_is_shown_as_none() -> None:
     registry, pipeline = metrics()
-    pipeline.update(OperatorFigures(operator=UID, watermark_ms=-1))
+    pipeline.figures.update(OperatorFigures(operator=UID, watermark_ms=-1))
     assert series(registry)[of("watermark_timestamp_seconds")] == 0
 
 
@@ -211,7 +245,7 @@ def test_a_duration_falls_into_the_bucket_that_reaches_it(
     seconds: float, first_bucket: str
 ) -> None:
     registry, pipeline = metrics()
-    pipeline.observe_batch(UID, seconds)
+    pipeline.durations.observe(names.BATCH_DURATION, UID, seconds)
     shown = series(registry)
     edges = [*map(str, names.BATCH_BUCKETS_S), "+Inf"]
     reached = [e for e in edges if shown[of("batch_duration_seconds_bucket", le=e)] == 1]
@@ -223,7 +257,7 @@ def test_a_duration_falls_into_the_bucket_that_reaches_it(
 def test_durations_add_up() -> None:
     registry, pipeline = metrics()
     for seconds in (0.2, 0.7, 40.0):
-        pipeline.observe_batch(UID, seconds)
+        pipeline.durations.observe(names.BATCH_DURATION, UID, seconds)
     shown = series(registry)
     assert shown[of("batch_duration_seconds_count")] == 3
     assert shown[of("batch_duration_seconds_sum")] == pytest.approx(40.9)
@@ -243,8 +277,8 @@ def test_label_values_cannot_break_out_of_their_quotes() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
 def test_promtool_finds_nothing_to_complain_about() -> None:
     registry, pipeline = metrics(UID, 'odd"uid\\')
-    pipeline.update(FIGURES)
-    pipeline.observe_batch(UID, 3.0)
+    pipeline.figures.update(FIGURES)
+    pipeline.durations.observe(names.BATCH_DURATION, UID, 3.0)
     done = subprocess.run(
         ["promtool", "check", "metrics"],
         input=generate_latest(registry),
@@ -258,7 +292,7 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
 def test_reloads_are_counted_by_result_and_the_last_good_one_keeps_its_time() -> None:
     registry, pipeline = metrics()
     for good, now_ms in ((True, 1_000), (False, 2_000), (False, 3_000)):
-        pipeline.count_reload(good=good, now_ms=now_ms)
+        pipeline.reloads.count(good=good, now_ms=now_ms)
     shown = series(registry)
     assert shown['idlestate_config_reloads_total{result="success"}'] == 1
     assert shown['idlestate_config_reloads_total{result="failure"}'] == 2

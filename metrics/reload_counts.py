@@ -1,0 +1,28 @@
+"""How often a process has loaded its configuration, and how that went."""
+
+from idlestate.metrics import names
+from idlestate.metrics.plain_metrics import Samples
+
+
+class ReloadCounts:
+    """Counts loads of the configuration; nothing is counted yet."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(names.RELOAD_RESULTS, 0)
+        self._is_good = False
+        self._good_ms = 0
+
+    def count(self, *, good: bool, now_ms: int) -> None:
+        """Count a load, by whether it was applied."""
+        self._counts["success" if good else "failure"] += 1
+        self._is_good = good
+        if good:
+            self._good_ms = now_ms
+
+    def samples(self) -> Samples:
+        """The samples of `names.OF_RELOADS`."""
+        return {
+            names.CONFIG_RELOADS: {(result,): count for result, count in self._counts.items()},
+            names.CONFIG_RELOAD_GOOD: {(): float(self._is_good)},
+            names.CONFIG_RELOAD_TIME: {(): self._good_ms / 1000},
+        }

@@ -1,0 +1,60 @@
+"""An operator's figures, added up from those of its shards: the same wherever its state is."""
+
+from collections.abc import Iterable
+
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.metrics.names import EXPIRY_REASONS, REJECT_REASONS
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+from idlestate.retention.rules import NEVER_MS
+
+
+def operator_figures(
+    uid: str,
+    policy: Policy,
+    shards: Iterable[ShardFigures],
+    *,
+    batch_id: int,
+    batch_time_ms: int,
+    policy_version: int,
+    reached_ms: int = 0,
+) -> OperatorFigures:
+    """The figures of an operator.
+
+    Args:
+        uid, policy, policy_version: the operator, and the policy in force.
+        shards: the newest figures of each of its shards.
+        batch_id, batch_time_ms: the newest batch and its time, ms since the epoch; -1 and 0 before
+            the first.
+        reached_ms: how far event time has got; 0 if it is not known.
+    """
+    every = list(shards)
+
+    def total(name: str) -> int:
+        return sum(getattr(each, name) for each in every)
+
+    time_ms = max((each.time_ms for each in every), default=0)
+    # NEVER_MS: only a look at the tables would tell.
+    ends_ms = [each.next_end_ms for each in every if each.next_end_ms != NEVER_MS]
+    return OperatorFigures(
+        operator=uid,
+        batch_id=batch_id,
+        batches=batch_id + 1,
+        batch_time_ms=batch_time_ms or None,
+        watermark_ms=(time_ms or None) if policy.time is TimeDomain.EVENT else None,
+        reached_ms=reached_ms,
+        next_end_ms=min(ends_ms, default=FOREVER_MS),
+        input_rows=total("input"),
+        late_rows=total("late"),
+        rejected_rows={name: total(name) for name in REJECT_REASONS},
+        live_keys=total("live_keys"),
+        state_bytes=total("state_bytes"),
+        remembered_keys=total("remembered_keys"),
+        remembered_bytes=total("remembered_bytes"),
+        keys_seen=total("keys_ever_seen"),
+        keys_created=total("created"),
+        keys_expired={name: total(f"expired_{name}") for name in EXPIRY_REASONS},
+        returning_keys=total("returning_keys"),
+        policy_version=policy_version,
+        policy=policy,
+    )

@@ -1,0 +1,48 @@
+"""The figures of a sidecar's operators, as of now."""
+
+from dataclasses import replace
+
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.shard_totals import operator_figures
+from idlestate.sidecar.core.operator import Operator
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.server.sweep_lag import Overdue
+
+
+class OperatorSnapshot:
+    """Adds operators up from their shards.
+
+    Args:
+        host: the operators.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._overdue = Overdue(host)
+
+    def at(self, now_ms: int) -> list[OperatorFigures]:
+        """The figures of all operators; batches are those of the owner query.
+
+        Args:
+            now_ms: the time.
+        """
+        ends_ms = self._overdue.next_ends_ms(now_ms)
+        every = ((each.state.uid, _figures(each)) for each in self._host)
+        return [
+            replace(figures, next_end_ms=ends_ms.get(uid, figures.next_end_ms))
+            for uid, figures in every
+        ]
+
+
+def _figures(operator: Operator) -> OperatorFigures:
+    record, shards = operator.state.now
+    return operator_figures(
+        operator.state.uid,
+        record.policy,
+        (ShardFigures.of(each, record.policy) for each in shards),
+        batch_id=record.committed,
+        batch_time_ms=record.batch_time_ms,
+        policy_version=record.policy_version,
+        reached_ms=record.reached_ms,
+    )
