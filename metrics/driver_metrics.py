@@ -1,47 +1,47 @@
-"""The Prometheus metrics of a driver: of its operators, and of the process itself."""
+"""The metrics of a driver: of its operators, and of the process itself."""
 
-from prometheus_client import CollectorRegistry
+from dataclasses import replace
 
 from idlestate.metrics import names
 from idlestate.metrics.durations import Durations
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.newest_figures import NewestFigures
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
-from idlestate.metrics.plain_metrics import PlainMetrics, Samples
-from idlestate.metrics.reload_counts import ReloadCounts
-from idlestate.timers.clock import Clock
+from idlestate.metrics.samples import Samples
 
 
 class DriverMetrics:
-    """What a driver exports.
+    """What a driver exports of its operators.
 
     Args:
-        registry: where to register; not the client library's global one.
-        operators: uids of the operators to report on.
-        clock: the wall clock.
-        version: the running version of idlestate.
+        exporter: where it is exported.
+        operators: uids of the operators to report on, if they are known.
 
     Attributes:
         figures: takes the figures of batches.
         durations: takes the durations of batches.
-        reloads: counts loads of the configuration.
 
     Raises:
-        ValueError: the registry already has these metrics, or an operator is listed twice.
+        ValueError: an operator is listed twice.
     """
 
-    def __init__(
-        self, registry: CollectorRegistry, *operators: str, clock: Clock, version: str
-    ) -> None:
-        self._version = version
+    def __init__(self, exporter: Exporter, *operators: str) -> None:
         self.figures = NewestFigures(*operators)
         self.durations = Durations(names.BATCH_DURATION)
-        self.reloads = ReloadCounts()
-        OperatorMetrics(registry, self.figures.at, clock, self.durations)
-        PlainMetrics(registry, names.OF_DRIVER, self._samples)
+        OperatorMetrics(exporter, self.at)
+        exporter.add((names.DROPPED_FIGURES,), self._samples)
 
-    def _samples(self) -> Samples:
-        return {
-            **self.reloads.samples(),
-            names.DROPPED_FIGURES: {(): self.figures.dropped},
-            names.BUILD_INFO: {(self._version,): 1},
-        }
+    def at(self, now_ms: int) -> list[OperatorFigures]:
+        """The newest figures of all operators."""
+        return [
+            replace(
+                each,
+                durations=self.durations.of(each.operator),
+                swept_ms=each.batch_time_ms or 0,  # each batch sweeps
+            )
+            for each in self.figures.at(now_ms)
+        ]
+
+    def _samples(self, _now_ms: int) -> Samples:
+        return {names.DROPPED_FIGURES: {(): self.figures.dropped}}

@@ -1,54 +1,36 @@
-"""How long things took, counted in buckets by operator; the counts belong to this process."""
+"""How long things took, by operator; counted in this process."""
 
-from bisect import bisect_left
-from dataclasses import dataclass
 from threading import Lock
 
 from idlestate.metrics.names import Name
-
-
-@dataclass(frozen=True, slots=True)
-class BucketCounts:
-    """Values counted in the buckets of a `Name`, one more for higher values, and their sum."""
-
-    counts: tuple[int, ...]
-    sum: float = 0.0
-
-    @classmethod
-    def none(cls, name: Name) -> "BucketCounts":
-        """No values."""
-        return cls((0,) * (len(name.buckets) + 1))
-
-    def with_value(self, name: Name, value: float) -> "BucketCounts":
-        """One value more; a bucket includes its upper bound."""
-        counts = list(self.counts)
-        counts[bisect_left(name.buckets, value)] += 1
-        return BucketCounts(tuple(counts), self.sum + value)
+from idlestate.metrics.samples import BucketCounts
 
 
 class Durations:
-    """Durations of one process; any thread may call it.
+    """Histograms of durations; any thread may call it.
 
     Args:
         names: the histograms.
     """
 
     def __init__(self, *names: Name) -> None:
-        self.names = names
+        self._names = names
         self._lock = Lock()
-        self._counts: dict[tuple[Name, str], BucketCounts] = {}
+        self._counts: dict[str, dict[Name, BucketCounts]] = {}
 
     def observe(self, name: Name, operator: str, seconds: float) -> None:
         """Count one of an operator."""
         with self._lock:
-            before = self._counts.get((name, operator)) or BucketCounts.none(name)
-            self._counts[name, operator] = before.with_value(name, seconds)
+            counts = self.of(operator)
+            counts[name] = counts[name].with_value(name, seconds)
+            self._counts[operator] = counts
 
-    def of(self, name: Name, operator: str) -> BucketCounts:
+    def of(self, operator: str) -> dict[Name, BucketCounts]:
         """All that were counted of an operator."""
-        return self._counts.get((name, operator)) or BucketCounts.none(name)
+        known = self._counts.get(operator, {})
+        return {name: known.get(name) or BucketCounts.none(name) for name in self._names}
 
-    def forget(self, operator: str) -> None:
-        """Drop what was counted of an operator that is gone."""
+    def keep(self, operators: set[str]) -> None:
+        """Forget all operators but these."""
         with self._lock:
-            self._counts = {at: each for at, each in self._counts.items() if at[1] != operator}
+            self._counts = {uid: of for uid, of in self._counts.items() if uid in operators}

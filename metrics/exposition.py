@@ -1,13 +1,11 @@
 """The server that Prometheus scrapes: `/metrics` and `/-/healthy`, nothing else.
 
-It shows the registry and changes nothing. `web/http_server.py` handles slow and broken clients.
+It shows metrics and changes nothing. `web/http_server.py` handles slow and broken clients.
 """
 
 from http import HTTPStatus
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-
+from idlestate.metrics.exporter import Exporter
 from idlestate.web.http_reply import Reply, error_reply
 from idlestate.web.http_server import (
     LOOPBACK,
@@ -19,14 +17,14 @@ from idlestate.web.http_server import (
 )
 from idlestate.web.listen_error import ListenError
 
-__all__ = ["ListenError", "MetricsServer", "render"]
+__all__ = ["ListenError", "MetricsServer"]
 
 
 class MetricsServer(HttpServer):
-    """Serves a registry over HTTP.
+    """Serves metrics over HTTP.
 
     Args:
-        registry: the metrics to serve.
+        exporter: the metrics to serve.
         port, host, request_timeout_s, max_connections: as for `HttpServer`.
 
     Raises:
@@ -35,7 +33,7 @@ class MetricsServer(HttpServer):
 
     def __init__(
         self,
-        registry: CollectorRegistry,
+        exporter: Exporter,
         port: int,
         host: str = LOOPBACK,
         *,
@@ -43,7 +41,7 @@ class MetricsServer(HttpServer):
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         super().__init__(
-            Service("/metrics", lambda request: _answer(registry, request)),
+            Service("/metrics", lambda request: _answer(exporter, request)),
             port,
             host,
             request_timeout_s=request_timeout_s,
@@ -57,20 +55,9 @@ class MetricsServer(HttpServer):
         return f"http://{host}:{self.port}/metrics"
 
 
-def render(registry: CollectorRegistry, accept: str) -> Reply:
-    """All metrics, in the format of the Accept header; plain text if the header is not valid."""
-    try:
-        # The reply repeats parts of the header: a folded one must not break its lines.
-        encode, kind = choose_encoder(" ".join(accept.split()))
-        return Reply(encode(registry), kind)
-    except (TypeError, ValueError):
-        encode, kind = choose_encoder("")
-        return Reply(encode(registry), kind)
-
-
-def _answer(registry: CollectorRegistry, request: Request) -> Reply:
+def _answer(exporter: Exporter, request: Request) -> Reply:
     if request.path == "/metrics":
-        return render(registry, request.headers.get("Accept", ""))
+        return exporter.reply(request.headers.get("Accept", ""))
     if request.path == "/-/healthy":
         return Reply(b"idlestate is healthy\n")
     return error_reply(HTTPStatus.NOT_FOUND, "not found: try /metrics or /-/healthy")

@@ -28,6 +28,8 @@ REJECT_REASONS: Final = (
 EXPIRY_REASONS: Final = ("idle", "ttl", "lifetime")
 RELOAD_RESULTS: Final = ("success", "failure")
 
+STEP_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""From a look-up in memory to an exchange of a large batch."""
 BATCH_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 """From a batch of a few rows to one that works off a backlog of hours."""
 
@@ -38,6 +40,7 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
+    GAUGE_HISTOGRAM = "gaugehistogram"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ def _counter(name: str, text: str, *more_labels: str) -> Name:
 
 def _gauge(name: str, text: str) -> Name:
     return Name(PREFIX + name, MetricKind.GAUGE, text)
+
+
+def _steps(name: str, text: str) -> Name:
+    return Name(PREFIX + name, MetricKind.HISTOGRAM, text, buckets=STEP_BUCKETS_S)
 
 
 INPUT_ROWS: Final = _counter("input_rows", "Rows read, including late and rejected rows.")
@@ -105,6 +112,27 @@ BATCH_DURATION: Final = Name(
     "Duration of the batches that this process ran.",
     buckets=BATCH_BUCKETS_S,
 )
+SWEEP_DURATION: Final = _steps(
+    "sweep_duration_seconds", "Duration of the sweeps that this process ran."
+)
+EXCHANGE_DURATION: Final = _steps(
+    "exchange_duration_seconds",
+    "Duration of the task exchanges of batches, from the first call to the last.",
+)
+LOOKUP_DURATION: Final = _steps(
+    "lookup_duration_seconds", "Duration of look-ups of keys, without the network."
+)
+COMPACTION_DURATION: Final = _steps(
+    "compaction_duration_seconds", "Duration of the compactions that gave back space."
+)
+SWEPT: Final = _gauge(
+    "sweep_last_success_timestamp_seconds",
+    "Unix timestamp of the last sweep that left nothing overdue; 0 before the first one.",
+)
+COMPACTED: Final = _gauge(
+    "compaction_last_success_timestamp_seconds",
+    "Unix timestamp of the last time that compaction left nothing to give back; 0 before.",
+)
 RETENTION_MIN: Final = _gauge(
     "retention_min_seconds",
     "Minimum idle time before a key expires; 0 if the policy has no idle rule.",
@@ -146,10 +174,23 @@ DROPPED_FIGURES: Final = Name(
     "Progress reports dropped because they name an operator that this process does not run.",
     (),
 )
+OVERFLOWED_SERIES: Final = Name(
+    f"{PREFIX}overflowed_series_total",
+    MetricKind.COUNTER,
+    "Series that are not shown because of the limit on series.",
+    (),
+)
 BUILD_INFO: Final = Name(
     f"{PREFIX}build_info", MetricKind.GAUGE, "Always 1; the label holds the version.", ("version",)
 )
 
+DURATIONS: Final = (
+    BATCH_DURATION,
+    SWEEP_DURATION,
+    EXCHANGE_DURATION,
+    LOOKUP_DURATION,
+    COMPACTION_DURATION,
+)
 OF_OPERATOR: Final = (
     INPUT_ROWS,
     LATE_ROWS,
@@ -171,8 +212,10 @@ OF_OPERATOR: Final = (
     RETENTION_TTL,
     RETENTION_LIFETIME,
     POLICY_VERSION,
+    SWEPT,
+    COMPACTED,
+    *DURATIONS,
 )
-"""What every operator has, whatever runs it."""
+"""What operators have, whatever runs them."""
 OF_RELOADS: Final = (CONFIG_RELOADS, CONFIG_RELOAD_GOOD, CONFIG_RELOAD_TIME)
-OF_DRIVER: Final = (*OF_RELOADS, DROPPED_FIGURES, BUILD_INFO)
-ALL: Final = (*OF_OPERATOR, BATCH_DURATION, *OF_DRIVER)
+ALL: Final = (*OF_OPERATOR, *OF_RELOADS, DROPPED_FIGURES, OVERFLOWED_SERIES, BUILD_INFO)

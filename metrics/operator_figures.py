@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from idlestate.metrics.names import Name
+from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 
 
@@ -37,6 +39,9 @@ class OperatorFigures:
         returning_keys: lives started by remembered keys.
         policy_version: version of the policy in force, from 1.
         policy: the policy in force.
+        swept_ms: when a sweep last left nothing overdue, ms since the epoch; None if not known.
+        compacted_ms: when compaction last left nothing to give back; None if not known.
+        durations: how long things took in this process, by histogram.
     """
 
     operator: str
@@ -59,6 +64,9 @@ class OperatorFigures:
     returning_keys: int = 0
     policy_version: int = 1
     policy: Policy = field(default_factory=Policy)
+    swept_ms: int | None = None
+    compacted_ms: int | None = None
+    durations: Mapping[Name, BucketCounts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Copies: the caller may continue to count in its dicts.

@@ -1,35 +1,29 @@
-"""The Prometheus metrics of operators, the same whatever runs them.
+"""The metrics of operators, the same whatever runs them.
 
 Nothing is counted here. State keeps the counts, exactly once; each scrape asks for the newest
-`OperatorFigures`, which have absolute values, and builds its metric families from them. A restart
-therefore continues the counters, and a replayed batch is not counted twice. Only durations belong
-to this process and start at zero with it.
+`OperatorFigures`, which have absolute values. A restart therefore continues the counters, and a
+replayed batch is not counted twice. Only durations belong to this process and start at zero with
+it.
 
-Every series whose labels are known in advance exists from the first scrape on, at 0.
+Every series whose labels are known in advance exists from the first scrape on, at 0. What does not
+apply to an operator, such as a budget that it has not, has no series.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from idlestate.metrics import names
-from idlestate.metrics.durations import BucketCounts, Durations
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.names import Name
 from idlestate.metrics.operator_figures import OperatorFigures
-from idlestate.metrics.plain_metrics import described, family
+from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.timers.clock import Clock
 
-Source: TypeAlias = Callable[[int], Sequence[OperatorFigures]]
+FiguresAt: TypeAlias = Callable[[int], Sequence[OperatorFigures]]
 """The newest figures of all operators, at a time of the wall clock (ms)."""
-Read: TypeAlias = Callable[[OperatorFigures], float]
-ReadCounts: TypeAlias = Callable[[OperatorFigures], Mapping[str, int]]
 
-_PLAIN: Mapping[Name, Read] = {
+_PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
     names.INPUT_ROWS: lambda f: f.input_rows,
     names.LATE_ROWS: lambda f: f.late_rows,
     names.LIVE_KEYS: lambda f: f.live_keys,
@@ -48,71 +42,65 @@ _PLAIN: Mapping[Name, Read] = {
     names.RETENTION_LIFETIME: lambda f: _span_s(f.policy.max_lifetime_ms),
     names.POLICY_VERSION: lambda f: f.policy_version,
 }
-_BY_REASON: Mapping[Name, tuple[tuple[str, ...], ReadCounts]] = {
-    names.REJECTED_ROWS: (names.REJECT_REASONS, lambda f: f.rejected_rows),
-    names.KEYS_EXPIRED: (names.EXPIRY_REASONS, lambda f: f.keys_expired),
+_BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
+    names.REJECTED_ROWS: lambda f: _bounded(f.rejected_rows, names.REJECT_REASONS),
+    names.KEYS_EXPIRED: lambda f: _bounded(f.keys_expired, names.EXPIRY_REASONS),
 }
+"""Families with one label more, by its value."""
+_OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None]] = {
+    names.SWEPT: lambda f: _optional_s(f.swept_ms),
+    names.COMPACTED: lambda f: _optional_s(f.compacted_ms),
+}
+"""Families that not every operator has."""
+_SERIES = 150
+"""Of one operator, with every histogram; more than it has."""
 
 
-class OperatorMetrics(Collector):
-    """Collects the metrics of the operators of one process.
+class OperatorMetrics:
+    """Exports the metrics of the operators of one process.
 
     Args:
-        registry: the registry to use; not the client library's global one.
-        source: called once per scrape with the time. The label `operator` has the uids of what it
-            answers, and these are bounded.
-        clock: the wall clock.
-        durations: the histograms of this process.
-
-    Raises:
-        ValueError: the registry already has these metrics.
+        exporter: where they are exported.
+        figures_at: called once per scrape with the time. The label `operator` has the uids of what
+            it answers.
     """
 
-    def __init__(
-        self, registry: CollectorRegistry, source: Source, clock: Clock, durations: Durations
-    ) -> None:
-        self._source = source
-        self._clock = clock
-        self._durations = durations
-        registry.register(self)
+    def __init__(self, exporter: Exporter, figures_at: FiguresAt) -> None:
+        self._cap = exporter.cap
+        self._figures_at = figures_at
+        exporter.add(names.OF_OPERATOR, self._samples)
 
-    def describe(self) -> Iterable[Metric]:
-        """The families without samples; the registry rejects names that it already has."""
-        return described((*names.OF_OPERATOR, *self._durations.names))
-
-    def collect(self) -> Iterator[Metric]:
-        """The current families, built for each scrape."""
-        now_ms = self._clock.now_ms()
-        operators = self._source(now_ms)
-        for name, read in _PLAIN.items():
-            found = family(name)
-            for each in operators:
-                found.add_metric([each.operator], read(each))
-            yield found
-        lag = family(names.EXPIRY_LAG)
-        for each in operators:
-            lag.add_metric([each.operator], each.expiry_lag_ms(now_ms) / 1000)
-        yield lag
-        for name, (reasons, read_counts) in _BY_REASON.items():
-            found = family(name)
-            for each in operators:
-                for reason, count in _bounded(read_counts(each), reasons).items():
-                    found.add_metric([each.operator, reason], count)
-            yield found
-        for name in self._durations.names:
-            taken = {each.operator: self._durations.of(name, each.operator) for each in operators}
-            yield _histogram(name, taken)
+    def _samples(self, now_ms: int) -> Samples:
+        every = self._figures_at(now_ms)
+        shown = self._cap.admitted(names.OPERATOR, (each.operator for each in every), _SERIES)
+        return samples_of([each for each in every if each.operator in shown], now_ms)
 
 
-def _histogram(name: Name, counts: Mapping[str, BucketCounts]) -> Metric:
-    found = HistogramMetricFamily(name.name, name.help, labels=name.labels)
-    edges = [*map(str, name.buckets), "+Inf"]
-    for operator, counted in counts.items():
-        buckets, below = [], 0
-        for edge, count in zip(edges, counted.counts, strict=True):
-            below += count
-            buckets.append((edge, float(below)))
-        found.add_metric([operator], buckets, counted.sum)
+def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
+    """The samples of operators.
+
+    Args:
+        operators: their figures.
+        now_ms: the time, ms since the epoch.
+    """
+    found: dict[Name, dict[Labels, Value]] = {}
+    one = [((each.operator,), each) for each in operators]
+    for name, read in _PLAIN.items():
+        found[name] = {labels: read(each) for labels, each in one}
+    found[names.EXPIRY_LAG] = {labels: each.expiry_lag_ms(now_ms) / 1000 for labels, each in one}
+    for name, read_all in _BY_LABEL.items():
+        found[name] = {
+            (each.operator, label): value
+            for each in operators
+            for label, value in read_all(each).items()
+        }
+    for name, read_one in _OPTIONAL.items():
+        values = ((labels, read_one(each)) for labels, each in one)
+        found[name] = {labels: value for labels, value in values if value is not None}
+    for name in names.DURATIONS:
+        found[name] = {
+            labels: each.durations[name] for labels, each in one if name in each.durations
+        }
     return found
 
 
@@ -126,6 +114,10 @@ def _bounded(counts: Mapping[str, int], allowed: tuple[str, ...]) -> dict[str, i
 
 def _timestamp_s(time_ms: int | None) -> float:
     return 0.0 if time_ms is None else max(time_ms, 0) / 1000
+
+
+def _optional_s(time_ms: int | None) -> float | None:
+    return None if time_ms is None else time_ms / 1000
 
 
 def _span_s(span_ms: int) -> float:

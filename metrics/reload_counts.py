@@ -1,7 +1,7 @@
 """How often a process has loaded its configuration, and how that went."""
 
 from idlestate.metrics import names
-from idlestate.metrics.plain_metrics import Samples
+from idlestate.metrics.samples import Samples
 
 
 class ReloadCounts:
@@ -19,7 +19,7 @@ class ReloadCounts:
         if good:
             self._good_ms = now_ms
 
-    def samples(self) -> Samples:
+    def samples(self, _now_ms: int) -> Samples:
         """The samples of `names.OF_RELOADS`."""
         return {
             names.CONFIG_RELOADS: {(result,): count for result, count in self._counts.items()},

@@ -101,5 +101,4 @@ OF_SIDECAR: Final = (
     CLOCK_STEPPED,
     TROUBLES,
     *names.OF_RELOADS,
-    names.BUILD_INFO,
 )

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -23,9 +22,11 @@ from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, SourceSection
 from idlestate.errors import RefusedError
 from idlestate.metrics.driver_metrics import DriverMetrics
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
-from idlestate.metrics.version import VERSION
+from idlestate.metrics.names import OF_RELOADS
+from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_place import remove_runs
 from idlestate.pipeline.deduplicate import deduplicate
@@ -159,18 +160,17 @@ class Job:
         """
         self._check_places()
         clock = SystemClock()
-        registry = CollectorRegistry()
-        metrics = DriverMetrics(registry, self.uid, clock=clock, version=VERSION)
+        exporter = Exporter(clock)
+        metrics, counts = DriverMetrics(exporter, self.uid), ReloadCounts()
+        exporter.add(OF_RELOADS, counts.samples)
         place = self.pipeline.metrics
         try:
-            server = MetricsServer(registry, place.port, place.address)
+            server = MetricsServer(exporter, place.port, place.address)
         except ListenError as error:
             raise RefusedError(str(error)) from error
         with server, HangUps() as hang_ups:
             on_start(server.url)
-            reloads = Reloads(
-                self._config, self.uid, self._folder, metrics.reloads, clock, hang_ups, tell
-            )
+            reloads = Reloads(self._config, self.uid, self._folder, counts, clock, hang_ups, tell)
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 with Interrupts() as interrupts:

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from prometheus_client import CollectorRegistry
-
-from idlestate.metrics.exposition import render
+from idlestate.metrics.exporter import Exporter
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import (
@@ -52,18 +50,16 @@ class Controls(Protocol):
 class ControlPlane:
     """Answers requests of the control plane."""
 
-    def __init__(
-        self, host: Host, clock: Clock, controls: Controls, registry: CollectorRegistry
-    ) -> None:
+    def __init__(self, host: Host, clock: Clock, controls: Controls, exporter: Exporter) -> None:
         self._host = host
         self._clock = clock
         self._controls = controls
-        self._registry = registry
+        self._exporter = exporter
         self._gets: dict[str, Callable[[Request], Reply]] = {
             "/": lambda _: _json({"paths": [*self._gets, "/operators/{uid}"]}),
             "/healthz": lambda _: Reply(b"ok\n"),
             "/readyz": lambda _: self._ready(),
-            "/metrics": lambda request: render(self._registry, request.headers.get("Accept", "")),
+            "/metrics": lambda request: self._exporter.reply(request.headers.get("Accept", "")),
             "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), JSON),
             "/operators": lambda _: _json([self._brief(each) for each in self._host]),
             "/policies": lambda _: _json(

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry
-
-from idlestate.metrics import names
 from idlestate.metrics import sidecar_metrics as own
-from idlestate.metrics.durations import Durations
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.names import Name
 from idlestate.metrics.operator_metrics import OperatorMetrics
-from idlestate.metrics.plain_metrics import PlainMetrics, Samples
 from idlestate.metrics.reload_counts import ReloadCounts
-from idlestate.metrics.version import VERSION
+from idlestate.metrics.samples import Samples
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.operator import Operator, Sizes
 from idlestate.sidecar.core.operators import Host
@@ -32,12 +28,12 @@ _OF_OPERATOR: dict[Name, Callable[[Operator, Sizes], float]] = {
 }
 
 
-def sidecar_registry(host: Host, clock: SteadyClock, facts: "Facts") -> CollectorRegistry:
+def sidecar_exporter(host: Host, clock: SteadyClock, facts: "Facts") -> Exporter:
     """All that a sidecar exports."""
-    registry = CollectorRegistry()
-    OperatorMetrics(registry, OperatorSnapshot(host).at, clock, Durations())
-    PlainMetrics(registry, own.OF_SIDECAR, facts.now)
-    return registry
+    exporter = Exporter(clock)
+    OperatorMetrics(exporter, OperatorSnapshot(host).at)
+    exporter.add(own.OF_SIDECAR, facts.now)
+    return exporter
 
 
 class Facts:
@@ -60,7 +56,7 @@ class Facts:
         self._workers = workers
         self._reloads = reloads
 
-    def now(self) -> Samples:
+    def now(self, now_ms: int) -> Samples:
         """The samples of `own.OF_SIDECAR`."""
         sizes = [(each, each.sizes()) for each in self._host]
         store_bytes = self._host.store.bytes_on_disk() + self._host.works.bytes_on_disk()
@@ -76,6 +72,5 @@ class Facts:
             own.CLOCK_DIVERGENCE: {(): self._clock.divergence_ms / 1000},
             own.CLOCK_STEPPED: {(): float(self._clock.is_stepped)},
             own.TROUBLES: {(result,): count for result, count in self._ticks.troubles.items()},
-            **self._reloads.samples(),
-            names.BUILD_INFO: {(VERSION,): 1},
+            **self._reloads.samples(now_ms),
         }

@@ -10,13 +10,12 @@ from pathlib import Path
 from ssl import SSLContext
 from types import FrameType
 
-from prometheus_client import CollectorRegistry
-
 from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import is_local
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
@@ -31,7 +30,7 @@ from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.job_schedule import Ticks
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
-from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_registry
+from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.server.systemd_notify import notify
@@ -109,9 +108,9 @@ class Process:
             background = Background(host, self._clock, settings, ticks.stopping)
             self._count_reload(good=True)
             facts = Facts(host, self._clock, calls, ticks, self._workers, self._reloads)
-            registry = sidecar_registry(host, self._clock, facts)
+            exporter = sidecar_exporter(host, self._clock, facts)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
-            control = self._open_control(directory, host, registry, token, tls)
+            control = self._open_control(directory, host, exporter, token, tls)
             stack.callback(control.stop)
             data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.stop)
@@ -300,12 +299,12 @@ class Process:
         self,
         directory: Path,
         host: Host,
-        registry: CollectorRegistry,
+        exporter: Exporter,
         token: TokenFile | None,
         tls: SSLContext | None,
     ) -> HttpServer:
         place = self._control(directory)
-        plane = ControlPlane(host, self._clock, self, registry)
+        plane = ControlPlane(host, self._clock, self, exporter)
         local = is_local(place)
         service = Service(
             "control",

@@ -10,24 +10,27 @@ from http.client import HTTPConnection, HTTPResponse
 from time import monotonic
 
 import pytest
-from prometheus_client import CollectorRegistry, Gauge
 
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.names import MetricKind, Name
+from idlestate.timers.clock import FakeClock
 from idlestate.web import http_server
 
 PATIENCE_S = 10.0
 
 
 @pytest.fixture
-def registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    Gauge("idlestate_live_keys", "Live keys.", registry=registry).set(42)
-    return registry
+def exporter() -> Exporter:
+    exporter = Exporter(FakeClock())
+    live = Name("idlestate_live_keys", MetricKind.GAUGE, "Live keys.", ())
+    exporter.add((live,), lambda _: {live: {(): 42}})
+    return exporter
 
 
 @pytest.fixture
-def server(registry: CollectorRegistry) -> Iterator[MetricsServer]:
-    with MetricsServer(registry, 0) as server:
+def server(exporter: Exporter) -> Iterator[MetricsServer]:
+    with MetricsServer(exporter, 0) as server:
         yield server
 
 
@@ -153,18 +156,18 @@ def test_a_half_sent_request_is_closed_within_five_seconds(server: MetricsServer
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
 def test_a_request_that_stops_anywhere_is_closed_after_the_timeout(
-    registry: CollectorRegistry, sent: bytes
+    exporter: Exporter, sent: bytes
 ) -> None:
     begun_s = monotonic()
-    with MetricsServer(registry, 0, request_timeout_s=0.3) as server, connect(server) as connection:
+    with MetricsServer(exporter, 0, request_timeout_s=0.3) as server, connect(server) as connection:
         connection.sendall(sent)
         assert read_all(connection) == b""
     assert 0.3 <= monotonic() - begun_s < 3.0
 
 
-def test_a_request_that_drips_in_is_closed_after_the_timeout(registry: CollectorRegistry) -> None:
+def test_a_request_that_drips_in_is_closed_after_the_timeout(exporter: Exporter) -> None:
     begun_s = monotonic()
-    with MetricsServer(registry, 0, request_timeout_s=1.0) as server, connect(server) as connection:
+    with MetricsServer(exporter, 0, request_timeout_s=1.0) as server, connect(server) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\n")
         connection.settimeout(0.2)
         closed = False
@@ -259,9 +262,9 @@ def test_a_client_that_leaves_early_is_no_error(
 
 
 def test_stop_frees_the_port_cuts_connections_and_may_be_called_twice(
-    registry: CollectorRegistry,
+    exporter: Exporter,
 ) -> None:
-    server = MetricsServer(registry, 0)
+    server = MetricsServer(exporter, 0)
     port = server.port
     with connect(server) as connection:
         connection.sendall(b"GET /met")
@@ -273,14 +276,14 @@ def test_stop_frees_the_port_cuts_connections_and_may_be_called_twice(
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     assert not any(thread.name == "idlestate-metrics" for thread in threading.enumerate())
-    MetricsServer(registry, port).stop()
+    MetricsServer(exporter, port).stop()
 
 
 def test_a_taken_port_is_refused_with_the_way_out(
-    server: MetricsServer, registry: CollectorRegistry
+    server: MetricsServer, exporter: Exporter
 ) -> None:
     with pytest.raises(ListenError) as caught:
-        MetricsServer(registry, server.port)
+        MetricsServer(exporter, server.port)
     assert str(caught.value) == (
         f"cannot serve /metrics on 127.0.0.1 port {server.port}: another program listens there;"
         " stop it, or give another port (0: any free one)"
@@ -298,28 +301,28 @@ def test_a_taken_port_is_refused_with_the_way_out(
     ],
 )
 def test_other_addresses_that_do_not_work_are_explained(
-    registry: CollectorRegistry, host: str, port: int, message: str
+    exporter: Exporter, host: str, port: int, message: str
 ) -> None:
     with pytest.raises(ListenError, match=message):
-        MetricsServer(registry, port, host)
+        MetricsServer(exporter, port, host)
 
 
 def test_a_port_that_needs_privileges_is_explained(
-    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def bind(self: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(http_server._Server, "server_bind", bind)
     with pytest.raises(ListenError, match="give a port from 1024 on"):
-        MetricsServer(registry, 80)
+        MetricsServer(exporter, 80)
 
 
-def test_ipv6_loopback_works_where_there_is_one(registry: CollectorRegistry) -> None:
+def test_ipv6_loopback_works_where_there_is_one(exporter: Exporter) -> None:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
-    with MetricsServer(registry, 0, "::1") as server:
+    with MetricsServer(exporter, 0, "::1") as server:
         assert server.url.startswith("http://[::1]:")
         assert ask(server, "/metrics")[0].status == 200

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.driver_metrics import DriverMetrics
+from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth import GrowthLog
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, report_of
@@ -41,7 +41,7 @@ def test_expired_records_that_come_back_are_no_input(tmp_path: Path, before: int
     (tmp_path / "offsets").mkdir()
     times = {"batchTimestampMs": 0, "batchWatermarkMs": 0}
     (tmp_path / "offsets" / "0").write_text(f"v1\n{json.dumps(times)}")
-    metrics = DriverMetrics(CollectorRegistry(), UID, clock=FakeClock(), version="0")
+    metrics = DriverMetrics(Exporter(FakeClock()), UID)
     growth = GrowthLog(tmp_path / "growth.jsonl")
     monitor = Monitor(UID, POLICY, checkpoint, metrics, growth)
     if before:

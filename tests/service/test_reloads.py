@@ -13,7 +13,7 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.saved_file import SavedFile
 from idlestate.metrics import names
-from idlestate.metrics.plain_metrics import PlainMetrics
+from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
@@ -53,7 +53,9 @@ class Followed:
         write_layout(self.checkpoint, "clicks", OperatorLayout.of(spec, TimeDomain.EVENT, 2, 2, 10))
         PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
         counts = ReloadCounts()
-        PlainMetrics(self.registry, names.OF_RELOADS, counts.samples)
+        exporter = Exporter(self.clock)
+        exporter.add(names.OF_RELOADS, counts.samples)
+        RegistryBridge(self.registry, exporter)
         self.reloads = Reloads(
             config,
             "clicks",

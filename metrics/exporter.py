@@ -1,0 +1,120 @@
+"""All metrics of a process, written down at most once a second however many scrape."""
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from typing import Final, TypeAlias
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from idlestate.metrics import names
+from idlestate.metrics.names import MetricKind, Name
+from idlestate.metrics.samples import BucketCounts, Samples, merged
+from idlestate.metrics.series_cap import MAX_SERIES, SeriesCap
+from idlestate.metrics.text_format import OPENMETRICS_TYPE, PLAIN_TYPE, text_of
+from idlestate.metrics.version import VERSION
+from idlestate.timers.clock import Clock
+from idlestate.web.http_reply import Reply
+
+CACHE_MS: Final = 1000
+
+Source: TypeAlias = Callable[[int], Samples]
+"""The samples at a time of the wall clock (ms)."""
+
+
+class Exporter:
+    """Asks sources for their samples at each scrape; any thread may call it.
+
+    Args:
+        clock: the wall clock.
+        max_series: the most series of operators and queries.
+        cache_ms: how long a scrape is repeated as it was.
+    """
+
+    def __init__(
+        self, clock: Clock, *, max_series: int = MAX_SERIES, cache_ms: int = CACHE_MS
+    ) -> None:
+        self.cap = SeriesCap(max_series)
+        self.names: list[Name] = []
+        self._clock = clock
+        self._cache_s = cache_ms / 1000
+        self._sources: list[Source] = []
+        self._lock = Lock()
+        self._written: dict[bool, tuple[float, bytes]] = {}
+        self.add((names.OVERFLOWED_SERIES, names.BUILD_INFO), self._own)
+
+    def add(self, of: Sequence[Name], source: Source) -> None:
+        """Export families of a source, which may leave out those that it has no samples of."""
+        self.names += [name for name in of if name not in self.names]
+        self._sources.append(source)
+
+    def samples(self) -> Samples:
+        """All samples as of now, by family in the order of their names."""
+        now_ms = self._clock.now_ms()
+        # Its own come last: sources are capped while they are asked.
+        found = merged(source(now_ms) for source in reversed(self._sources))
+        return {name: found[name] for name in self.names if found.get(name)}
+
+    def reply(self, accept: str) -> Reply:
+        """A scrape: as OpenMetrics if the Accept header has it, else as plain text."""
+        openmetrics = "application/openmetrics-text" in accept
+        with self._lock:  # of several scrapes at once one works, and all get the same
+            written_s, text = self._written.get(openmetrics, (-self._cache_s, b""))
+            now_s = self._clock.monotonic_s()
+            if now_s - written_s >= self._cache_s:
+                text = text_of(self.samples(), openmetrics=openmetrics)
+                self._written[openmetrics] = now_s, text
+        return Reply(text, OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE)
+
+    def _own(self, _now_ms: int) -> Samples:
+        return {
+            names.OVERFLOWED_SERIES: {(): self.cap.overflowed},
+            names.BUILD_INFO: {(VERSION,): 1},
+        }
+
+
+class RegistryBridge(Collector):
+    """Adds an exporter to a registry of the client library.
+
+    Args:
+        registry: the registry.
+        exporter: what is collected.
+
+    Raises:
+        ValueError: the registry already has one of these metrics.
+    """
+
+    def __init__(self, registry: CollectorRegistry, exporter: Exporter) -> None:
+        self._exporter = exporter
+        registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """The families without samples; the registry rejects names that it already has."""
+        return map(_family, self._exporter.names)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families with their current samples."""
+        for name, samples in self._exporter.samples().items():
+            family = _family(name)
+            for values, value in samples.items():
+                labels = dict(zip(name.labels, values, strict=True))
+                if isinstance(value, BucketCounts):
+                    _add_buckets(family, name, labels, value)
+                else:
+                    family.add_sample(name.name, labels, value)
+            yield family
+
+
+def _family(name: Name) -> Metric:
+    return Metric(name.name.removesuffix("_total"), name.help, name.kind.value)
+
+
+def _add_buckets(family: Metric, name: Name, labels: dict[str, str], value: BucketCounts) -> None:
+    is_gauge = name.kind is MetricKind.GAUGE_HISTOGRAM
+    below = 0
+    for edge, count in zip((*map(str, name.buckets), "+Inf"), value.counts, strict=True):
+        below += count
+        family.add_sample(f"{name.name}_bucket", {**labels, "le": edge}, below)
+    family.add_sample(f"{name.name}_{'gcount' if is_gauge else 'count'}", labels, below)
+    family.add_sample(f"{name.name}_{'gsum' if is_gauge else 'sum'}", labels, value.sum)

@@ -1,0 +1,43 @@
+"""What metrics are made of between those that know the figures and those that write them down."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from idlestate.metrics.names import Name
+
+
+@dataclass(frozen=True, slots=True)
+class BucketCounts:
+    """Values counted in the buckets of a `Name`, one more for higher values, and their sum."""
+
+    counts: tuple[int, ...]
+    sum: float = 0.0
+
+    @classmethod
+    def none(cls, name: Name) -> "BucketCounts":
+        """No values."""
+        return cls((0,) * (len(name.buckets) + 1))
+
+    def with_value(self, name: Name, value: float) -> "BucketCounts":
+        """One value more; a bucket includes its upper bound."""
+        counts = list(self.counts)
+        counts[bisect_left(name.buckets, value)] += 1
+        return BucketCounts(tuple(counts), self.sum + value)
+
+
+Labels: TypeAlias = tuple[str, ...]
+"""The values of a family's labels, in the order of its names."""
+Value: TypeAlias = float | BucketCounts
+Samples: TypeAlias = Mapping[Name, Mapping[Labels, Value]]
+"""Families with their samples; histograms have `BucketCounts`."""
+
+
+def merged(parts: Iterable[Samples]) -> dict[Name, dict[Labels, Value]]:
+    """All samples, by family; of one series the last."""
+    every: dict[Name, dict[Labels, Value]] = {}
+    for part in parts:
+        for name, samples in part.items():
+            every.setdefault(name, {}).update(samples)
+    return every

@@ -1,0 +1,53 @@
+"""A limit on the series of a process: a scrape stays small whatever is made up for labels."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+_K = TypeVar("_K", bound=str)
+
+MAX_SERIES = 150_000
+"""Of a thousand operators: about 15 MB of text."""
+
+
+class SeriesCap:
+    """Admits groups of series, such as those of one operator, up to a number of series.
+
+    Who was admitted stays, so the same series are shown at every scrape; others get the place of
+    what is gone.
+
+    Args:
+        most: the most series.
+
+    Attributes:
+        overflowed: series that were not admitted, so far; one that waits counts once.
+    """
+
+    def __init__(self, most: int = MAX_SERIES) -> None:
+        self._most = most
+        self._admitted: dict[tuple[str, str], int] = {}
+        self._waiting: set[tuple[str, str]] = set()
+        self.overflowed = 0
+
+    def admitted(self, kind: str, values: Iterable[str], series: int) -> set[str]:
+        """Those of the groups of a kind that are shown.
+
+        Args:
+            kind: what they are, such as the name of their label.
+            values: all groups of this kind that there are now.
+            series: how many each has.
+        """
+        now = {(kind, value) for value in values}
+        for known in (self._admitted.keys(), self._waiting):
+            for gone in [each for each in known if each[0] == kind and each not in now]:
+                self._admitted.pop(gone, None)
+                self._waiting.discard(gone)
+        room = self._most - sum(self._admitted.values())
+        for each in sorted(now - self._admitted.keys()):
+            if series <= room:
+                self._admitted[each] = series
+                self._waiting.discard(each)
+                room -= series
+            elif each not in self._waiting:
+                self._waiting.add(each)
+                self.overflowed += series
+        return {value for _, value in now & self._admitted.keys()}
