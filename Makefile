@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema lock clean
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -85,6 +85,10 @@ crash-backend: setup ## kill a process that writes keyed state N times and check
 
 schema: setup ## generate the JSON Schema of the configuration files
 	@$(BIN)/idlestate schema --out config/idlestate.schema.json
+
+dashboards: setup ## generate the Grafana dashboards, and check them against Grafana's types
+	@$(BIN)/python -m idlestate.metrics.dashboards.generate
+	@$(BIN)/pytest -q tests/metrics/test_dashboards.py tests/metrics/test_dashboard_types.py
 
 lock: ## resolve the dependencies again (needs uv; ARGS=--upgrade)
 	@scripts/lock.sh $(ARGS)

@@ -44,6 +44,7 @@ OUTSIDE_CORE = ["state/rocksdb/*.py"]
 # Folders inside rooms that are packages of their own.
 INSIDE_ROOMS = {
     "backends": ["files", "runs", "shards"],
+    "metrics": ["dashboards"],
     "pipeline": ["checkpoint"],
     "sidecar": ["client", "core", "protocol", "server", "stores", "workers"],
     "state": ["heap", "rocksdb", "runs", "snapshots"],

@@ -1,0 +1,1 @@
+"""The Grafana dashboards: typed code, and the JSON that it generates (`make dashboards`)."""
