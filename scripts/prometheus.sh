@@ -37,19 +37,19 @@ all_in "$FOLDER/bin" && {
 }
 
 command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "there is no apt-get here"
-mkdir -p "$FOLDER/packages" "$FOLDER/root"
+mkdir -p "$FOLDER/packages" "$FOLDER/unpacked"
 # shellcheck disable=SC2086 # several packages
 (cd "$FOLDER/packages" && apt-get -o APT::Sandbox::User=root download -qq $PACKAGES) >&2 ||
     fail "apt-get could not download $PACKAGES"
 for package in "$FOLDER"/packages/*.deb; do
-    dpkg -x "$package" "$FOLDER/root" || fail "dpkg could not unpack $package"
+    dpkg -x "$package" "$FOLDER/unpacked" || fail "dpkg could not unpack $package"
 done
 for program in $PROGRAMS; do
     rm -f "$FOLDER/bin/$program"
     # jsonnet's library is beside it, not where the system looks.
     cat >"$FOLDER/bin/$program" <<END
 #!/bin/sh
-LD_LIBRARY_PATH=\$(echo "$FOLDER"/root/usr/lib/*-linux-gnu*) exec "$FOLDER/root/usr/bin/$program" "\$@"
+LD_LIBRARY_PATH=\$(echo "$FOLDER"/unpacked/usr/lib/*-linux-gnu*) exec "$FOLDER/unpacked/usr/bin/$program" "\$@"
 END
     chmod +x "$FOLDER/bin/$program"
 done

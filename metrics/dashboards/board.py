@@ -66,7 +66,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """Panels under a headline."""
 
     title: str
@@ -91,4 +91,4 @@ class Board:
     description: str
     label: str
     found_by: str
-    rows: tuple[Row, ...]
+    rows: tuple[PanelRow, ...]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, Query, Row
+from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query
 
 SCHEMA_VERSION: Final = 42
 
@@ -98,7 +98,7 @@ def _panels(board: Board) -> Iterator[dict[str, Any]]:
         y += height
 
 
-def _row(row: Row, panel_id: int, y: int) -> dict[str, Any]:
+def _row(row: PanelRow, panel_id: int, y: int) -> dict[str, Any]:
     return {
         "id": panel_id,
         "type": "row",

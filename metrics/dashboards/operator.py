@@ -1,6 +1,6 @@
 """One operator in depth: size, forecast, expiry, traffic, durations, store."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, Query, Row, Unit
+from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
 from idlestate.metrics.dashboards.store_row import STORE
 
 _OPERATOR = "{{operator}}"
@@ -17,7 +17,7 @@ def _p99(metric: str) -> tuple[Query, ...]:
     )
 
 
-_SIZE = Row(
+_SIZE = PanelRow(
     "Size",
     (
         Panel(
@@ -93,7 +93,7 @@ _SIZE = Row(
     ),
 )
 
-_EXPIRY = Row(
+_EXPIRY = PanelRow(
     "Expiry",
     (
         Panel(
@@ -141,7 +141,7 @@ _EXPIRY = Row(
     ),
 )
 
-_TRAFFIC = Row(
+_TRAFFIC = PanelRow(
     "Traffic",
     (
         Panel(
@@ -193,7 +193,7 @@ _TRAFFIC = Row(
     ),
 )
 
-_DURATIONS = Row(
+_DURATIONS = PanelRow(
     "Durations",
     (
         Panel(
@@ -248,7 +248,7 @@ _DURATIONS = Row(
     ),
 )
 
-_STOPPED = Row(
+_STOPPED = PanelRow(
     "State of the operator",
     (
         Panel(

@@ -1,6 +1,6 @@
 """The first look: is anything growing, what expires, how far behind, when is a budget full."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, Query, Row, Unit
+from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
 
 _UNBOUNDED = (
     "count(max by (operator) (idlestate_live_keys{$of}) unless on (operator)"
@@ -12,7 +12,7 @@ _GROWING = (
     " max by (operator) (operator:idlestate_live_keys:min1d{$of} offset 1d)) or vector(0)"
 )
 
-_NUMBERS = Row(
+_NUMBERS = PanelRow(
     "Is anything wrong?",
     (
         Panel(
@@ -87,7 +87,7 @@ _NUMBERS = Row(
     ),
 )
 
-_GROWTH = Row(
+_GROWTH = PanelRow(
     "Is anything growing?",
     (
         Panel(
@@ -149,7 +149,7 @@ _GROWTH = Row(
     ),
 )
 
-_EXPIRY = Row(
+_EXPIRY = PanelRow(
     "What expires?",
     (
         Panel(

@@ -1,11 +1,11 @@
 """Tuning a policy: how idle keys are now, which come back, what another hour would save."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, Query, Row, Unit
+from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
 
 _IDLE = "max by (le, operator) (idlestate_idle_age_seconds_bucket{$of})"
 _AWAY = "max by (le, operator) (rate(idlestate_returning_key_absence_seconds_bucket{$of}[6h]))"
 
-_NOW = Row(
+_NOW = PanelRow(
     "Are keys idle for long?",
     (
         Panel(
@@ -40,7 +40,7 @@ _NOW = Row(
     ),
 )
 
-_RETURNS = Row(
+_RETURNS = PanelRow(
     "Do keys come back?",
     (
         Panel(
@@ -73,7 +73,7 @@ _RETURNS = Row(
     ),
 )
 
-_PRICE = Row(
+_PRICE = PanelRow(
     "What would another window cost?",
     (
         Panel(

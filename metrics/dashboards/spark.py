@@ -1,10 +1,10 @@
 """Spark's own stateful operators, of every query in the session: what grows without retention."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, Query, Row, Unit
+from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
 
 _EACH = "{{query}} {{state_operator}}"
 
-_STATE = Row(
+_STATE = PanelRow(
     "State without retention of idlestate",
     (
         Panel(
@@ -65,7 +65,7 @@ _STATE = Row(
     ),
 )
 
-_QUERIES = Row(
+_QUERIES = PanelRow(
     "Queries",
     (
         Panel(

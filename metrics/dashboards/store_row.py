@@ -1,8 +1,8 @@
 """RocksDB under a sidecar: what people alert on."""
 
-from idlestate.metrics.dashboards.board import Panel, Query, Row, Unit
+from idlestate.metrics.dashboards.board import Panel, PanelRow, Query, Unit
 
-STORE = Row(
+STORE = PanelRow(
     "Store of the sidecar (RocksDB)",
     (
         Panel(
