@@ -22,7 +22,10 @@ export PYTHONDONTWRITEBYTECODE :=
 
 PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak schema dashboards lock clean
+# Tests of pages are skipped where there is no browser.
+BROWSER = scripts/browser.sh --install build/page-tools
+
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,6 +39,7 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 
 # Lint and type checks run on the newest Spark only.
 test: $(if $(filter .venv,$(VENV)),check,setup) ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
+	@$(BROWSER) >/dev/null || true
 	@echo "test: every test but the long ones"
 	@$(PYTEST) -m "not long" $(ARGS)
 
@@ -82,6 +86,10 @@ soak: setup ## run a query for an hour on a compressed clock; nothing may grow (
 
 crash-backend: setup ## kill a process that writes keyed state N times and check what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest -m long tests/crash/test_crash_backend.py $(ARGS)
+
+page-test: setup ## test the status page and the advice page in a headless browser, which is installed where allowed
+	@$(BROWSER) >/dev/null
+	@$(BIN)/pytest tests/page $(ARGS)
 
 schema: setup ## generate the JSON Schema of the configuration files
 	@$(BIN)/idlestate schema --out config/idlestate.schema.json

@@ -97,7 +97,9 @@ def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
 
 def _table(rows: Sequence[Sequence[str]], caption: str) -> str:
     head, *body = rows
-    names = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    names = "".join(
+        f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in head
+    )
     lines = [
         f'<tr><th scope="row">{escape(first)}</th>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in others)

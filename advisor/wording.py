@@ -9,6 +9,7 @@ from idlestate.advisor.knee import LEAST_DISTANCE, Knee
 from idlestate.advisor.targets import ReturningTarget
 from idlestate.config.plurals import counted
 from idlestate.retention.durations import format_duration
+from idlestate.retention.quantities import in_bytes
 
 CENSORED_MARK = "*"
 CENSORED_NOTE = (
@@ -131,12 +132,3 @@ def percent(share: float) -> str:
 def moment(t_ms: int) -> str:
     """A time, to the minute."""
     return f"{datetime.fromtimestamp(t_ms / 1000, UTC):%Y-%m-%d %H:%M}"
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes with its unit."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1000
-    return f"{count:,.1f} TB"

@@ -4,6 +4,7 @@ from idlestate.config.plurals import counted
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.quantities import in_bytes
 
 
 def summary(
@@ -25,14 +26,15 @@ def summary(
     by_reason = ", ".join(f"{n:,} {name}" for name, n in figures.rejected_rows.items() if n)
     # An estimate of the keys ever seen may come out a little below those that were counted.
     seen = max(figures.keys_seen, peak_keys)
-    without = f"{about}{counted(seen, 'key')}, {_bytes(seen * growth.bytes_per_key())}"
+    without = f"{about}{counted(seen, 'key')}, {in_bytes(seen * growth.bytes_per_key())}"
     if peak_keys:
         without += f": {seen / peak_keys:,.1f} times the peak"
     share = figures.returning_keys / figures.keys_created if figures.keys_created else 0.0
+    remembered = in_bytes(figures.remembered_bytes)
     lives = counted(figures.keys_created, "life", "lives")
     return [
         ("keys ever seen", f"{about}{seen:,}"),
-        ("live now", f"{counted(figures.live_keys, 'key')}, {_bytes(figures.state_bytes)}"),
+        ("live now", f"{counted(figures.live_keys, 'key')}, {in_bytes(figures.state_bytes)}"),
         ("peak", counted(peak_keys, "key")),
         (
             "expired",
@@ -40,10 +42,7 @@ def summary(
         ),
         ("without retention", without),
         ("returning keys", f"{figures.returning_keys:,} ({share:.1%} of {lives})"),
-        (
-            "remembered",
-            f"{counted(figures.remembered_keys, 'ended key')}, {_bytes(figures.remembered_bytes)}",
-        ),
+        ("remembered", f"{counted(figures.remembered_keys, 'ended key')}, {remembered}"),
         ("rows", f"{figures.input_rows:,}"),
         ("late rows", f"{figures.late_rows:,}"),
         ("rejected rows", f"{figures.rejected_total:,}" + (f" ({by_reason})" if by_reason else "")),
@@ -54,11 +53,3 @@ def summary(
 
 def _pace(rows: int, seconds: float) -> str:
     return f"{seconds:,.1f} s, {rows / seconds if seconds else 0.0:,.0f} rows/s"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1000
-    raise AssertionError("the loop returns")

@@ -233,3 +233,10 @@ def test_a_version_of_spark_that_is_not_supported_is_refused_before_anything_is_
     assert done.returncode == 1
     assert done.stderr == "setup: Spark 3.5 is not supported: SPARK is one of 4.1 4.2 4.3\n"
     assert not (tmp_path / "venv").exists()
+
+
+def test_browser_that_is_missing_is_one_plain_line(machine: Machine, tmp_path: Path) -> None:
+    code, out, err = machine.run("browser.sh", "--install", str(tmp_path / "tools"))
+    assert (code, out) == (1, "")
+    assert len(err.splitlines()) == 1
+    assert "no Node.js found: install nodejs and npm" in err
