@@ -29,8 +29,3 @@ class Durations:
         """All that were counted of an operator."""
         known = self._counts.get(operator, {})
         return {name: known.get(name) or BucketCounts.none(name) for name in self._names}
-
-    def keep(self, operators: set[str]) -> None:
-        """Forget all operators but these."""
-        with self._lock:
-            self._counts = {uid: of for uid, of in self._counts.items() if uid in operators}

@@ -4,6 +4,7 @@ from typing import Final
 
 from idlestate.metrics import names
 from idlestate.metrics.names import OPERATOR, PREFIX, RESULT, MetricKind, Name
+from idlestate.metrics.rocksdb_metrics import PROPERTIES
 
 
 def _name(name: str, kind: MetricKind, text: str, *labels: str) -> Name:
@@ -100,5 +101,6 @@ OF_SIDECAR: Final = (
     CLOCK_DIVERGENCE,
     CLOCK_STEPPED,
     TROUBLES,
+    *PROPERTIES,
     *names.OF_RELOADS,
 )

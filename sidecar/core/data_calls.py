@@ -1,6 +1,9 @@
 """The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
 
+from contextlib import suppress
+
 from idlestate.backends.runs.table_runs import LOWEST_HASH
+from idlestate.metrics.names import EXCHANGE_DURATION
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.exchanges import Exchanges
 from idlestate.sidecar.core.micro_batches import Attempt
@@ -11,7 +14,7 @@ from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.core.shard_work import Given
 from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration, check_name
-from idlestate.sidecar.protocol.errors import DoesNotFitError
+from idlestate.sidecar.protocol.errors import DoesNotFitError, UnknownOperatorError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 from idlestate.timers.steady_clock import SteadyClock
@@ -129,7 +132,10 @@ class Calls:
         return Message({"chunks": list(prepared.chunks), "figures": prepared.figures})
 
     def _close(self, header: Header, _parts: Parts) -> Message:
-        self.exchanges.close(str(header["handle"]))
+        closed = self.exchanges.close(str(header["handle"]))
+        if closed is not None and closed.prepared is not None:
+            with suppress(UnknownOperatorError):  # dropped meanwhile
+                self._operator({"uid": closed.uid}).state.took(EXCHANGE_DURATION, closed.begun_s)
         if self._stage is not None:
             self._stage.close(str(header["handle"]))
         return Message({})

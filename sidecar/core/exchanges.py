@@ -23,7 +23,7 @@ class Exchange:
 
     uid: str
     attempt: Attempt
-    deadline_s: float
+    begun_s: float
     prepared: Prepared | None = None
 
 
@@ -50,12 +50,14 @@ class Exchanges:
         """
         with self._lock:
             now_s = self._clock.monotonic_s()
-            for handle in [h for h, each in self._open.items() if each.deadline_s < now_s]:
+            for handle in [
+                h for h, each in self._open.items() if each.begun_s + DEADLINE_S < now_s
+            ]:
                 del self._open[handle]
             if len(self._open) >= MAX_EXCHANGES:
                 raise BusyError(f"{MAX_EXCHANGES} exchanges are under way")
             handle = uuid4().hex
-            self._open[handle] = Exchange(uid, attempt, now_s + DEADLINE_S)
+            self._open[handle] = Exchange(uid, attempt, now_s)
             return handle
 
     def get(self, handle: str) -> Exchange:
@@ -69,7 +71,7 @@ class Exchanges:
                 raise GoneError(LOST)
             return self._open[handle]
 
-    def close(self, handle: str) -> None:
-        """Forget an exchange."""
+    def close(self, handle: str) -> Exchange | None:
+        """Forget an exchange, and say which it was."""
         with self._lock:
-            self._open.pop(handle, None)
+            return self._open.pop(handle, None)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from idlestate.backends.shards.change_rows import TIMESTAMP
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.metrics.names import LOOKUP_DURATION
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.expired_joins import ExpiredJoins
@@ -102,7 +103,10 @@ class Operator:
             lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
             return _open_at(lives, now_ms, record), record.committed
 
-        return state.read(look)
+        begun_s = state.clock.monotonic_s()
+        found = state.read(look)
+        state.took(LOOKUP_DURATION, begun_s)
+        return found
 
     def lives(self, shard: int, now_ms: int, since: int) -> tuple[pa.Table, int | None]:
         """Some open lives of a shard, as of `look_up`, and the hash to go on from, as of `Work`.

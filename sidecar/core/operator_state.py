@@ -10,6 +10,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.metrics import names
+from idlestate.metrics.durations import Durations
+from idlestate.metrics.names import Name
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.expired_log import ExpiredLog, Staged
 from idlestate.sidecar.core.operator_record import OperatorRecord
@@ -36,6 +39,7 @@ class OperatorState:
     Attributes:
         lock: held by whoever changes it.
         waiting: the writes of others that wait for a batch border, by key with their bytes.
+        durations: how long its work took in this process.
         now: its record and shards as they were last written, of one and the same moment.
     """
 
@@ -45,6 +49,12 @@ class OperatorState:
         self.store = store
         self.work = work
         self.lock = threading.RLock()
+        self.durations = Durations(
+            names.SWEEP_DURATION,
+            names.EXCHANGE_DURATION,
+            names.LOOKUP_DURATION,
+            names.COMPACTION_DURATION,
+        )
         self._is_dropped = False
         self.uid = record.declaration.uid
         self.spec = record.declaration.spec()
@@ -73,6 +83,10 @@ class OperatorState:
     def is_event_time(self) -> bool:
         """Whether the rules go by the events' own time."""
         return self.record.declaration.time == TimeDomain.EVENT.value
+
+    def took(self, name: Name, since_s: float) -> None:
+        """Count how long something took that began then by the monotonic clock."""
+        self.durations.observe(name, self.uid, self.clock.monotonic_s() - since_s)
 
     def read(self, look: Callable[[OperatorRecord, list[ShardRecord]], _T]) -> _T:
         """Look at the record and the shards as they are now; needs no lock.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.metrics.names import COMPACTION_DURATION, SWEEP_DURATION
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.core.shard_work import Going, Stepped
@@ -57,14 +58,21 @@ class Pace:
 
 
 class Sweeper:
-    """The background work of one operator."""
+    """The background work of one operator.
+
+    Attributes:
+        swept_ms: when a sweep last left nothing overdue, ms since the epoch; 0 before.
+        compacted_ms: when compaction last left nothing to give back; 0 before.
+    """
 
     def __init__(self, state: OperatorState) -> None:
         """Nothing is done yet."""
         self._state = state
         self._in_vain = False
         self._turn = threading.Lock()
+        self._begun_s: float | None = None
         self.pace = Pace()
+        self.swept_ms = self.compacted_ms = 0
 
     def sweep(self, to_ms: int, clock: Clock, budget_ms: int) -> bool:
         """Close what is due until the budget is used up; whether something is left.
@@ -76,10 +84,20 @@ class Sweeper:
         """
         with self._turn:  # the end of bounded input sweeps too, beside the background
             begun_s = clock.monotonic_s()
+            if self._begun_s is None and self._due(to_ms):
+                self._begun_s = begun_s
             while self._sweep_step(to_ms, clock):
                 if clock.monotonic_s() >= begun_s + budget_ms / 1000:
                     return True
+            if not self._due(to_ms):
+                self._note_swept(clock)
             return False
+
+    def _note_swept(self, clock: Clock) -> None:
+        self.swept_ms = clock.now_ms()
+        if self._begun_s is not None:
+            self._state.took(SWEEP_DURATION, self._begun_s)
+            self._begun_s = None
 
     def compact(self) -> bool:
         """Give back what the shard with the most dead rows holds in vain; whether it did."""
@@ -90,11 +108,17 @@ class Sweeper:
             if _COMPACT.is_sparse(shard.current.rows, shard.current.live)
         ]
         if self._stands_still(record) or not sparse:
+            if not sparse:
+                self.compacted_ms = self._state.clock.now_ms()
             return False
         _, at = max(sparse)
         shard = shards[at]
+        begun_s = self._state.clock.monotonic_s()
         merged = self._step(record, at, shard, None)
-        return merged is not None and self._count(at, shard, merged, record.version + 1, 0)
+        if merged is None or not self._count(at, shard, merged, record.version + 1, 0):
+            return False
+        self._state.took(COMPACTION_DURATION, begun_s)
+        return True
 
     def _sweep_step(self, to_ms: int, clock: Clock) -> bool:
         """One step; whether there may be another."""
@@ -119,7 +143,7 @@ class Sweeper:
     def _next(self, to_ms: int) -> tuple[int, int | None]:
         """How far the next step goes, and in which shard (None: there is none)."""
         record, shards = self._state.now
-        due = [at for at, shard in enumerate(shards) if shard.next_end_ms <= to_ms]
+        due = self._due(to_ms)
         if self._stands_still(record) or not due:
             return to_ms, None
         at = min(due, key=lambda i: shards[i].next_end_ms)
@@ -132,6 +156,10 @@ class Sweeper:
             reach_ms = self.pace.reach_ms(at)
         assert reach_ms is not None
         return min(reach_ms, to_ms), at
+
+    def _due(self, to_ms: int) -> list[int]:
+        """The shards in which lives may have ended by then."""
+        return [at for at, each in enumerate(self._state.shards) if each.next_end_ms <= to_ms]
 
     def _step(
         self, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None

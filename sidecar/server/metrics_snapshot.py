@@ -7,6 +7,7 @@ from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.names import Name
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.reload_counts import ReloadCounts
+from idlestate.metrics.rocksdb_metrics import rocksdb_samples
 from idlestate.metrics.samples import Samples
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.operator import Operator, Sizes
@@ -60,6 +61,7 @@ class Facts:
         """The samples of `own.OF_SIDECAR`."""
         sizes = [(each, each.sizes()) for each in self._host]
         store_bytes = self._host.store.bytes_on_disk() + self._host.works.bytes_on_disk()
+        of_workers = [each.properties for each in self._workers.every] if self._workers else []
         return {
             **{
                 name: {(each.state.uid,): read(each, size) for each, size in sizes}
@@ -73,4 +75,5 @@ class Facts:
             own.CLOCK_STEPPED: {(): float(self._clock.is_stepped)},
             own.TROUBLES: {(result,): count for result, count in self._ticks.troubles.items()},
             **self._reloads.samples(now_ms),
+            **rocksdb_samples([self._host.store.properties(), *of_workers]),
         }

@@ -28,16 +28,15 @@ class OperatorSnapshot:
             now_ms: the time.
         """
         ends_ms = self._overdue.next_ends_ms(now_ms)
-        every = ((each.state.uid, _figures(each)) for each in self._host)
         return [
-            replace(figures, next_end_ms=ends_ms.get(uid, figures.next_end_ms))
-            for uid, figures in every
+            replace(figures, next_end_ms=ends_ms.get(figures.operator, figures.next_end_ms))
+            for figures in map(_figures, self._host)
         ]
 
 
 def _figures(operator: Operator) -> OperatorFigures:
     record, shards = operator.state.now
-    return operator_figures(
+    figures = operator_figures(
         operator.state.uid,
         record.policy,
         (ShardFigures.of(each, record.policy) for each in shards),
@@ -45,4 +44,10 @@ def _figures(operator: Operator) -> OperatorFigures:
         batch_time_ms=record.batch_time_ms,
         policy_version=record.policy_version,
         reached_ms=record.reached_ms,
+    )
+    return replace(
+        figures,
+        swept_ms=operator.sweeper.swept_ms,
+        compacted_ms=operator.sweeper.compacted_ms,
+        durations=operator.state.durations.of(figures.operator),
     )

@@ -7,7 +7,7 @@ while writes go on; what they wrote meanwhile comes behind the snapshot, and the
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from idlestate.sidecar.protocol.errors import SidecarError
@@ -99,6 +99,10 @@ class HeapStore:
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
         return self._log.size
+
+    def properties(self) -> Mapping[str, int]:
+        """As of `Store`."""
+        return {}
 
     def close(self) -> None:
         """As of `Store`."""

@@ -4,12 +4,13 @@ Segments are megabytes and are written once and removed once: in blob files Rock
 move only their addresses.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rocksdict import DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import DbClosedError, DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
+from idlestate.metrics.rocksdb_metrics import PROPERTIES
 from idlestate.sidecar.protocol.errors import DamagedError, SidecarError
 from idlestate.sidecar.stores.disk_recovery import failed_write, has_room
 from idlestate.sidecar.stores.store import Changes
@@ -17,6 +18,7 @@ from idlestate.sidecar.stores.store import Changes
 _LARGE_BYTES = 1 << 15
 _BUFFER_BYTES = 128 << 20
 _SPARE_BYTES = 1 << 20
+_SHOWN = tuple(PROPERTIES.values())
 
 
 class RocksDBStore:
@@ -113,6 +115,13 @@ class RocksDBStore:
     def bytes_on_disk(self) -> int:
         """As of `Store`."""
         return self._size("")
+
+    def properties(self) -> Mapping[str, int]:
+        """As of `Store`."""
+        with suppress(DbClosedError):
+            found = ((each, self._raw.property_int_value(f"rocksdb.{each}")) for each in _SHOWN)
+            return {each: value for each, value in found if value is not None}
+        return {}
 
     def close(self) -> None:
         """As of `Store`."""

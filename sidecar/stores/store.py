@@ -40,5 +40,10 @@ class Store(Protocol):
     def bytes_on_disk(self) -> int:
         """How much it takes on disk."""
 
+    def properties(self) -> Mapping[str, int]:
+        """What RocksDB says of itself, by the names in `metrics/rocksdb_metrics.py`; empty for
+        another store.
+        """
+
     def close(self) -> None:
         """Give the files back; a second call does nothing."""

@@ -131,7 +131,14 @@ class WorkerCalls:
         return Message({"removed": len(gone)})
 
     def _size(self, _header: Header, _parts: Parts) -> Message:
-        return Message({"bytes": self._store.bytes_on_disk(), "is_broken": self._store.is_broken})
+        store = self._store
+        return Message(
+            {
+                "bytes": store.bytes_on_disk(),
+                "is_broken": store.is_broken,
+                "properties": dict(store.properties()),
+            }
+        )
 
     def _handed(self, handle: str) -> bytes:
         """The rows of a write, which wait whole."""

@@ -47,6 +47,7 @@ class Worker:
         place: where clients reach it.
         restarts: how often it was restarted.
         bytes_on_disk: how much its store takes, as of the last look.
+        properties: those of its store, as of the last look.
     """
 
     def __init__(self, number: int, settings: WorkerSettings, tell: Callable[[str], None]) -> None:
@@ -66,6 +67,7 @@ class Worker:
         """What keeps the worker from giving room back: it may for days, and is logged once."""
         self._lock = threading.Lock()
         self.bytes_on_disk = 0
+        self.properties: Mapping[str, int] = {}
 
     @property
     def is_up(self) -> bool:
@@ -159,6 +161,7 @@ class Worker:
         with suppress(SidecarError):
             facts = self.call("size", {}).header
             self.bytes_on_disk, self._is_broken = facts["bytes"], facts["is_broken"]
+            self.properties = facts["properties"]
 
     def stop(self) -> None:
         """Let it end, and wait for that."""

@@ -4,15 +4,24 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.metrics import names
+from idlestate.metrics.names import Name
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.rocksdb_metrics import PROPERTIES
+from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from tests.reference import Rule
-from tests.sidecar.sidecar_world import KEYS, ORIGIN_MS, RULE, World, batch
+from tests.sidecar.sidecar_process import wait_for
+from tests.sidecar.sidecar_world import KEYS, ORIGIN_MS, RULE, World, batch, rows_of
+from tests.sidecar.test_workers import rows_of as row_table
 
 
 @pytest.fixture
@@ -70,3 +79,79 @@ def test_a_record_of_an_earlier_version_is_still_read(world: World) -> None:
     read = OperatorRecord.decode(older.replace(', "policy_version": 1', "").encode())
     assert replace(read, open=None) == replace(record, open=None)
     assert isinstance(read.policy, Policy)
+
+
+def of(world: World) -> OperatorFigures:
+    return OperatorSnapshot(world.host).at(world.clock.now_ms())[0]
+
+
+def counted(world: World, name: Name) -> int:
+    return sum(of(world).durations[name].counts)
+
+
+def test_a_sweep_that_leaves_nothing_overdue_is_the_last_success(world: World) -> None:
+    assert of(world).swept_ms == 0
+    world.sweep()
+    assert of(world).swept_ms == world.clock.now_ms()
+    assert counted(world, names.SWEEP_DURATION) == 0, "there was nothing to sweep"
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    assert of(world).swept_ms == world.clock.now_ms()
+    assert counted(world, names.SWEEP_DURATION) == 1
+
+
+def test_a_sweep_that_an_open_batch_holds_up_is_no_success(world: World) -> None:
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.operator.batches.open(world.attempt(batch(world, 0, *KEYS), 0, "e"))
+    world.clock.advance(RULE.idle_max_ms)
+    world.sweep()
+    assert of(world).swept_ms == 0
+    assert counted(world, names.SWEEP_DURATION) == 0
+
+
+def test_a_sweep_of_many_slices_counts_once(world: World) -> None:
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(RULE.idle_max_ms)
+    world.operator.sweeper.pace.rows = 1
+    slices = 1
+    while world.operator.sweeper.sweep(world.clock.now_ms(), world.clock, 0):
+        assert of(world).swept_ms == 0
+        world.clock.advance(5)
+        slices += 1
+    taken = of(world).durations[names.SWEEP_DURATION]
+    assert slices > 1
+    assert (sum(taken.counts), taken.sum) == (1, pytest.approx((slices - 1) * 0.005))
+
+
+def test_look_ups_are_counted(world: World) -> None:
+    world.operator.look_up(rows_of([("key-1", None)], of_keys=True), world.clock.now_ms())
+    assert counted(world, names.LOOKUP_DURATION) == 1
+
+
+def test_compactions_count_and_the_last_that_found_nothing_is_a_success(world: World) -> None:
+    keys = [f"{number}" for number in range(5_000)]
+    world.write("w", 0, "add", [(key, 1) for key in keys])
+    world.clock.advance(60)
+    world.write("w", 1, "add", [(key, 1) for key in keys[:500]])
+    world.clock.advance(90)
+    world.sweep()
+    assert of(world).compacted_ms == 0
+    while world.operator.sweeper.compact():
+        pass
+    assert counted(world, names.COMPACTION_DURATION) > 0
+    assert of(world).compacted_ms == world.clock.now_ms()
+
+
+@pytest.mark.parametrize(("backend", "workers"), [("heap", 1), ("rocksdb", 1), ("rocksdb", 2)])
+def test_every_metric_of_a_sidecar_has_samples(made: Any, backend: str, workers: int) -> None:
+    sidecar = made(workers=workers, backend=backend).start()
+    with sidecar.client() as client:
+        client.add_many(row_table(100))
+    if workers > 1:
+        wait_for(lambda: "idlestate_rocksdb_live" in sidecar.ask("/metrics")[1])
+    families = text_string_to_metric_families(sidecar.ask("/metrics")[1])
+    shown = {family.name for family in families if family.samples}
+    every = {*names.OF_OPERATOR, *OF_SIDECAR, names.OVERFLOWED_SERIES, names.BUILD_INFO}
+    every -= {names.BATCH_DURATION} | (set(PROPERTIES) if backend == "heap" else set())
+    assert shown == {name.name.removesuffix("_total") for name in every}

@@ -26,7 +26,7 @@ def test_what_cannot_be_removed_now_is_removed_later(
         if troubles:
             raise troubles.pop()
         removed.extend(header.get("keys", ()))
-        return Message({"bytes": 7, "is_broken": False})
+        return Message({"bytes": 7, "is_broken": False, "properties": {}})
 
     monkeypatch.setattr(worker, "call", call)
     worker.remove(["s/a/00000/x/000000"])

@@ -30,7 +30,7 @@ class Connection:
         self.calls.append((name, header.get("gone", header.get("keys"))))
         if self.error:
             raise self.error
-        return Message({"bytes": 0, "is_broken": False})
+        return Message({"bytes": 0, "is_broken": False, "properties": {}})
 
 
 @pytest.fixture
