@@ -44,6 +44,7 @@ from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
+from idlestate.service.run_page import run_page
 from idlestate.service.spark import start_spark
 from idlestate.service.spark_errors import plain_error
 from idlestate.sidecar.protocol.connection import Address
@@ -163,9 +164,11 @@ class Job:
         exporter = Exporter(clock)
         metrics, counts = DriverMetrics(exporter, self.uid), ReloadCounts()
         exporter.add(OF_RELOADS, counts.samples)
+        growth = GrowthLog(self.growth_path)
+        page = run_page(metrics, growth, clock)
         place = self.pipeline.metrics
         try:
-            server = MetricsServer(exporter, place.port, place.address)
+            server = MetricsServer(exporter, place.port, place.address, page=page)
         except ListenError as error:
             raise RefusedError(str(error)) from error
         with server, HangUps() as hang_ups:
@@ -175,7 +178,9 @@ class Job:
             try:
                 with Interrupts() as interrupts:
                     restarts = Restarts(tell)
-                    return self._run(spark, metrics, clock, on_batch, interrupts, reloads, restarts)
+                    return self._run(
+                        spark, metrics, growth, clock, on_batch, interrupts, reloads, restarts
+                    )
             except (PySparkException, Py4JError) as error:
                 raise plain_error(error, self.log) from error
             finally:
@@ -193,6 +198,7 @@ class Job:
         self,
         spark: SparkSession,
         metrics: DriverMetrics,
+        growth: GrowthLog,
         clock: SystemClock,
         on_batch: Callable[[Batch], None],
         interrupts: Interrupts,
@@ -202,7 +208,6 @@ class Job:
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
         changes = self._changes(spark)
-        growth = GrowthLog(self.growth_path)
         planned = newest_batch(self._folder, "offsets")
         if planned is not None:
             self._sinks.forget_after(spark, planned)

@@ -1,7 +1,7 @@
 """HTTP replies. Every error is JSON: `{"error": "..."}`."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
@@ -24,10 +24,15 @@ class Reply:
         return f"{head}Content-Length: {len(self.body)}\r\n\r\n".encode() + self.body
 
 
+def json_reply(value: object, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+    """A value as JSON."""
+    return Reply(json.dumps(value, allow_nan=False).encode() + b"\n", JSON, status)
+
+
 def error_reply(status: HTTPStatus, text: str, **headers: str) -> Reply:
     """The reply of an error."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    return Reply(json.dumps({"error": text}).encode() + b"\n", JSON, status, named)
+    return replace(json_reply({"error": text}, status), headers=named)
 
 
 def not_allowed(methods: str) -> Reply:

@@ -1,9 +1,9 @@
 """The control plane: health, figures, policies, look-ups and the few things a person may ask for.
 
-Described by `sidecar/server/openapi.json`. Answers are JSON but for `/metrics` and health.
+Described by `sidecar/server/openapi.json`. Answers are JSON but for `/metrics`, health and
+the status page, which browsers get.
 """
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.status_page import StatusPage
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import (
@@ -23,7 +24,8 @@ from idlestate.sidecar.protocol.errors import (
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.keys_in_urls import key_of, shown
 from idlestate.timers.clock import Clock
-from idlestate.web.http_reply import JSON, Reply, error_reply, not_allowed
+from idlestate.web.html import wants_html
+from idlestate.web.http_reply import JSON, Reply, error_reply, json_reply, not_allowed
 from idlestate.web.http_server import GET_ONLY, Request
 
 _OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
@@ -50,31 +52,41 @@ class Controls(Protocol):
 class ControlPlane:
     """Answers requests of the control plane."""
 
-    def __init__(self, host: Host, clock: Clock, controls: Controls, exporter: Exporter) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        controls: Controls,
+        exporter: Exporter,
+        page: StatusPage,
+    ) -> None:
         self._host = host
         self._clock = clock
         self._controls = controls
         self._exporter = exporter
+        self._page = page
         self._gets: dict[str, Callable[[Request], Reply]] = {
-            "/": lambda _: _json({"paths": [*self._gets, "/operators/{uid}"]}),
+            "/": lambda _: json_reply({"paths": [*self._gets, "/operators/{uid}"]}),
             "/healthz": lambda _: Reply(b"ok\n"),
             "/readyz": lambda _: self._ready(),
             "/metrics": lambda request: self._exporter.reply(request.headers.get("Accept", "")),
             "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), JSON),
-            "/operators": lambda _: _json([self._brief(each) for each in self._host]),
-            "/policies": lambda _: _json(
+            "/operators": lambda _: json_reply([self._brief(each) for each in self._host]),
+            "/policies": lambda _: json_reply(
                 {each.state.uid: each.record.policy.to_json() for each in self._host}
             ),
         }
         self._posts: dict[str, Callable[[], Reply]] = {
-            "/-/reload": lambda: _json({"result": self._controls.reload()}),
+            "/-/reload": lambda: json_reply({"result": self._controls.reload()}),
             "/-/clock/accept": self._accept_clock,
         }
 
     def answer(self, request: Request) -> Reply:
-        """Answer a request that was admitted."""
+        """Answer a request that was admitted: a browser with a page, if there is one."""
         try:
-            return self._answer(request)
+            is_browser = request.method != "POST" and wants_html(request.headers)
+            page = self._page.answer(request) if is_browser else None
+            return self._answer(request) if page is None else page
         except UnknownOperatorError as error:
             return error_reply(HTTPStatus.NOT_FOUND, str(error))
         except DoesNotFitError as error:
@@ -97,8 +109,8 @@ class ControlPlane:
             operator = self._host[unquote(found[1])]
             if found[2] == "/release":
                 operator.batches.release()
-                return _json({"result": "released"})
-            return self._keys(operator, request) if found[2] else _json(self._full(operator))
+                return json_reply({"result": "released"})
+            return self._keys(operator, request) if found[2] else json_reply(self._full(operator))
         known = (*self._gets, *self._posts)
         if request.path in known or found:
             return not_allowed(self.allow(request.path))
@@ -112,7 +124,7 @@ class ControlPlane:
 
     def _accept_clock(self) -> Reply:
         self._controls.accept_clock()
-        return _json({"result": "the wall clock is accepted"})
+        return json_reply({"result": "the wall clock is accepted"})
 
     def _brief(self, operator: Operator) -> dict[str, Any]:
         record = operator.record
@@ -143,8 +155,4 @@ class ControlPlane:
         except ValueError as error:
             return error_reply(HTTPStatus.BAD_REQUEST, f"operator {operator.state.uid!r}: {error}")
         lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
-        return _json({"batch_id": batch_id, "lives": shown(lives)})
-
-
-def _json(value: Any) -> Reply:
-    return Reply(json.dumps(value, allow_nan=False).encode() + b"\n", JSON)
+        return json_reply({"batch_id": batch_id, "lives": shown(lives)})

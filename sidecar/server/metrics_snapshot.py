@@ -1,10 +1,11 @@
 """A sidecar's process in numbers, and its operators in those that pipelines do not have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from idlestate.metrics import sidecar_metrics as own
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.names import Name
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.metrics.rocksdb_metrics import rocksdb_samples
@@ -13,7 +14,6 @@ from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.operator import Operator, Sizes
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.server.job_schedule import Ticks
-from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.sidecar.workers.worker_supervisor import Workers
 from idlestate.timers.steady_clock import SteadyClock
 
@@ -29,10 +29,12 @@ _OF_OPERATOR: dict[Name, Callable[[Operator, Sizes], float]] = {
 }
 
 
-def sidecar_exporter(host: Host, clock: SteadyClock, facts: "Facts") -> Exporter:
+def sidecar_exporter(
+    figures: Callable[[int], Sequence[OperatorFigures]], clock: SteadyClock, facts: "Facts"
+) -> Exporter:
     """All that a sidecar exports."""
     exporter = Exporter(clock)
-    OperatorMetrics(exporter, OperatorSnapshot(host).at)
+    OperatorMetrics(exporter, figures)
     exporter.add(own.OF_SIDECAR, facts.now)
     return exporter
 

@@ -15,7 +15,6 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import is_local
-from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
@@ -32,7 +31,9 @@ from idlestate.sidecar.server.job_schedule import Ticks
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
 from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
+from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.sidecar.server.state_folder import StateFolder
+from idlestate.sidecar.server.status import sidecar_page
 from idlestate.sidecar.server.systemd_notify import notify
 from idlestate.sidecar.server.thread_switching import take_short_turns
 from idlestate.sidecar.stores.store import Store
@@ -108,9 +109,8 @@ class Process:
             background = Background(host, self._clock, settings, ticks.stopping)
             self._count_reload(good=True)
             facts = Facts(host, self._clock, calls, ticks, self._workers, self._reloads)
-            exporter = sidecar_exporter(host, self._clock, facts)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
-            control = self._open_control(directory, host, exporter, token, tls)
+            control = self._open_control(directory, host, facts, token, tls)
             stack.callback(control.stop)
             data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.stop)
@@ -299,12 +299,15 @@ class Process:
         self,
         directory: Path,
         host: Host,
-        exporter: Exporter,
+        facts: Facts,
         token: TokenFile | None,
         tls: SSLContext | None,
     ) -> HttpServer:
         place = self._control(directory)
-        plane = ControlPlane(host, self._clock, self, exporter)
+        figures = OperatorSnapshot(host).at
+        exporter = sidecar_exporter(figures, self._clock, facts)
+        page = sidecar_page(host, self._clock, figures)
+        plane = ControlPlane(host, self._clock, self, exporter, page)
         local = is_local(place)
         service = Service(
             "control",

@@ -1,0 +1,78 @@
+"""One operator on a status page: its figures, its growth and its policy."""
+
+from collections.abc import Iterator, Sequence
+from xml.etree.ElementTree import Element
+
+from idlestate.metrics.growth_curve import Size, curve_figure, moment
+from idlestate.metrics.key_lookup import facts_list
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.policy_in_words import policy_in_words
+from idlestate.retention.quantities import in_bytes, span_in_words
+from idlestate.web.html import tag
+
+
+def operator_view(
+    figures: OperatorFigures, now_ms: int, curve: Sequence[Size], notices: Sequence[str]
+) -> list[Element]:
+    """Its sections.
+
+    Args:
+        figures: of the operator.
+        now_ms: the time, ms since the epoch.
+        curve: its sizes over time, oldest first.
+        notices: what needs attention.
+    """
+    return [
+        *(tag("p", text, class_="bad") for text in notices),
+        _section("state", "State", facts_list(list(_state(figures)))),
+        _section("growth", "Growth", curve_figure(curve)),
+        _section("expiry", "Expiry", facts_list(list(_expiry(figures, now_ms)))),
+        _section("policy", "Policy", *_policy(figures)),
+    ]
+
+
+def lag(figures: OperatorFigures, now_ms: int) -> str:
+    """The expiry lag."""
+    return span_in_words(figures.expiry_lag_ms(now_ms), 2)
+
+
+def next_due(figures: OperatorFigures) -> str:
+    """When the next key is due."""
+    if not figures.live_keys or figures.policy.is_unbounded:
+        return "none"
+    return "not known yet" if figures.next_end_ms == FOREVER_MS else moment(figures.next_end_ms)
+
+
+def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
+    yield "Keys", f"{figures.live_keys:,}"
+    yield "Keys without retention", f"about {max(figures.keys_seen, figures.live_keys):,}"
+    yield "State", in_bytes(figures.state_bytes)
+    remembered = f"{figures.remembered_keys:,} keys, {in_bytes(figures.remembered_bytes)}"
+    yield "Remembered", remembered
+    yield "Newest batch", "none yet" if figures.batch_id < 0 else f"{figures.batch_id:,}"
+    if figures.watermark_ms is not None:
+        yield "Watermark", moment(figures.watermark_ms)
+    yield "Rows read", f"{figures.input_rows:,}"
+    yield "Late rows", f"{figures.late_rows:,}"
+    yield "Rejected rows", f"{figures.rejected_total:,}"
+
+
+def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:
+    yield "Expiry lag", lag(figures, now_ms)
+    yield "Next key due", next_due(figures)
+    yield "Created", f"{figures.keys_created:,}"
+    yield "Expired", f"{figures.expired_total:,}"
+    for reason, count in figures.keys_expired.items():
+        yield f"Expired: {reason}", f"{count:,}"
+    share = figures.returning_keys / figures.keys_created if figures.keys_created else 0.0
+    yield "Returning", f"{figures.returning_keys:,} ({share:.1%} of those created)"
+
+
+def _policy(figures: OperatorFigures) -> Iterator[Element]:
+    yield tag("p", f"Version {figures.policy_version}.", class_="muted")
+    yield tag("ul", *(tag("li", each) for each in policy_in_words(figures.policy)))
+
+
+def _section(name: str, title: str, *body: Element) -> Element:
+    return tag("section", tag("h2", title, id=name), *body, aria_labelledby=name)

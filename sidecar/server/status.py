@@ -1,0 +1,84 @@
+"""What the status page of a sidecar shows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from idlestate.metrics.key_lookup import KeyAnswer
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.status_page import StatusPage, Subject
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.protocol.transfers import stream_of
+from idlestate.sidecar.server.keys_in_urls import key_of, shown
+from idlestate.timers.clock import Clock
+
+_RULES = {
+    "idle": "idle time ends, unless it is accessed before",
+    "ttl": "time to live ends, unless it is written before",
+    "lifetime": "maximum lifetime ends, whatever happens to it",
+}
+
+
+def sidecar_page(
+    host: Host, clock: Clock, figures: Callable[[int], Sequence[OperatorFigures]]
+) -> StatusPage:
+    """The status page.
+
+    Args:
+        host: the operators.
+        clock: the sidecar's.
+        figures: the figures of all operators at a time.
+    """
+
+    def notices(uid: str) -> list[str]:
+        operator = host[uid]
+        found = []
+        if operator.record.stopped is not None:
+            found.append(f"Stopped: {operator.record.stopped}")
+        if quarantined := operator.sizes().quarantined:
+            found.append(f"{quarantined:,} quarantined rows: see the metrics")
+        return found
+
+    return StatusPage(
+        Subject(
+            name="sidecar",
+            now_ms=clock.now_ms,
+            figures=figures,
+            notices=notices,
+            keys=_Keys(host, clock),
+        )
+    )
+
+
+class _Keys:
+    """Looks keys up in a sidecar."""
+
+    def __init__(self, host: Host, clock: Clock) -> None:
+        self._host = host
+        self._clock = clock
+
+    def columns(self, uid: str) -> list[tuple[str, str]]:
+        """As of `KeyLookup`."""
+        return [(name, str(kind)) for name, kind in self._host[uid].state.spec.keys]
+
+    def look_up(self, uid: str, query: str) -> KeyAnswer:
+        """As of `KeyLookup`."""
+        operator = self._host[uid]
+        key = key_of(query, operator.state.spec.keys)
+        lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
+        if not lives.num_rows:
+            return KeyAnswer(f"This key is not in the state after batch {batch_id:,}.")
+        (life,) = shown(lives)
+        return KeyAnswer(_sentence(life), [(name, _text(each)) for name, each in life.items()])
+
+
+def _sentence(life: Mapping[str, Any]) -> str:
+    if life["deadline"] is None:
+        return "This key is in the state and never expires: its policy has no expiry rule."
+    return (
+        f"This key is in the state until {_text(life['deadline'])} UTC, when its "
+        f"{_RULES[life['reason']]}."
+    )
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)
