@@ -2,6 +2,7 @@
 
 import hmac
 import ssl
+from base64 import b64decode
 from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
@@ -14,6 +15,7 @@ from idlestate.sidecar.protocol.token import read_token
 from idlestate.web.http_reply import Reply, error_reply
 
 MIN_TOKEN_CHARACTERS = 16
+_CHALLENGE = 'Bearer, Basic realm="idlestate", charset="UTF-8"'
 
 
 class AccessError(IdlestateError, RuntimeError):
@@ -54,9 +56,12 @@ class TokenFile:
 
 def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Reply | None:
     """Why a request to the control plane is not heard; None when it is."""
-    if token is not None and not token.admits(headers.get("Authorization")):
-        text = "authentication required: send the token as Authorization: Bearer TOKEN"
-        return error_reply(HTTPStatus.UNAUTHORIZED, text, WWW_Authenticate="Bearer")
+    if token is not None and not token.admits(_bearer(headers.get("Authorization", ""))):
+        text = (
+            "authentication required: send the token as Authorization: Bearer TOKEN; in a browser, "
+            "enter it as the password, with any user name"
+        )
+        return error_reply(HTTPStatus.UNAUTHORIZED, text, WWW_Authenticate=_CHALLENGE)
     host = headers.get("Host", "localhost")
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     if is_local and not is_loopback(name):
@@ -65,6 +70,17 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
     if headers.get("Origin") is not None:
         return error_reply(HTTPStatus.FORBIDDEN, "requests from web pages are refused")
     return None
+
+
+def _bearer(authorization: str) -> str:
+    """The header as `Bearer TOKEN`; a browser sends the token as a password (RFC 7617)."""
+    kind, _, value = authorization.partition(" ")
+    if kind.lower() != "basic":
+        return authorization
+    try:
+        return "Bearer " + b64decode(value, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def http_tls(tls: Tls | None) -> ssl.SSLContext | None:

@@ -14,6 +14,8 @@ import pytest
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.names import MetricKind, Name
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.timers.clock import FakeClock
 from idlestate.web import http_server
 
@@ -122,7 +124,7 @@ def test_head_has_no_body(server: MetricsServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/metrics/", "/-/ready", "/../metrics", "/%2e%2e/etc/passwd"]
+    "path", ["/metrics/", "/-/ready", "/../metrics", "/operators/x", "/%2e%2e/etc/passwd"]
 )
 def test_other_paths_are_not_found(server: MetricsServer, path: str) -> None:
     response, body = ask(server, path)
@@ -326,3 +328,18 @@ def test_ipv6_loopback_works_where_there_is_one(exporter: Exporter) -> None:
     with MetricsServer(exporter, 0, "::1") as server:
         assert server.url.startswith("http://[::1]:")
         assert ask(server, "/metrics")[0].status == 200
+
+
+def test_the_start_lists_paths_and_shows_browsers_the_status_page() -> None:
+    page = StatusPage(
+        Subject(name="run", now_ms=lambda: 0, figures=lambda _: [OperatorFigures(operator="carts")])
+    )
+    with MetricsServer(Exporter(FakeClock()), 0, page=page) as server:
+        response, body = ask(server, "/", Accept="application/json")
+        assert json.loads(body) == {"paths": ["/", "/metrics", "/-/healthy"]}
+        response, body = ask(server, "/", Accept="text/html,*/*;q=0.8")
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert b"<h1>carts</h1>" in body
+        assert ask(server, "/operators/none", Accept="text/html")[0].status == 404
+        assert ask(server, "/metrics", Accept="text/html")[1].startswith(b"# HELP")

@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import threading
+from base64 import b64encode
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -99,6 +100,9 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
         {},
         {"Authorization": "Bearer wrong"},
         {"Authorization": "0123456789abcdef0123"},
+        _password("wrong"),
+        {"Authorization": "Basic not base64"},
+        {"Authorization": "Basic "},
     ):
         for path in ("/metrics", "/healthz", "/operators", "/nowhere"):
             status, told = sidecar.ask(path, **headers)
@@ -106,6 +110,7 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
             assert told["error"].startswith("authentication required")
     good = {"Authorization": "Bearer 0123456789abcdef0123"}
     assert sidecar.ask("/healthz", **good) == (200, "ok\n")
+    assert sidecar.ask("/healthz", **_password("0123456789abcdef0123")) == (200, "ok\n")
     place = f"unix:{sidecar.data_socket}"
     with pytest.raises(SidecarError, match="requires authentication"):
         Connection(Address(place), patience_s=0).call("hello")
@@ -114,6 +119,11 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
     token.write_text("another-token-of-20-characters\n")
     assert sidecar.ask("/healthz", **good)[0] == 401
     assert connection.call("hello").header["operators"] == [UID]
+
+
+def _password(token: str) -> dict[str, str]:
+    """The header of a browser where somebody entered the token as the password."""
+    return {"Authorization": "Basic " + b64encode(f"anyone:{token}".encode()).decode()}
 
 
 def test_a_page_of_a_browser_is_not_heard(made: Any) -> None:
