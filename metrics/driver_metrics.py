@@ -1,5 +1,6 @@
 """The metrics of a driver: of its operators, and of the process itself."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from idlestate.metrics import names
@@ -8,7 +9,9 @@ from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.newest_figures import NewestFigures
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
+from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.samples import Samples
+from idlestate.retention.budget import Budget
 
 
 class DriverMetrics:
@@ -17,16 +20,24 @@ class DriverMetrics:
     Args:
         exporter: where it is exported.
         operators: uids of the operators to report on, if they are known.
+        budget_for: the budget of an operator, by its uid.
 
     Attributes:
         figures: takes the figures of batches.
         durations: takes the durations of batches.
+        outlooks: takes the sizes of operators.
 
     Raises:
         ValueError: an operator is listed twice.
     """
 
-    def __init__(self, exporter: Exporter, *operators: str) -> None:
+    def __init__(
+        self,
+        exporter: Exporter,
+        *operators: str,
+        budget_for: Callable[[str], Budget] = lambda _: Budget(),
+    ) -> None:
+        self.outlooks = Outlooks(budget_for)
         self.figures = NewestFigures(*operators)
         self.durations = Durations(names.BATCH_DURATION)
         OperatorMetrics(exporter, self.at)
@@ -36,7 +47,7 @@ class DriverMetrics:
         """The newest figures of all operators."""
         return [
             replace(
-                each,
+                self.outlooks.complete(each),
                 durations=self.durations.of(each.operator),
                 swept_ms=each.batch_time_ms or 0,  # each batch sweeps
             )

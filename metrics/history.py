@@ -11,6 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from idlestate.metrics.growth_curve import Size
+
 SLOT_MS: Final = 600_000
 SLOTS_AN_HOUR: Final = 6
 SLOTS_A_DAY: Final = 144
@@ -65,6 +67,10 @@ class History:
         first = int(rows[0, 0]) + -(-settling_ms // SLOT_MS)
         at = np.arange(first, rows[-1, 0] + 1)
         return np.interp(at, rows[:, 0], rows[:, 1]), np.interp(at, rows[:, 0], rows[:, 2])
+
+    def sizes(self) -> list[Size]:
+        """The live keys of all slots, oldest first."""
+        return [Size(slot * SLOT_MS, keys) for slot, keys, _ in self._rows.tolist()]
 
     def save(self, path: Path) -> None:
         """Write the history into a file, atomically."""

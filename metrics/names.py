@@ -15,6 +15,10 @@ OPERATOR: Final = "operator"
 REASON: Final = "reason"
 RESULT: Final = "result"
 
+BUDGET: Final = "budget"
+HORIZON: Final = "horizon"
+BOUND: Final = "bound"
+
 OTHER: Final = "__other__"
 """The label value for every value that is not on the label's list."""
 
@@ -150,6 +154,22 @@ RETENTION_LIFETIME: Final = _gauge(
 POLICY_VERSION: Final = _gauge(
     "policy_version", "Version of the retention policy that the newest batch used."
 )
+BUDGET_KEYS: Final = _gauge("budget_keys", "Budget: the most live keys, if there is such a budget.")
+BUDGET_BYTES: Final = _gauge(
+    "budget_bytes", "Budget: the most bytes of state, if there is such a budget."
+)
+BUDGET_FULL: Final = Name(
+    f"{PREFIX}budget_full_seconds",
+    MetricKind.GAUGE,
+    "Seconds until the budget is full by the forecast; +Inf if not within seven days.",
+    (OPERATOR, BUDGET),
+)
+FORECAST: Final = Name(
+    f"{PREFIX}forecast_live_keys",
+    MetricKind.GAUGE,
+    "Live keys expected in 1h or 24h, as a range; missing while there is too little history.",
+    (OPERATOR, HORIZON, BOUND),
+)
 CONFIG_RELOADS: Final = Name(
     f"{PREFIX}config_reloads_total",
     MetricKind.COUNTER,
@@ -214,6 +234,10 @@ OF_OPERATOR: Final = (
     POLICY_VERSION,
     SWEPT,
     COMPACTED,
+    BUDGET_KEYS,
+    BUDGET_BYTES,
+    BUDGET_FULL,
+    FORECAST,
     *DURATIONS,
 )
 """What operators have, whatever runs them."""

@@ -1,12 +1,32 @@
 """The figures of one operator after one batch, read from its state."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from idlestate.metrics.forecast import Range
 from idlestate.metrics.names import Name
 from idlestate.metrics.samples import BucketCounts
+from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What the history of an operator lets expect.
+
+    Attributes:
+        in_1h: live keys in an hour; None: there is too little history.
+        in_24h: live keys in 24 hours; None: there is too little history.
+        keys_full_s: seconds until the budget of keys is full; infinity: not within the forecast.
+        bytes_full_s: the same of the budget of bytes.
+    """
+
+    in_1h: Range | None = None
+    in_24h: Range | None = None
+    keys_full_s: float = math.inf
+    bytes_full_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +62,8 @@ class OperatorFigures:
         swept_ms: when a sweep last left nothing overdue, ms since the epoch; None if not known.
         compacted_ms: when compaction last left nothing to give back; None if not known.
         durations: how long things took in this process, by histogram.
+        budget: how large the state may become.
+        outlook: what is expected of it.
     """
 
     operator: str
@@ -67,6 +89,8 @@ class OperatorFigures:
     swept_ms: int | None = None
     compacted_ms: int | None = None
     durations: Mapping[Name, BucketCounts] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    outlook: Outlook = field(default_factory=Outlook)
 
     def __post_init__(self) -> None:
         # Copies: the caller may continue to count in its dicts.
@@ -89,7 +113,10 @@ class OperatorFigures:
         Args:
             now_ms: the wall clock, which counts in processing time.
         """
-        time_ms = now_ms
+        return max(self.time_ms(now_ms) - self.next_end_ms, 0)
+
+    def time_ms(self, now_ms: int) -> int:
+        """The operator's own time: the wall clock, or how far event time has got."""
         if self.policy.time is TimeDomain.EVENT:
-            time_ms = max(self.reached_ms, self.watermark_ms or 0)
-        return max(time_ms - self.next_end_ms, 0)
+            return max(self.reached_ms, self.watermark_ms or 0)
+        return now_ms

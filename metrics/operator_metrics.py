@@ -50,8 +50,37 @@ _BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
 _OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None]] = {
     names.SWEPT: lambda f: _optional_s(f.swept_ms),
     names.COMPACTED: lambda f: _optional_s(f.compacted_ms),
+    names.BUDGET_KEYS: lambda f: f.budget.keys or None,
+    names.BUDGET_BYTES: lambda f: f.budget.bytes or None,
 }
 """Families that not every operator has."""
+
+
+def _full(figures: OperatorFigures) -> dict[Labels, float]:
+    """By budget, if there is one; a budget that is reached is full, whatever was forecast."""
+    budget, outlook = figures.budget, figures.outlook
+    each = (
+        ("keys", budget.keys, figures.live_keys, outlook.keys_full_s),
+        ("bytes", budget.bytes, figures.state_bytes, outlook.bytes_full_s),
+    )
+    return {(name,): 0.0 if size >= most else full_s for name, most, size, full_s in each if most}
+
+
+def _forecasts(figures: OperatorFigures) -> dict[Labels, float]:
+    """By horizon and bound, as far as they are known."""
+    outlook = figures.outlook
+    found: dict[Labels, float] = {}
+    for horizon, keys in (("1h", outlook.in_1h), ("24h", outlook.in_24h)):
+        if keys is not None:
+            found |= {(horizon, "low"): keys.low, (horizon, "high"): keys.high}
+    return found
+
+
+_BY_LABELS: Mapping[Name, Callable[[OperatorFigures], Mapping[Labels, float]]] = {
+    names.BUDGET_FULL: _full,
+    names.FORECAST: _forecasts,
+}
+"""Families with several labels more, or with labels that not every operator has."""
 _SERIES = 150
 """Of one operator, with every histogram; more than it has."""
 
@@ -93,6 +122,12 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
             (each.operator, label): value
             for each in operators
             for label, value in read_all(each).items()
+        }
+    for name, read_each in _BY_LABELS.items():
+        found[name] = {
+            (each.operator, *labels): value
+            for each in operators
+            for labels, value in read_each(each).items()
         }
     for name, read_one in _OPTIONAL.items():
         values = ((labels, read_one(each)) for labels, each in one)

@@ -162,18 +162,21 @@ class Job:
         self._check_places()
         clock = SystemClock()
         exporter = Exporter(clock)
-        metrics, counts = DriverMetrics(exporter, self.uid), ReloadCounts()
+        budgets = {self.uid: self._config.budget_for(self.uid)}
+        metrics = DriverMetrics(exporter, self.uid, budget_for=budgets.__getitem__)
+        counts = ReloadCounts()
         exporter.add(OF_RELOADS, counts.samples)
         growth = GrowthLog(self.growth_path)
-        page = run_page(metrics, growth, clock)
         place = self.pipeline.metrics
         try:
+            page = run_page(metrics, growth, clock)
             server = MetricsServer(exporter, place.port, place.address, page=page)
         except ListenError as error:
             raise RefusedError(str(error)) from error
         with server, HangUps() as hang_ups:
             on_start(server.url)
-            reloads = Reloads(self._config, self.uid, self._folder, counts, clock, hang_ups, tell)
+            watched = (self._config, self.uid, self._folder)
+            reloads = Reloads(*watched, counts, clock, hang_ups, budgets, tell)
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 with Interrupts() as interrupts:
@@ -212,6 +215,7 @@ class Job:
         if planned is not None:
             self._sinks.forget_after(spark, planned)
             growth.forget_after(planned)
+        metrics.outlooks.restore(self.uid, growth.sizes())
         monitor = Monitor(self.uid, self.policy, self._folder, metrics, growth)
         self._take_state(spark, monitor)
         writer = (
@@ -298,8 +302,7 @@ class Job:
     def _query_id(self) -> str | None:
         if not self._folder.exists("metadata"):
             return None
-        query_id: str = json.loads(self._folder.read("metadata"))["id"]
-        return query_id
+        return str(json.loads(self._folder.read("metadata"))["id"])
 
     def _life_seconds(self) -> float:
         name = self._name("time.json")

@@ -136,6 +136,7 @@ class Monitor:
         self._metrics.figures.update(now)
         reached_ms = max(max(r.time_ms, r.highest_ms) for r in self._reports.values())
         self._growth.append(GrowthPoint.of(now, reached_ms))
+        self._metrics.outlooks.note(now, reached_ms)
 
 
 def _plain(report: Any) -> dict[str, int]:

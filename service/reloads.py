@@ -16,6 +16,7 @@ from idlestate.errors import RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
+from idlestate.retention.budget import Budget
 from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import Policy
 from idlestate.service.reload_signal import HangUps
@@ -32,6 +33,7 @@ class Reloads:
         counts: where each reload is counted.
         clock: the driver's.
         hang_ups: where SIGHUP is noted.
+        budgets: takes the pipeline's budget, by its uid.
         tell: takes a line for the person at the terminal.
         delay_ms: how far ahead a new policy takes effect.
     """
@@ -44,6 +46,7 @@ class Reloads:
         counts: ReloadCounts,
         clock: Clock,
         hang_ups: HangUps,
+        budgets: dict[str, Budget],
         tell: Callable[[str], None],
         delay_ms: int = POLICY_DELAY_MS,
     ) -> None:
@@ -56,6 +59,7 @@ class Reloads:
         self._counts = counts
         self._clock = clock
         self._hang_ups = hang_ups
+        self._budgets = budgets
         self._tell = tell
         self._delay_ms = delay_ms
 
@@ -82,9 +86,12 @@ class Reloads:
         """What is new, in words; None when nothing is."""
         config = load_config(self._file)
         self._refuse_other_changes(config)
-        policy = config.policy_for(self._uid)
+        policy, budget = config.policy_for(self._uid), config.budget_for(self._uid)
+        is_new_budget = budget != self._budgets[self._uid]
+        self._budgets[self._uid] = budget
         if policy == self._policy:
-            return None
+            news = f"reloaded {self._file}: {self._uid} gets a new budget"
+            return news if is_new_budget else None
         version = change_policy(
             self._checkpoint, self._uid, policy, self._clock, delay_ms=self._delay_ms
         )
@@ -105,7 +112,8 @@ class Reloads:
         changed = [
             f"pipelines.{self._uid}.{field.alias or name}"
             for name, field in Pipeline.model_fields.items()
-            if name != "policy" and getattr(pipeline, name) != getattr(self._pipeline, name)
+            if name not in {"policy", "budget"}
+            and getattr(pipeline, name) != getattr(self._pipeline, name)
         ]
         if changed:
             raise RefusedError(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.shard_totals import operator_figures
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
@@ -15,10 +16,12 @@ class OperatorSnapshot:
 
     Args:
         host: the operators.
+        outlooks: what is expected of them; default: they have no budgets, and no past.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, outlooks: Outlooks | None = None) -> None:
         self._host = host
+        self._outlooks = outlooks or Outlooks()
         self._overdue = Overdue(host)
 
     def at(self, now_ms: int) -> list[OperatorFigures]:
@@ -29,9 +32,19 @@ class OperatorSnapshot:
         """
         ends_ms = self._overdue.next_ends_ms(now_ms)
         return [
-            replace(figures, next_end_ms=ends_ms.get(figures.operator, figures.next_end_ms))
+            replace(
+                self._outlooks.complete(figures),
+                next_end_ms=ends_ms.get(figures.operator, figures.next_end_ms),
+            )
             for figures in map(_figures, self._host)
         ]
+
+    def note_sizes(self, now_ms: int) -> None:
+        """Have the sizes of all operators noted, for their forecasts."""
+        every = [_figures(each) for each in self._host]
+        self._outlooks.keep(each.operator for each in every)
+        for figures in every:
+            self._outlooks.note(figures, figures.time_ms(now_ms))
 
 
 def _figures(operator: Operator) -> OperatorFigures:

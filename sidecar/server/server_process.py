@@ -15,7 +15,9 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import is_local
+from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.reload_counts import ReloadCounts
+from idlestate.retention.budget import Budget
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
@@ -46,6 +48,7 @@ from idlestate.web.http_server import HttpServer, Service
 _DRAIN_S, _END_S = 20.0, 5.0
 _POLL_S = 1.0
 _STEP_NOTICED_MS = 1000
+_FORECAST_MS = 60_000
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MENDED = 0
 """No signal has this number: the disk accepts writes again."""
@@ -109,8 +112,9 @@ class Process:
             background = Background(host, self._clock, settings, ticks.stopping)
             self._count_reload(good=True)
             facts = Facts(host, self._clock, calls, ticks, self._workers, self._reloads)
+            plane = self._control_plane(host, directory, facts, ticks)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
-            control = self._open_control(directory, host, facts, token, tls)
+            control = self._open_control(directory, plane, token, tls)
             stack.callback(control.stop)
             data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.stop)
@@ -185,6 +189,21 @@ class Process:
         self._clock.accept()
 
     # ---- inside
+
+    def _control_plane(
+        self, host: Host, directory: Path, facts: Facts, ticks: Ticks
+    ) -> ControlPlane:
+        """The control plane; the sizes of operators are noted from now on."""
+        outlooks = Outlooks(self._budget_for, directory / "history")
+        snapshot = OperatorSnapshot(host, outlooks)
+        snapshot.note_sizes(self._clock.now_ms())
+        ticks.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))
+        exporter = sidecar_exporter(snapshot.at, self._clock, facts)
+        page = sidecar_page(host, self._clock, snapshot.at, outlooks.sizes)
+        return ControlPlane(host, self._clock, self, exporter, page)
+
+    def _budget_for(self, uid: str) -> Budget:
+        return self._config.budget_for(uid)  # of the file that was read last
 
     def _count_reload(self, *, good: bool) -> None:
         self._reloads.count(good=good, now_ms=self._clock.now_ms())
@@ -296,18 +315,9 @@ class Process:
         return f"http{'s' if self._settings.tls else ''}://{host}:{control.port}"
 
     def _open_control(
-        self,
-        directory: Path,
-        host: Host,
-        facts: Facts,
-        token: TokenFile | None,
-        tls: SSLContext | None,
+        self, directory: Path, plane: ControlPlane, token: TokenFile | None, tls: SSLContext | None
     ) -> HttpServer:
         place = self._control(directory)
-        figures = OperatorSnapshot(host).at
-        exporter = sidecar_exporter(figures, self._clock, facts)
-        page = sidecar_page(host, self._clock, figures)
-        plane = ControlPlane(host, self._clock, self, exporter, page)
         local = is_local(place)
         service = Service(
             "control",

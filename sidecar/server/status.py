@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from idlestate.metrics.growth_curve import Size
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
@@ -19,7 +20,10 @@ _RULES = {
 
 
 def sidecar_page(
-    host: Host, clock: Clock, figures: Callable[[int], Sequence[OperatorFigures]]
+    host: Host,
+    clock: Clock,
+    figures: Callable[[int], Sequence[OperatorFigures]],
+    curve: Callable[[str], Sequence[Size]],
 ) -> StatusPage:
     """The status page.
 
@@ -27,6 +31,7 @@ def sidecar_page(
         host: the operators.
         clock: the sidecar's.
         figures: the figures of all operators at a time.
+        curve: the sizes of an operator over time, oldest first.
     """
 
     def notices(uid: str) -> list[str]:
@@ -43,6 +48,7 @@ def sidecar_page(
             name="sidecar",
             now_ms=clock.now_ms,
             figures=figures,
+            curve=curve,
             notices=notices,
             keys=_Keys(host, clock),
         )

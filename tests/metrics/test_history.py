@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from idlestate.metrics.growth_curve import Size
 from idlestate.metrics.history import DAYS, MAX_GAP, SLOT_MS, SLOTS_A_DAY, History
 
 
@@ -26,6 +27,10 @@ def test_the_last_size_of_a_slot_counts() -> None:
     assert history.add(SLOT_MS, 3, 30)
     assert keys(history) == [2, 3]
     assert list(history.curves()[1]) == [20, 30]
+
+
+def test_the_sizes_are_those_of_the_slots() -> None:
+    assert filled((2, 5), (4, 7)).sizes() == [Size(2 * SLOT_MS, 5), Size(4 * SLOT_MS, 7)]
 
 
 def test_a_time_before_the_newest_slot_is_ignored() -> None:

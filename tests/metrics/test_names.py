@@ -32,6 +32,9 @@ def test_labels_are_of_few_kinds() -> None:
         "reason",
         "result",
         "version",
+        "budget",
+        "horizon",
+        "bound",
     }
 
 

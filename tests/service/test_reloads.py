@@ -21,6 +21,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     write_layout,
 )
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS
+from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
@@ -56,6 +57,7 @@ class Followed:
         exporter = Exporter(self.clock)
         exporter.add(names.OF_RELOADS, counts.samples)
         RegistryBridge(self.registry, exporter)
+        self.budgets = {"clicks": Budget()}
         self.reloads = Reloads(
             config,
             "clicks",
@@ -63,6 +65,7 @@ class Followed:
             counts,
             self.clock,
             self.hang_ups,
+            self.budgets,
             self.told.append,
         )
         self.look()
@@ -181,6 +184,14 @@ def test_another_policy_of_the_file_may_be_named(followed: Followed) -> None:
     followed.save("policy: short", "policy: long")
     followed.look()
     assert "idle 12h to 18h" in followed.told[0]
+
+
+def test_a_budget_changes_without_a_restart_and_without_a_new_policy(followed: Followed) -> None:
+    followed.save("policy: short", "policy: short\n    budget: {keys: 5}")
+    followed.look()
+    assert followed.budgets == {"clicks": Budget(keys=5)}
+    assert "clicks gets a new budget" in followed.told[-1]
+    assert len(followed.policies()) == 1
 
 
 def test_a_policy_switched_off_is_warned_about(followed: Followed) -> None:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.metrics import names
+from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History
 from idlestate.metrics.names import Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.rocksdb_metrics import PROPERTIES
@@ -18,8 +20,9 @@ from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
+from idlestate.timers.clock import SystemClock
 from tests.reference import Rule
-from tests.sidecar.sidecar_process import wait_for
+from tests.sidecar.sidecar_process import OPERATOR, UID, wait_for
 from tests.sidecar.sidecar_world import KEYS, ORIGIN_MS, RULE, World, batch, rows_of
 from tests.sidecar.test_workers import rows_of as row_table
 
@@ -143,9 +146,33 @@ def test_compactions_count_and_the_last_that_found_nothing_is_a_success(world: W
     assert of(world).compacted_ms == world.clock.now_ms()
 
 
+def with_history(directory: Path) -> None:
+    """Three days of the operator, up to now, so that there are forecasts."""
+    now = SystemClock().now_ms() // SLOT_MS
+    slots = np.arange(now - 3 * SLOTS_A_DAY, now + 1)
+    keys = 100 + slots - slots[0]
+    History(np.stack([slots, keys, 50 * keys], axis=1)).save(directory / "history" / f"{UID}.npy")
+
+
+def test_forecasts_of_a_sidecar_survive_a_restart(made: Any) -> None:
+    sidecar = made(operators={UID: OPERATOR | {"budget": {"keys": 1000}}})
+    with_history(sidecar.folder / "state")
+    forecast = f'idlestate_forecast_live_keys{{operator="{UID}",horizon="24h",bound="high"}} '
+    for _ in range(2):
+        sidecar.start()
+        text = sidecar.ask("/metrics")[1]
+        # What the history ends with changes with the first size of this process: no key.
+        assert forecast in text
+        assert f'idlestate_budget_full_seconds{{operator="{UID}",budget="keys"}}' in text
+        assert sidecar.stop() == 0
+
+
 @pytest.mark.parametrize(("backend", "workers"), [("heap", 1), ("rocksdb", 1), ("rocksdb", 2)])
 def test_every_metric_of_a_sidecar_has_samples(made: Any, backend: str, workers: int) -> None:
-    sidecar = made(workers=workers, backend=backend).start()
+    operator = OPERATOR | {"budget": {"keys": 1000, "bytes": "1GB"}}
+    sidecar = made(workers=workers, backend=backend, operators={UID: operator})
+    with_history(sidecar.folder / "state")
+    sidecar.start()
     with sidecar.client() as client:
         client.add_many(row_table(100))
     if workers > 1:

@@ -1,0 +1,105 @@
+"""Outlooks: forecasts and budgets follow the figures, survive a restart, and are exported."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from idlestate.metrics import names
+from idlestate.metrics.forecast import Range
+from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY
+from idlestate.metrics.operator_figures import OperatorFigures, Outlook
+from idlestate.metrics.operator_metrics import samples_of
+from idlestate.metrics.outlook import Outlooks
+from idlestate.metrics.samples import Samples
+from idlestate.retention.budget import Budget
+
+UID = "u"
+
+
+def figures(live_keys: int, state_bytes: int = 0) -> OperatorFigures:
+    return OperatorFigures(operator=UID, live_keys=live_keys, state_bytes=state_bytes)
+
+
+def shown(outlooks: Outlooks, now: OperatorFigures) -> Samples:
+    return samples_of([outlooks.complete(now)], 0)
+
+
+def filled(outlooks: Outlooks, slots: int, keys_a_slot: int = 0) -> OperatorFigures:
+    for slot in range(slots):
+        keys = 1000 + slot * keys_a_slot
+        outlooks.note(figures(keys, 100 * keys), slot * SLOT_MS)
+    return figures(keys, 100 * keys)
+
+
+def test_forecasts_and_budgets_are_exported() -> None:
+    outlooks = Outlooks(lambda _: Budget(keys=50_000, bytes=10**9))
+    now = filled(outlooks, 3 * SLOTS_A_DAY, keys_a_slot=10)
+    live, growth = now.live_keys, 10 * SLOTS_A_DAY
+    found = shown(outlooks, now)
+    assert found[names.BUDGET_KEYS] == {(UID,): 50_000}
+    assert found[names.BUDGET_BYTES] == {(UID,): 10**9}
+    assert found[names.FORECAST] == {
+        (UID, "1h", "low"): pytest.approx(live + 60 * live / (live - growth)),
+        (UID, "1h", "high"): pytest.approx(live + 60 * live / (live - growth)),
+        (UID, "24h", "low"): live + growth,
+        (UID, "24h", "high"): live + growth,
+    }
+    full_s = found[names.BUDGET_FULL]
+    assert full_s == {(UID, "keys"): math.inf, (UID, "bytes"): math.inf}
+    outlooks = Outlooks(lambda _: Budget(keys=live + growth))
+    filled(outlooks, 3 * SLOTS_A_DAY, keys_a_slot=10)
+    assert shown(outlooks, now)[names.BUDGET_FULL] == {(UID, "keys"): 86_400}
+
+
+def test_without_history_and_budget_nothing_is_exported() -> None:
+    found = shown(Outlooks(), figures(5))
+    for name in (names.BUDGET_KEYS, names.BUDGET_BYTES, names.BUDGET_FULL, names.FORECAST):
+        assert found[name] == {}
+
+
+def test_a_budget_that_is_reached_is_full_at_once() -> None:
+    outlooks = Outlooks(lambda _: Budget(keys=10, bytes=500))
+    outlooks.note(figures(9), 0)
+    assert shown(outlooks, figures(10, 499))[names.BUDGET_FULL] == {
+        (UID, "keys"): 0,
+        (UID, "bytes"): math.inf,
+    }
+
+
+def test_a_new_budget_counts_from_the_next_size_on() -> None:
+    budget = Budget()
+    outlooks = Outlooks(lambda _: budget)
+    now = filled(outlooks, 7, keys_a_slot=100)
+    budget = Budget(keys=now.live_keys + 300)
+    outlooks.note(now, 6 * SLOT_MS)
+    assert outlooks.complete(now).outlook.keys_full_s == 1800
+
+
+def test_histories_survive_a_restart_and_go_with_their_operator(tmp_path: Path) -> None:
+    folder = tmp_path / "history"
+    first = Outlooks(folder=folder)
+    now = filled(first, 7)
+    again = Outlooks(folder=folder)
+    assert again.complete(now).outlook == Outlook()
+    again.note(now, 7 * SLOT_MS)
+    assert again.complete(now).outlook.in_1h == Range(1000, 1000, 1000)
+    again.keep([UID])
+    assert [path.name for path in folder.iterdir()] == ["u.npy"]
+    again.keep([])
+    assert list(folder.iterdir()) == []
+    assert again.complete(now).outlook == Outlook()
+
+
+def test_sizes_from_before_are_taken_over() -> None:
+    outlooks = Outlooks()
+    outlooks.restore(UID, ((slot * SLOT_MS, 10, 0) for slot in range(6)))
+    outlooks.note(figures(10), 6 * SLOT_MS)
+    assert outlooks.complete(figures(10)).outlook.in_1h == Range(10, 10, 10)
+
+
+def test_a_history_that_cannot_be_saved_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    outlooks = Outlooks(folder=tmp_path / "file")
+    now = filled(outlooks, 7)
+    assert outlooks.complete(now).outlook.in_1h is not None
