@@ -27,6 +27,7 @@ from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
+from idlestate.pipeline.python_worker import load_once
 from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.shards import even_partitions
 from idlestate.pipeline.sidecar_attachment import attach
@@ -103,6 +104,7 @@ def configure(spark: SparkSession) -> SparkSession:
         spark.conf.set(name, value)
     if spark.conf.get(_SIMPLIFIED) == "true":
         spark.sparkContext.environment[_SIMPLIFIES] = "1"
+    load_once(spark)
     if Hadoop(spark).is_local():
         for name, value in LOCAL_SETTINGS.items():
             if spark.conf.get(name, None) is None:

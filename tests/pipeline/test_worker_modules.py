@@ -103,3 +103,9 @@ def test_spark_is_told_the_state_variables_without_loading_the_step(
 @pytest.mark.spark
 def test_the_workers_of_all_steps_are_forked_by_one_process(notes: dict[str, list[str]]) -> None:
     assert notes[TASK].count(STARTS) == 1
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_what_tasks_load_is_loaded_once_for_all_workers(notes: dict[str, list[str]]) -> None:
+    assert [notes[TASK].count(name) for name in sorted(IN_TASKS)] == [1] * len(IN_TASKS)
