@@ -26,6 +26,7 @@ from typing import Any, Self, cast
 from idlestate.web.connections import Connections
 from idlestate.web.http_reply import Reply, error_reply, not_allowed
 from idlestate.web.listen_error import ListenError, explain
+from idlestate.web.request_bodies import MAX_SHORT_BYTES, Uploads, refuse_body
 from idlestate.web.request_reader import RequestReader, TooLongError, discard_rest
 from idlestate.web.spare_descriptor import SpareDescriptor
 from idlestate.web.unix_socket import make_way
@@ -73,6 +74,7 @@ class Service:
         admit: checks the headers of a request before its body is read; None admits it.
         allow: the methods of a path, as in the `Allow` header.
         takes_posts: whether a path accepts POST.
+        most_body_bytes: the longest body that a path accepts.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Service:
     admit: Callable[[Message], Reply | None] = lambda _: None
     allow: Callable[[str], str] = lambda _: GET_ONLY
     takes_posts: bool = False
+    most_body_bytes: Callable[[str], int] = lambda _: MAX_SHORT_BYTES
 
 
 class HttpServer:
@@ -170,6 +173,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self._tls = tls
         self.connections = Connections(max_connections)
         self.answering = threading.BoundedSemaphore(MAX_ANSWERS)
+        self.uploads = Uploads()
         self._spare = SpareDescriptor()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address: Any = (host, port)
@@ -244,9 +248,9 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         self.rfile.close()
         server = cast("_Server", self.server)
-        self.rfile = io.BufferedReader(
-            RequestReader(self.connection, server.request_timeout_s, MAX_REQUEST_BYTES)
-        )
+        limits = server.request_timeout_s, MAX_REQUEST_BYTES
+        self._reader = RequestReader(self.connection, *limits)
+        self.rfile = io.BufferedReader(self._reader)
 
     def handle(self) -> None:
         with suppress(
@@ -290,11 +294,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         server = cast("_Server", self.server)
         service = server.service
-        refusal = service.admit(self.headers) or self._refuse_body()
+        refusal = service.admit(self.headers) or refuse_body(
+            self.headers, service.most_body_bytes(self._path)
+        )
         if refusal is not None:
             self._refuse(refusal)
             return
         length = int(self.headers.get("Content-Length") or 0)
+        with server.uploads.room(length, self._reader, server.request_timeout_s) as has_room:
+            if has_room:
+                self._answer_with(length)
+            else:
+                self._refuse(_BUSY)
+
+    def _answer_with(self, length: int) -> None:
+        """Answer a request that was admitted, with a body of `length` bytes."""
+        server = cast("_Server", self.server)
         body = self.rfile.read(length) if length else b""
         if len(body) < length:
             return  # the client stopped before the end
@@ -304,7 +319,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(_BUSY)
             return
         try:
-            reply = service.answer(Request(self.command, self._path, query, self.headers, body))
+            request = Request(self.command, self._path, query, self.headers, body)
+            reply = server.service.answer(request)
         finally:
             server.answering.release()
         self._send(reply)
@@ -321,17 +337,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(reply.body)
-
-    def _refuse_body(self) -> Reply | None:
-        """Reject a body that is too long or of unknown length."""
-        length = self.headers.get("Content-Length")
-        if "Transfer-Encoding" in self.headers:
-            return error_reply(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length")
-        if length is None or (length.isascii() and length.isdigit() and len(length) < 10):
-            if int(length or 0) < MAX_REQUEST_BYTES // 2:
-                return None
-            return error_reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the body is too long")
-        return error_reply(HTTPStatus.BAD_REQUEST, "Content-Length is not a number")
 
     def address_string(self) -> str:
         # Clients of a Unix socket have no address.

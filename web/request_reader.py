@@ -22,6 +22,11 @@ class RequestReader(io.RawIOBase):
         self._deadline_s = monotonic() + timeout_s
         self._bytes_left = max_bytes
 
+    def expect(self, body_bytes: int, timeout_s: float) -> None:
+        """Allow a body of so many bytes, which must arrive within `timeout_s`."""
+        self._bytes_left += body_bytes
+        self._deadline_s = monotonic() + timeout_s
+
     def readable(self) -> bool:
         """It is."""
         return True

@@ -22,11 +22,13 @@ from idlestate.sidecar.protocol.errors import (
     UnknownOperatorError,
 )
 from idlestate.sidecar.protocol.transfers import stream_of
+from idlestate.sidecar.server.advising import MAX_LOG_BYTES, advise_on
 from idlestate.sidecar.server.keys_in_urls import key_of, shown
 from idlestate.timers.clock import Clock
 from idlestate.web.html import wants_html
 from idlestate.web.http_reply import JSON, Reply, error_reply, json_reply, not_allowed
 from idlestate.web.http_server import GET_ONLY, Request
+from idlestate.web.request_bodies import MAX_SHORT_BYTES
 
 _OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
 OPENAPI = Path(__file__).with_name("openapi.json")
@@ -76,9 +78,10 @@ class ControlPlane:
                 {each.state.uid: each.record.policy.to_json() for each in self._host}
             ),
         }
-        self._posts: dict[str, Callable[[], Reply]] = {
-            "/-/reload": lambda: json_reply({"result": self._controls.reload()}),
-            "/-/clock/accept": self._accept_clock,
+        self._posts: dict[str, Callable[[Request], Reply]] = {
+            "/advise": advise_on,
+            "/-/reload": lambda _: json_reply({"result": self._controls.reload()}),
+            "/-/clock/accept": lambda _: self._accept_clock(),
         }
 
     def answer(self, request: Request) -> Reply:
@@ -98,10 +101,14 @@ class ControlPlane:
         """The methods that a path knows."""
         return "POST" if path in self._posts or path.endswith("/release") else GET_ONLY
 
+    def most_body_bytes(self, path: str) -> int:
+        """The longest body that a path accepts."""
+        return MAX_LOG_BYTES if path == "/advise" else MAX_SHORT_BYTES
+
     def _answer(self, request: Request) -> Reply:
         is_post = request.method == "POST"
         if is_post and request.path in self._posts:
-            return self._posts[request.path]()
+            return self._posts[request.path](request)
         if not is_post and request.path in self._gets:
             return self._gets[request.path](request)
         found = _OPERATOR.fullmatch(request.path)

@@ -325,6 +325,7 @@ class Process:
             admit=lambda headers: refusal_of(headers, token, local),
             allow=plane.allow,
             takes_posts=True,
+            most_body_bytes=plane.most_body_bytes,
         )
         port = _port_of(place)
         where = place.removeprefix("unix:") if port is None else place.rpartition(":")[0]

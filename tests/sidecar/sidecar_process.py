@@ -159,11 +159,13 @@ class Sidecar:
         patience = timedelta(seconds=PATIENCE_S)  # also for one that is being started again
         return SidecarClient(place, uid, writer=writer, patience=patience, connect_timeout=patience)
 
-    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
+    def ask(
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> tuple[int, Any]:
         """One request to the control plane: status, and JSON or text."""
         connection = UnixConnection(self.control_socket)
         try:
-            connection.request(method, path, headers=headers)
+            connection.request(method, path, body, headers)
             response = connection.getresponse()
             body = response.read()
         finally:

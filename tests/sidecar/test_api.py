@@ -15,8 +15,13 @@ CONFIG = """
 [[operations]]
 include-path = "/operators/{uid}/keys"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404]
+
+[[operations]]
+include-path = "/advise"
+generation.max-examples = 2
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 503]
 """
-"""Which columns a key has depends on the operator, so that the description cannot tell."""
+"""Which columns a key or a log has, the description cannot tell. Each log takes a process."""
 FUZZING = [
     *("--phases", "examples,coverage,fuzzing,stateful"),
     *("--checks", "all"),

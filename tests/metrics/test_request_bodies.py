@@ -1,0 +1,53 @@
+"""Long bodies: how long they may be, how slow, and how many at once."""
+
+import socket
+from collections.abc import Iterator
+from email.message import Message
+from io import BufferedReader
+from typing import TypeAlias
+
+import pytest
+
+from idlestate.web.request_bodies import MAX_SHORT_BYTES, MAX_UPLOADS, Uploads, refuse_body
+from idlestate.web.request_reader import RequestReader, TooLongError
+
+Sent: TypeAlias = tuple[socket.socket, RequestReader]
+
+
+@pytest.fixture
+def sent() -> Iterator[Sent]:
+    """A client, and what the server reads of it: at most 10 bytes before it expects more."""
+    client, server = socket.socketpair()
+    with client, server:
+        yield client, RequestReader(server, 60.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [("0", None), ("100", None), ("101", 413), ("9999999999", 400), ("-1", 400), ("1e3", 400)],
+)
+def test_a_body_is_as_long_as_its_path_accepts(length: str, status: int | None) -> None:
+    headers = Message()
+    headers["Content-Length"] = length
+    reply = refuse_body(headers, 100)
+    assert (reply and reply.status) == status
+
+
+def test_few_long_bodies_are_taken_at_once_and_short_ones_always(sent: Sent) -> None:
+    uploads, (_, body) = Uploads(), sent
+    rooms = [uploads.room(MAX_SHORT_BYTES + 1, body, 4.0) for _ in range(MAX_UPLOADS + 1)]
+    assert [room.__enter__() for room in rooms] == [True] * MAX_UPLOADS + [False]
+    with uploads.room(MAX_SHORT_BYTES, body, 4.0) as has_room:
+        assert has_room
+    rooms[0].__exit__(None, None, None)
+    with uploads.room(MAX_SHORT_BYTES + 1, body, 4.0) as has_room:
+        assert has_room
+
+
+def test_a_long_body_is_read_whole_and_no_byte_more(sent: Sent) -> None:
+    client, body = sent
+    client.sendall(b"x" * 31)
+    body.expect(20, 4.0)
+    assert BufferedReader(body).read(30) == b"x" * 30
+    with pytest.raises(TooLongError):
+        body.read(1)
