@@ -1,8 +1,10 @@
 """One operator on a status page: its figures, its growth and its policy."""
 
+import math
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
+from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import Size, curve_figure, moment
 from idlestate.metrics.key_lookup import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures
@@ -26,7 +28,8 @@ def operator_view(
     return [
         *(tag("p", text, class_="bad") for text in notices),
         _section("state", "State", facts_list(list(_state(figures)))),
-        _section("growth", "Growth", curve_figure(curve)),
+        _section("growth", "Growth", curve_figure(_upto_now(curve, figures, now_ms))),
+        _section("forecast", "Forecast", facts_list(list(_forecast(figures)))),
         _section("expiry", "Expiry", facts_list(list(_expiry(figures, now_ms)))),
         _section("policy", "Policy", *_policy(figures)),
     ]
@@ -67,6 +70,40 @@ def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:
         yield f"Expired: {reason}", f"{count:,}"
     share = figures.returning_keys / figures.keys_created if figures.keys_created else 0.0
     yield "Returning", f"{figures.returning_keys:,} ({share:.1%} of those created)"
+
+
+def _forecast(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
+    budget, outlook = figures.budget, figures.outlook
+    yield "Keys in 1 hour", _range(outlook.in_1h)
+    yield "Keys in 24 hours", _range(outlook.in_24h)
+    if budget.keys:
+        yield "Budget of keys", f"{figures.live_keys / budget.keys:.0%} of {budget.keys:,}"
+        yield "Keys full", _full(figures.live_keys >= budget.keys, outlook.keys_full_s)
+    if budget.bytes:
+        share = figures.state_bytes / budget.bytes
+        yield "Budget of state", f"{share:.0%} of {in_bytes(budget.bytes)}"
+        yield "State full", _full(figures.state_bytes >= budget.bytes, outlook.bytes_full_s)
+
+
+def _range(keys: Range | None) -> str:
+    if keys is None:
+        return "too little history"
+    low, high = f"{keys.low:,.0f}", f"{keys.high:,.0f}"
+    return f"about {low}" if low == high else f"{low} to {high}"
+
+
+def _full(is_full: bool, seconds: float) -> str:
+    if is_full:
+        return "now"
+    if math.isinf(seconds):
+        return "not within the forecast"
+    return f"in {span_in_words(int(seconds) * 1000, 2)}"
+
+
+def _upto_now(curve: Sequence[Size], figures: OperatorFigures, now_ms: int) -> Sequence[Size]:
+    """The curve with the newest figures, which come more often than its points."""
+    now = Size(figures.time_ms(now_ms), figures.live_keys)
+    return [*curve, now] if curve and curve[-1].time_ms < now.time_ms else curve
 
 
 def _policy(figures: OperatorFigures) -> Iterator[Element]:

@@ -1,16 +1,19 @@
 """The status page: what it says with no, one and a thousand operators, and what it never says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from email.message import Message
 from html.parser import HTMLParser
 
 import pytest
 
+from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import Size, curve_figure
 from idlestate.metrics.key_lookup import KeyAnswer
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.operators_table import ROWS
 from idlestate.metrics.status_page import STYLE, StatusPage, Subject
+from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.policy_in_words import policy_in_words
 from idlestate.retention.quantities import in_bytes, span_in_words
@@ -117,6 +120,32 @@ def test_one_operator_is_shown_at_once() -> None:
     assert "Version 3." in said
     assert "A key expires 30 minutes to 45 minutes after its last write." in said
     assert "A key expires at the latest 90 days after its creation." in said
+
+
+def test_forecasts_and_budgets_are_shown_if_they_are_known() -> None:
+    known = figures(
+        "carts",
+        live_keys=900,
+        state_bytes=5000,
+        budget=Budget(keys=1000, bytes=4000),
+        outlook=Outlook(
+            in_1h=Range(950.4, 950.4, 950.4), in_24h=Range(800, 900, 1200), keys_full_s=7384.0
+        ),
+    )
+    reader = Reader(ask(page(known), "/"))
+    assert reader.facts == reader.facts | {
+        "Keys in 1 hour": "about 950",
+        "Keys in 24 hours": "800 to 1,200",
+        "Budget of keys": "90% of 1,000",
+        "Keys full": "in 2 hours 3 minutes",
+        "Budget of state": "125% of 4.0 KB",
+        "State full": "now",
+    }
+    facts = Reader(ask(page(replace(known, budget=Budget(), outlook=Outlook())), "/")).facts
+    assert facts["Keys in 24 hours"] == "too little history"
+    assert "Keys full" not in facts
+    never = replace(known, outlook=Outlook())
+    assert Reader(ask(page(never), "/")).facts["Keys full"] == "not within the forecast"
 
 
 def test_a_thousand_operators_are_paged_found_and_sorted() -> None:

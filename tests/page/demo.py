@@ -4,10 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import Size
 from idlestate.metrics.key_lookup import KeyAnswer
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.status_page import StatusPage, Subject
+from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import HttpServer, Request, Service
@@ -49,6 +51,11 @@ def operator(uid: str, peak: int = 48_000) -> OperatorFigures:
         keys_expired={"idle": created - live - peak // 90, "ttl": 0, "lifetime": peak // 90},
         returning_keys=created // 23,
         policy_version=2,
+        budget=Budget(keys=60_000),
+        outlook=Outlook(
+            in_1h=Range(live * 1.3, live * 1.3, live * 1.3),
+            in_24h=Range(live * 0.9, live, live * 1.2),
+        ),
         policy=Policy(idle_min="2h", idle_max="3h", max_lifetime="7d", time=TimeDomain.EVENT),
     )
 

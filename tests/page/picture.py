@@ -20,7 +20,7 @@ def main() -> int:
         return 1
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURE
     with served(demo(operator("carts"))) as url:
-        view = {"width": 1080, "height": 900, "scheme": "light", "picture": str(out)}
+        view = {"width": 1080, "height": 1000, "scheme": "light", "picture": str(out)}
         Browser(path).visit([{"url": f"{url}/", **view}])
     print(f"drew {out}")
     return 0
