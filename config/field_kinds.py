@@ -6,6 +6,7 @@ durations and instants are in `time_kinds`, those of names, columns and paths in
 """
 
 import ipaddress
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -90,6 +91,17 @@ def whole(least: int, most: int) -> FieldKind:
     """Whole numbers between two bounds, both included."""
     schema = {"type": "integer", "minimum": least, "maximum": most}
     return FieldKind(partial(_read_whole, least=least, most=most), schema)
+
+
+def _read_share(value: object) -> float:
+    if not isinstance(value, str) or not re.fullmatch(_PERCENT, value):
+        raise refuse(f"expected a percentage, found {show(value)}", "use 0% to 100%, such as 80%")
+    return int(value.removesuffix("%")) / 100
+
+
+_PERCENT = "^(100|[1-9]?[0-9])%$"
+Share = Annotated[float, FieldKind(_read_share, {"type": "string", "pattern": _PERCENT})]
+"""A share from 0 to 1, written as a percentage."""
 
 
 def _read_flag(value: object) -> bool:

@@ -69,8 +69,10 @@ class Config:
 
     def policy_for(self, uid: str, state: str = AGGREGATES) -> Policy:
         """The policy that a state of an operator gets; see `idlestate.config.policy_selectors`."""
-        name = self.choice_for(uid, state).policy
-        return self.defaults if name is None else self.policies[name]
+        choice = self.choice_for(uid, state)
+        policy = self.defaults if choice.policy is None else self.policies[choice.policy]
+        what = f"policy {choice.policy}, {choice.because}" if choice.policy else choice.because
+        return replace(policy, chosen_by=f"{what} ({self.file})")
 
     def budget_for(self, uid: str) -> Budget:
         """The budget of an operator: its own, or that of its policy; any uid may be asked for."""
@@ -82,6 +84,11 @@ class Config:
     def _named(self, uid: str) -> Pipeline | HostedOperator | None:
         hosted = self.sidecar.operators if self.sidecar else {}
         return self.pipelines.get(uid) or hosted.get(uid)
+
+    def allowing_shrink(self) -> "Config":
+        """The same with policies that may remove any number of keys at once."""
+        policies = {name: replace(each, max_shrink=1.0) for name, each in self.policies.items()}
+        return replace(self, defaults=replace(self.defaults, max_shrink=1.0), policies=policies)
 
     def policy(self, name: str) -> Policy:
         """The policy of that name.

@@ -19,6 +19,7 @@ from idlestate.config.field_kinds import (
     Keep,
     NullKey,
     Operator,
+    Share,
     Time,
     Update,
     refuse,
@@ -102,6 +103,9 @@ class PolicyBody(Section):
     """Whether the rules use event time or processing time; default event."""
     min_gap_ms: times.Span | None = Field(default=None, alias="min_gap")
     """The least distance between idle min and max; default 5m. It spreads removals out."""
+    max_shrink: Share | None = None
+    """A change to this policy is refused if it would remove more than this share of the live keys
+    at once; default 50%."""
     remember_ms: times.Memory | None = Field(default=None, alias="remember")
     """How long an expired key is remembered, to count keys that come back; default: the idle max,
     else ttl, else max_lifetime."""

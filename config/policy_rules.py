@@ -14,6 +14,7 @@ from idlestate.config.models import IdleWindow, PolicyBody
 from idlestate.config.problems import FieldPath, Finding
 from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import (
+    MAX_SHRINK,
     MIN_GAP_MS,
     Policy,
     TimeDomain,
@@ -98,6 +99,7 @@ class Merged:
             time=fields.time or TimeDomain.EVENT,
             remember_ms=fields.remember_ms,
             min_gap_ms=self.min_gap_ms,
+            max_shrink=MAX_SHRINK if fields.max_shrink is None else fields.max_shrink,
         )
 
     def check(self) -> Iterator[Finding]:

@@ -13,7 +13,9 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.policy_argument import choose_policy
+from idlestate.pipeline.policy_plans import refuse_other_time, refuse_shrink
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock, SystemClock
 
 POLICY_DELAY_MS = 10_000
@@ -27,6 +29,7 @@ def reload(
     uid: str,
     policy: str | Policy | None = None,
     config: str | Path | None = None,
+    sidecar: str | Address | None = None,
 ) -> PolicyVersion:
     """Change the policy of an operator of a running query, without a restart or rewriting state.
 
@@ -39,23 +42,31 @@ def reload(
         policy: the name of a policy in `config`, or a `Policy`; None uses the policy that the
             selectors of `config` assign to this uid.
         config: the policy file.
+        sidecar: the address of the operator's sidecar, if it changed since the last start.
 
     Returns:
         The version, its policy, and the batch time (ms) from which it applies. If the current or
         announced version already has the same policy, that version.
 
     Raises:
-        RefusedError: no such operator, or another time domain; the old policy stays in effect.
+        RefusedError: no such operator, another time domain, or more keys would be removed at once
+            than the policy's `max_shrink` allows; the old policy stays in effect.
         ConfigError: the file is wrong; the old policy holds.
     """
     if policy is None and config is None:
         raise RefusedError("reload needs a policy: policy=Policy(...), or config='...yaml'")
     chosen = choose_policy(policy, config, uid)
-    return change_policy(Folder(str(checkpoint)), uid, chosen, SystemClock())
+    address = Address(sidecar) if isinstance(sidecar, str) else sidecar
+    return change_policy(Folder(str(checkpoint)), uid, chosen, SystemClock(), address=address)
 
 
 def change_policy(
-    checkpoint: Folder, uid: str, policy: Policy, clock: Clock, delay_ms: int = POLICY_DELAY_MS
+    checkpoint: Folder,
+    uid: str,
+    policy: Policy,
+    clock: Clock,
+    delay_ms: int = POLICY_DELAY_MS,
+    address: Address | None = None,
 ) -> PolicyVersion:
     """Append a policy to an operator's journal, unless it is the newest there.
 
@@ -65,18 +76,14 @@ def change_policy(
         policy: what shall hold.
         clock: the driver's.
         delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
+        address: of the operator's sidecar; None: where the checkpoint says.
 
     Raises:
-        RefusedError: there is no such operator, the policy uses another time domain, or the journal
-            took longer to be written than the delay.
+        RefusedError: there is no such operator, the policy uses another time domain or would remove
+            too many keys at once, or the journal took longer to be written than the delay.
     """
-    time = read_layout(checkpoint, uid).time
-    if policy.time.value != time:
-        raise RefusedError(
-            f"operator {uid!r} uses {time} time, the new policy {policy.time.value} time, "
-            "and deadlines of one do not apply to the other; set "
-            f"time: {time} in the policy, or start with a new checkpoint"
-        )
+    refuse_other_time(uid, policy, read_layout(checkpoint, uid).time)
+    refuse_shrink(checkpoint, uid, policy, clock.now_ms(), address)
     began_ms = clock.now_ms()
     effective_ms = max(began_ms + delay_ms, after_planned(checkpoint))
     version = PolicyJournal(checkpoint, uid).append(policy, effective_ms)

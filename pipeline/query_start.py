@@ -19,6 +19,7 @@ from idlestate.pipeline.checkpoint.source_log import forget_unplanned
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
+from idlestate.pipeline.policy_plans import refuse_shrink
 from idlestate.pipeline.shards import SHARDS_PER_PARTITION
 
 _WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folders)"
@@ -38,7 +39,8 @@ def prepare_checkpoint(
         now_ms: the driver's time; a new policy holds for batches planned from now on.
 
     Raises:
-        RefusedError: the checkpoint is another query's, or its state cannot be taken over.
+        RefusedError: the checkpoint is another query's, its state cannot be taken over, or a
+            changed policy would remove too many keys at once.
         StoreError: the place of its runs cannot be reached.
     """
     clear_half_planned(checkpoint)
@@ -50,6 +52,7 @@ def prepare_checkpoint(
                 f"operator {spec.uid!r} changed since checkpoint {checkpoint} was created: "
                 f"{'; '.join(found.refusals)}; {_WAY_OUT}"
             )
+        refuse_shrink(checkpoint, spec.uid, spec.policy, now_ms, spec.sidecar)
         kept = read_layout(checkpoint, spec.uid)
         check_runs(checkpoint, spec.uid, kept)
         # The batch that runs next, also where it was planned before and runs again.

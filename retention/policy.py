@@ -17,6 +17,10 @@ FOREVER_MS = 2**63 - 1
 MIN_GAP_MS = 300_000
 """The least distance of an idle window's max from its min, unless it is lowered explicitly."""
 
+MAX_SHRINK = 0.5
+"""The largest share of an operator's live keys that a policy change may remove at once, unless
+another is set."""
+
 JSON_VERSION = 1
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -56,12 +60,15 @@ class Policy:
             back; `"forever"` never forgets it. Default: `remember_for_ms`.
         min_gap: the minimum of `idle_max` - `idle_min`; default 5 minutes. Keys that became idle
             together expire spread over this gap. Policies that differ only in it are equal.
+        max_shrink: a change to this policy is refused if it would remove more than this share of
+            an operator's live keys at once, 0 to 1; default 0.5. Policies that differ only in it
+            are equal.
 
     Raises:
         DurationError: a duration is not valid.
         ValueError: the max is below the min or closer to it than `min_gap`, a number of
-            milliseconds is not an int from 0 to `FOREVER_MS`, or a word is not a member of its
-            enum.
+            milliseconds is not an int from 0 to `FOREVER_MS`, `max_shrink` is not from 0 to 1, or
+            a word is not a member of its enum.
     """
 
     idle_min: InitVar[Duration | None] = None
@@ -79,6 +86,9 @@ class Policy:
     time: TimeDomain = TimeDomain.EVENT
     remember_ms: int | None = None
     min_gap_ms: int = field(default=MIN_GAP_MS, compare=False, repr=False)
+    max_shrink: float = field(default=MAX_SHRINK, compare=False, repr=False)
+    chosen_by: str = field(default="", compare=False, repr=False)
+    """What gave an operator this policy, for people: a selector of a file, say."""
 
     def __post_init__(
         self,
@@ -118,6 +128,8 @@ class Policy:
                 f"idle_max={format_duration(self.idle_min_ms + self.min_gap_ms)!r}, or lower "
                 "min_gap"
             )
+        if not 0 <= self.max_shrink <= 1:
+            raise ValueError(f"max_shrink must be a share from 0 to 1, not {self.max_shrink!r}")
         _require_member("update", self.update, UpdateType)
         _require_member("ttl_update", self.ttl_update, UpdateType)
         _require_member("time", self.time, TimeDomain)
@@ -146,7 +158,8 @@ class Policy:
     def to_json(self) -> dict[str, object]:
         """The policy as a dict that `json` writes as it stands; `from_json` is its inverse.
 
-        `min_gap_ms` is not in it: it was checked when the policy was made.
+        `min_gap_ms` and `max_shrink` are not in it: they are checked when a policy is made or
+        changed. Whoever keeps a policy also keeps `chosen_by`, which is not in it either.
         """
         return {
             "version": JSON_VERSION,

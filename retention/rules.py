@@ -15,6 +15,7 @@ a busy key is re-armed at most once per `max - min`. Source: Flink's `CleanupSta
 Sums saturate: a time is never past `FOREVER_MS`, and `NEVER_MS` marks a missing time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -107,6 +108,15 @@ class Ends:
 
     deadline_ms: Times
     reason: npt.NDArray[np.int8]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Ends"]) -> "Ends":
+        """The ends of these one after the other."""
+        none = cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8))
+        times = [none.deadline_ms, *(part.deadline_ms for part in parts)]
+        return cls(
+            np.concatenate(times), np.concatenate([none.reason, *(part.reason for part in parts)])
+        )
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Ends":
         """The ends at these positions."""

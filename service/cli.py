@@ -1,4 +1,4 @@
-"""The command line: `idlestate run`, `serve`, `check`, `advise`, `generate`, `schema`, `state`."""
+"""The command line: `idlestate run`, `serve`, `check`, `advise`, `plan`, `state` and others."""
 
 import os
 import sys
@@ -15,14 +15,22 @@ from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.advise_command import advise
 from idlestate.service.continue_command import command_again
+from idlestate.service.explain_command import explain
 from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.live_view import run_live
+from idlestate.service.plan_command import plan
 from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
 from idlestate.service.state import state
 from idlestate.service.system_errors import os_problem
 
 FAILED = 1
 USAGE = 2
+
+_allow_shrink = click.option(
+    "--allow-shrink",
+    is_flag=True,
+    help="Let a changed policy remove more keys at once than its max_shrink allows.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -92,6 +100,7 @@ def check(file: Path, against: Path | None) -> None:
     is_flag=True,
     help="Start from scratch: delete the checkpoint and the sinks of earlier runs first.",
 )
+@_allow_shrink
 @click.option(
     "--sidecar",
     metavar="ADDRESS",
@@ -108,6 +117,7 @@ def run(
     uid: str | None,
     source: str | None,
     afresh: bool,
+    allow_shrink: bool,
     sidecar: str | None,
     picture: Path | None,
     **secrets: str | None,
@@ -140,7 +150,7 @@ def run(
             why = f"pipeline {chosen} keeps its state in Spark; set backend: rocksdb or heap"
             _fail(f"--sidecar: {why} in {file}, or leave the option out", USAGE)
         address = Address(sidecar, **secrets)
-    job = Job(config, chosen, source, address)
+    job = Job(config.allowing_shrink() if allow_shrink else config, chosen, source, address)
     again = command_again(click.get_current_context(), without="--afresh")
 
     def fail(error: Exception) -> NoReturn:
@@ -175,10 +185,11 @@ def run(
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@_allow_shrink
 @click.option(
     "--while-input-is-open", is_flag=True, help="Stop when standard input closes, as on SIGTERM."
 )
-def serve(file: Path, while_input_is_open: bool) -> None:
+def serve(file: Path, allow_shrink: bool, while_input_is_open: bool) -> None:
     """Run a sidecar: keyed state for look-ups and several writers.
 
     SIGTERM stops it, SIGHUP reloads the file.
@@ -190,7 +201,12 @@ def serve(file: Path, while_input_is_open: bool) -> None:
     from idlestate.sidecar.server.serving import serve as serve_file
 
     sys.exit(
-        serve_file(file, partial(click.echo, err=True), while_input_is_open=while_input_is_open)
+        serve_file(
+            file,
+            partial(click.echo, err=True),
+            while_input_is_open=while_input_is_open,
+            allow_shrink=allow_shrink,
+        )
     )
 
 
@@ -242,6 +258,8 @@ def schema(out: Path | None) -> None:
 
 
 main.add_command(advise)
+main.add_command(plan)
+main.add_command(explain)
 main.add_command(state)
 main.add_command(operator)
 main.add_command(clock)

@@ -176,7 +176,7 @@ class Job:
         with server, HangUps() as hang_ups:
             on_start(server.url)
             watched = (self._config, self.uid, self._folder)
-            reloads = Reloads(*watched, counts, clock, hang_ups, budgets, tell)
+            reloads = Reloads(*watched, counts, clock, hang_ups, budgets, tell, self._sidecar)
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 with Interrupts() as interrupts:

@@ -20,6 +20,7 @@ from idlestate.retention.budget import Budget
 from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import Policy
 from idlestate.service.reload_signal import HangUps
+from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock
 
 
@@ -35,6 +36,7 @@ class Reloads:
         hang_ups: where SIGHUP is noted.
         budgets: takes the pipeline's budget, by its uid.
         tell: takes a line for the person at the terminal.
+        sidecar: where its state is; None: where the checkpoint says.
         delay_ms: how far ahead a new policy takes effect.
     """
 
@@ -48,6 +50,7 @@ class Reloads:
         hang_ups: HangUps,
         budgets: dict[str, Budget],
         tell: Callable[[str], None],
+        sidecar: Address | None = None,
         delay_ms: int = POLICY_DELAY_MS,
     ) -> None:
         self._uid = uid
@@ -62,6 +65,7 @@ class Reloads:
         self._budgets = budgets
         self._tell = tell
         self._delay_ms = delay_ms
+        self._sidecar = sidecar
 
     def poll(self) -> None:
         """Look whether there is something to reload, and do so; errors are told, not raised."""
@@ -93,7 +97,7 @@ class Reloads:
             news = f"reloaded {self._file}: {self._uid} gets a new budget"
             return news if is_new_budget else None
         version = change_policy(
-            self._checkpoint, self._uid, policy, self._clock, delay_ms=self._delay_ms
+            self._checkpoint, self._uid, policy, self._clock, self._delay_ms, self._sidecar
         )
         self._policy = policy
         moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)

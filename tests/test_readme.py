@@ -40,6 +40,7 @@ ELSEWHERE = {
     "docs/deduplicate.md": "test_deduplicate_docs.py",
     "docs/errors.md": "test_public_face.py",
     "docs/sidecar.md": "test_sidecar_docs.py",
+    "docs/plan.md": "service/test_plan_docs.py",
     "docs/spark-versions.md": "test_scripts.py",
     "docs/state.md": "test_state_docs.py",
     "docs/testing.md": "pipeline/test_retain_harness.py",

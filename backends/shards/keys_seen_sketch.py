@@ -20,6 +20,11 @@ def empty() -> Registers:
     return np.zeros(REGISTERS, dtype=np.uint8)
 
 
+def lacks(registers: Registers, hashes: npt.NDArray[np.int64]) -> bool:
+    """Whether some of these hashes were certainly never added; False proves nothing."""
+    return bool((add(registers, hashes) != registers).any())
+
+
 def add(registers: Registers, hashes: npt.NDArray[np.int64]) -> Registers:
     """The sketch after these hashes (int64, any number of times each)."""
     # Shards are ranges of hashes, so the top bits of one shard's keys are alike: mix them first.

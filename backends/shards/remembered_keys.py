@@ -1,7 +1,7 @@
 """Expired keys that are still remembered, so that returning keys can be counted.
 
-They are rows like others, in runs of their own: no key columns (the hash alone counts), no
-aggregates, and the end of the key's last life as the time it was written. To forget an end is to
+They are rows like others, in runs of their own: no key columns (the hash alone counts), the end of
+the key's last life as the time it was written, and the reason of that end. To forget an end is to
 let that row expire: `remember` is its ttl. A key that lives again leaves a tombstone.
 """
 
@@ -11,13 +11,14 @@ import numpy.typing as npt
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Next, Runs
-from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.runs.table_schema import Column, TableSchema
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
-from idlestate.retention.rules import NEVER_MS, is_due
+from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due
 
 Ints = npt.NDArray[np.int64]
-SCHEMA = TableSchema()
+Reasons = npt.NDArray[np.int8]
+SCHEMA = TableSchema(columns=(Column("reason", np.array([Reason.OPEN], dtype=np.int8)),))
 
 
 def remembering(policy: Policy) -> Policy:
@@ -36,11 +37,19 @@ def ends_of(ended: Runs, hashes: Ints) -> Ints:
     return found_ms
 
 
+def end_of(ended: Runs, hashes: Ints) -> tuple[int, Reason] | None:
+    """When and why the key of this one hash ended; None if that is not remembered."""
+    _, rows = ended.look_up(hashes, [])
+    if not len(rows):
+        return None
+    return int(rows.lives.written_at_ms[0]), Reason(int(np.asarray(rows.payload[0])[0]))
+
+
 def remembered(
     ended: Runs,
     revived: Ints,
     hashes: Ints,
-    ended_at_ms: Ints,
+    ends: Ends,
     policy: Policy,
     sweep_at_ms: int | None,
     batch_id: int,
@@ -51,17 +60,20 @@ def remembered(
     Args:
         ended: what was remembered before.
         revived: hashes of keys that live again.
-        hashes, ended_at_ms: keys that ended in this batch.
+        hashes, ends: keys that ended in this batch.
         policy: the operator's policy.
         sweep_at_ms: no life can begin before this time any more (None: any can).
         batch_id, merge: as of `Runs.after`.
     """
     rule = remembering(policy)
-    hashes, ended_at_ms = _last_ends(hashes, ended_at_ms)
+    hashes, ended_at_ms, why = _last_ends(hashes, ends)
     changed = np.union1d(revived, hashes)
     at, _ = ended.look_up(changed, [])
     times_ms = np.full(len(changed), NEVER_MS)
-    times_ms[np.searchsorted(changed, hashes)] = ended_at_ms
+    place = np.searchsorted(changed, hashes)
+    times_ms[place] = ended_at_ms
+    reasons = np.full(len(changed), Reason.OPEN, dtype=np.int8)
+    reasons[place] = why
     lives = _lives(times_ms)
     is_kept = times_ms != NEVER_MS
     if sweep_at_ms is not None:
@@ -71,18 +83,18 @@ def remembered(
     live = ended.live - len(known) - len(forgotten) + int(is_kept.sum())
     written = np.flatnonzero(is_kept | (at >= 0))
     times_ms = np.where(is_kept, times_ms, NEVER_MS)[written]
-    fresh = Rows(changed[written], [], _lives(times_ms), [])
+    fresh = Rows(changed[written], [], _lives(times_ms), [reasons[written]])
     closed = np.concatenate([known, forgotten])
     return ended.after(fresh, closed, live, rule, sweep_at_ms, batch_id, merge)
 
 
-def _last_ends(hashes: Ints, ended_at_ms: Ints) -> tuple[Ints, Ints]:
-    """Each hash once, ascending, with its last end."""
-    order = np.lexsort((ended_at_ms, hashes))
-    hashes, ended_at_ms = hashes[order], ended_at_ms[order]
+def _last_ends(hashes: Ints, ends: Ends) -> tuple[Ints, Ints, Reasons]:
+    """Each hash once, ascending, with its last end and the reason of that."""
+    order = np.lexsort((ends.deadline_ms, hashes))
+    hashes, ends = hashes[order], ends.take(order)
     is_last = np.ones(len(hashes), dtype=bool)
     is_last[:-1] = hashes[1:] != hashes[:-1]
-    return hashes[is_last], ended_at_ms[is_last]
+    return hashes[is_last], ends.deadline_ms[is_last], ends.reason[is_last].astype(np.int8)
 
 
 def _lives(times_ms: Ints) -> Lives:

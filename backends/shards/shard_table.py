@@ -156,7 +156,7 @@ class ShardTable:
                 self.remembered,
                 touched.hashes[is_kept & ~walk.is_old],
                 np.concatenate([touched.hashes[over], swept.hashes]),
-                np.concatenate([walk.ends.deadline_ms[over], swept_ends.deadline_ms]),
+                Ends.joined([walk.ends.take(over), swept_ends]),
                 policy,
                 sweep_at_ms,
                 batch_id,

@@ -184,7 +184,11 @@ class PolicyJournal:
         self._name = f"idlestate/{uid}/policies.json"
         entries = json.loads(checkpoint.read(self._name)) if checkpoint.exists(self._name) else []
         self.versions = [
-            PolicyVersion(e["version"], e["effective_ms"], Policy.from_json(e["policy"]))
+            PolicyVersion(
+                e["version"],
+                e["effective_ms"],
+                replace(Policy.from_json(e["policy"]), chosen_by=e["chosen_by"]),
+            )
             for e in entries
         ]
 
@@ -209,9 +213,15 @@ class PolicyJournal:
         """Add a version, unless the policy is the newest already; the newest is returned."""
         if self.versions and self.versions[-1].policy == policy:
             return self.versions[-1]
-        self.versions.append(PolicyVersion(len(self.versions) + 1, effective_ms, policy))
+        version = PolicyVersion(len(self.versions) + 1, effective_ms, policy)
+        self.versions.append(version)
         entries = [
-            {"version": v.version, "effective_ms": v.effective_ms, "policy": v.policy.to_json()}
+            {
+                "version": v.version,
+                "effective_ms": v.effective_ms,
+                "policy": v.policy.to_json(),
+                "chosen_by": v.policy.chosen_by,
+            }
             for v in self.versions
         ]
         self._checkpoint.replace(self._name, json.dumps(entries, indent=1).encode())

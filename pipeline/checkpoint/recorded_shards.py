@@ -1,12 +1,22 @@
 """The shards of an operator as a committed batch left them, read without Spark."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from idlestate.backends.files.batch_log import has_data
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import newest_copy
 from idlestate.backends.shards.shard_record import RecordError, ShardRecord
-from idlestate.errors import DamagedStateError
+from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
 from idlestate.pipeline.checkpoint.runs_place import runs_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class UnrecordedError(RefusedError):
+    """Copies of the shards' records are missing: only Spark can read this state."""
 
 
 def recorded_shards(
@@ -33,6 +43,8 @@ def recorded_shards(
     while not has_data(checkpoint, with_data):
         with_data -= 1
     runs = runs_of(checkpoint, uid, layout)
+    if not any(name.isdigit() for name in runs.names("")):
+        return []  # so far no batch had a row
     records = []
     for shard in layout.shards:
         try:
@@ -43,3 +55,29 @@ def recorded_shards(
             return None
         records.append(found[1])
     return records
+
+
+def read_records(
+    checkpoint: Folder,
+    uid: str,
+    layout: OperatorLayout,
+    batch_id: int,
+    spark: "SparkSession | None",
+) -> Sequence[ShardRecord]:
+    """The shards after a committed batch, read with Spark only where their copies are missing.
+
+    Raises:
+        UnrecordedError: they are, and there is no session.
+    """
+    records = recorded_shards(checkpoint, uid, layout, batch_id)
+    if records is not None:
+        return records
+    if spark is None:
+        raise UnrecordedError(
+            f"checkpoint {checkpoint}: operator {uid!r} has no copy of its newest records, as "
+            "another version of idlestate wrote it; let the query run one batch, or pass "
+            "spark=... to read the state store"
+        )
+    from idlestate.pipeline.read_state import read_shards  # noqa: PLC0415 - Spark
+
+    return read_shards(spark, checkpoint.url, uid, batch_id)

@@ -55,6 +55,8 @@ class Calls:
             "write": self._write,
             "claim": self._claim,
             "quarantined": self._quarantined,
+            "plan": self._plan,
+            "explain": self._explain,
             "get": self._get,
             "lives": self._lives,
             "expired": self._expired,
@@ -191,6 +193,22 @@ class Calls:
             if size >= CHUNK_BYTES or len(some) >= _MOST_QUARANTINED:
                 break
         return Message({"writes": [facts for facts, _ in some]}, tuple(rows for _, rows in some))
+
+    def _plan(self, header: Header, _parts: Parts) -> Message:
+        policy = Policy.from_json(header["policy"])
+        plan = self._operator(header).plan(policy, self._clock.now_ms())
+        return Message({"plan": plan.to_message()})
+
+    def _explain(self, header: Header, parts: Parts) -> Message:
+        found = self._operator(header).explain(parts[0], self._clock.now_ms())
+        return Message(
+            {
+                "now_ms": found.now_ms,
+                "facts": found.facts.to_json(),
+                "policy": found.policy.to_json(),
+                "chosen_by": found.policy.chosen_by,
+            }
+        )
 
     def _get(self, header: Header, parts: Parts) -> Message:
         found = self._operator(header)

@@ -11,8 +11,10 @@ from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.packet import PacketError
+from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import steps_of
@@ -114,6 +116,15 @@ class ShardWork:
         """As of `Work`."""
         return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
 
+    def horizons(
+        self, shards: Shards, policy: Policy, other: Policy, now_ms: int
+    ) -> tuple[Horizon, ...]:
+        """As of `Work`."""
+        return added_up(
+            horizons_of(self.tables.table(shard, at).current, shard.current, policy, other, now_ms)
+            for at, shard in shards.items()
+        )
+
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """As of `Work`."""
         spec = self._spec
@@ -133,6 +144,15 @@ class ShardWork:
             rows, _ = current.look_up(hashes[begin:stop], part)
             found.append(life_columns(spec, current.take(rows[rows >= 0]), policy))
         return pa.concat_tables(found)
+
+    def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
+        """As of `Work`."""
+        rows = fit_rows(self._uid, read_rows(self._uid, key), dict(self._spec.keys))
+        if len(rows) != 1:
+            raise DoesNotFitError(f"operator {self._uid!r}: ask for one key, not {len(rows)}")
+        columns = [rows.column(name).combine_chunks() for name in self._spec.key_names]
+        at = shard_of(columns, self._declaration.shards)
+        return facts_of(self.tables.table(shards[at], at), shards[at], columns, policy, now_ms)
 
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int

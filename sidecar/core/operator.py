@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.shards.change_rows import TIMESTAMP
+from idlestate.backends.shards.key_facts import Explanation
+from idlestate.backends.shards.policy_plan import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import LOOKUP_DURATION
@@ -84,6 +86,47 @@ class Operator:
         }
         version = record.policy_version + 1
         return replace(record, policy=policy, policy_version=version), unknown
+
+    def plan(self, policy: Policy, now_ms: int) -> PolicyPlan:
+        """What another policy would remove; nothing is.
+
+        Args:
+            policy: the other one.
+            now_ms: now; in event time what the query has reached counts.
+
+        Raises:
+            DoesNotFitError: it goes by another time.
+        """
+        state = self.state
+        state.record.declaration.check_time(policy)
+
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> PolicyPlan:
+            t_ms = _time_of(record, now_ms)
+            found = state.work.horizons(dict(enumerate(shards)), record.policy, policy, t_ms)
+            tables = [each.current for each in shards]
+            return plan_of_shards(state.uid, tables, found, record.policy, policy, t_ms)
+
+        return state.read(look)
+
+    def explain(self, rows: bytes, now_ms: int) -> Explanation:
+        """Why a key is in state, or no longer; a look is no access.
+
+        Args:
+            rows: the key as an Arrow stream of one row.
+            now_ms: now; in event time what the query has reached counts.
+
+        Raises:
+            DoesNotFitError: the key is of other types.
+        """
+        state = self.state
+
+        def look(record: OperatorRecord, shards: list[ShardRecord]) -> Explanation:
+            t_ms = _time_of(record, now_ms)
+            facts = state.work.explain(rows, dict(enumerate(shards)), record.policy, t_ms)
+            (key,) = pa.ipc.open_stream(rows).read_all().to_pylist()
+            return Explanation(state.uid, key, t_ms, facts, record.policy)
+
+        return state.read(look)
 
     def look_up(self, rows: bytes, now_ms: int) -> tuple[pa.Table, int]:
         """The open lives of keys, and the newest committed batch; a look is no access.
@@ -229,9 +272,14 @@ class Operator:
         )
 
 
-def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
+def _time_of(record: OperatorRecord, now_ms: int) -> int:
+    """The time by which lives are judged: the clock's, or what the query has reached."""
     is_event_time = record.declaration.time == TimeDomain.EVENT.value
-    t_ms = record.reached_ms if is_event_time else max(now_ms, record.time_ms)
+    return record.reached_ms if is_event_time else max(now_ms, record.time_ms)
+
+
+def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
+    t_ms = _time_of(record, now_ms)
     deadline = lives.column("deadline")
     is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
     return lives.filter(pc.fill_null(is_open, True))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from idlestate.retention.policy import Policy
@@ -82,6 +82,7 @@ class OperatorRecord:
         facts = {name: getattr(self, name) for name in self.__slots__}
         facts["declaration"] = self.declaration.to_json()
         facts["policy"] = self.policy.to_json()
+        facts["chosen_by"] = self.policy.chosen_by
         facts["owner"] = asdict(self.owner) if self.owner else None
         facts["consumers"] = dict(self.consumers)
         facts["heard_ms"] = dict(self.heard_ms)
@@ -101,7 +102,8 @@ class OperatorRecord:
         """Read it back."""
         facts: dict[str, Any] = json.loads(value)
         facts["declaration"] = Declaration.from_json(facts["declaration"])
-        facts["policy"] = Policy.from_json(facts["policy"])
+        chosen_by = facts.pop("chosen_by")
+        facts["policy"] = replace(Policy.from_json(facts["policy"]), chosen_by=chosen_by)
         facts["owner"] = Owner(**facts["owner"]) if facts["owner"] else None
         facts["superseded"] = tuple(facts["superseded"])
         if facts["open"]:

@@ -104,10 +104,24 @@ class Host:
     def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:
         """Make operators, or find those that are there, and give them their policies and
         definitions, between two batches: all or none. Errors as of `declare`.
+
+        Raises:
+            DoesNotFitError: also if a new policy would remove more keys at once than its
+                `max_shrink` allows.
         """
         with self._lock:
+            for declaration, policy in wanted:
+                self._refuse_shrink(declaration.uid, policy)
             judged = [(self._judged(each, policy), policy) for each, policy in wanted]
             self._apply(judged, None, keeps_policy=False)
+
+    def _refuse_shrink(self, uid: str, policy: Policy) -> None:
+        known = self._operators.get(uid)
+        if known is None or known.record.policy == policy or policy.max_shrink == 1:
+            return
+        refusal = known.plan(policy, self.clock.now_ms()).refusal
+        if refusal is not None:
+            raise DoesNotFitError(refusal)
 
     def _apply(
         self,
@@ -158,11 +172,7 @@ class Host:
         """
         uid = declaration.uid
         declaration.spec()
-        if policy.time.value != declaration.time:
-            raise DoesNotFitError(
-                f"operator {uid!r} uses {declaration.time} time, its policy "
-                f"{policy.time.value} time"
-            )
+        declaration.check_time(policy)
         known = self._operators.get(uid)
         if known is None:
             declaration.check_columns()

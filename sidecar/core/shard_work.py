@@ -11,6 +11,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from idlestate.backends.shards.key_facts import KeyFacts
+from idlestate.backends.shards.policy_plan import Horizon
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.expired_log import Staged
@@ -129,8 +131,16 @@ class Work(Protocol):
     def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
         """Write the table anew without what nobody needs."""
 
+    def horizons(
+        self, shards: Shards, policy: Policy, other: Policy, now_ms: int
+    ) -> tuple[Horizon, ...]:
+        """What another policy would remove of all these shards, as of `horizons_of`."""
+
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """The lives of keys in these shards, those that ended and are not swept yet too."""
+
+    def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
+        """What is known of one key, as of `facts_of`; the key is an Arrow stream of one row."""
 
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int

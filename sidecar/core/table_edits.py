@@ -24,7 +24,7 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
-from idlestate.retention.rules import NEVER_MS, is_due
+from idlestate.retention.rules import NEVER_MS, Ends, is_due
 
 Ints = npt.NDArray[np.int64]
 KINDS = ("add", "put", "touch", "read", "remove")
@@ -113,7 +113,7 @@ def _removed(
     live = len(table) - len(at)
     current = table.current.after(gone, at, live, policy, None, version, merge)
     remembered = remembered_keys.remembered(
-        table.remembered, none, none, none, policy, None, version, merge
+        table.remembered, none, none, Ends.joined([]), policy, None, version, merge
     )
     nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
     return Outcome(table.spec, current, remembered, table.seen, nothing.changes, Tally())

@@ -12,7 +12,7 @@ from idlestate.backends.shards.definition import Definition, check_renamed
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
-from idlestate.retention.policy import TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -63,6 +63,17 @@ class Declaration:
             return self.definition.spec()
         except (AggregateError, KeyError, ValueError, pa.ArrowInvalid, OSError) as error:
             raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
+
+    def check_time(self, policy: Policy) -> None:
+        """Refuse a policy that goes by another time.
+
+        Raises:
+            DoesNotFitError: it does.
+        """
+        if policy.time.value != self.time:
+            raise DoesNotFitError(
+                f"operator {self.uid!r} uses {self.time} time, its policy {policy.time.value} time"
+            )
 
     def check_columns(self) -> None:
         """Refuse keys that could not be told apart, values that would be added up wrongly, and

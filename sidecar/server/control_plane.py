@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
 
 from idlestate.metrics.exporter import Exporter
@@ -24,13 +24,16 @@ from idlestate.sidecar.protocol.errors import (
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.advising import MAX_LOG_BYTES, advise_on
 from idlestate.sidecar.server.keys_in_urls import key_of, shown
+from idlestate.sidecar.server.policies_in_urls import policy_of
 from idlestate.timers.clock import Clock
 from idlestate.web.html import wants_html
 from idlestate.web.http_reply import JSON, Reply, error_reply, json_reply, not_allowed
 from idlestate.web.http_server import GET_ONLY, Request
 from idlestate.web.request_bodies import MAX_SHORT_BYTES
 
-_OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/release|)")
+_OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/explain|/plan|/release|)")
+_Found = TypeVar("_Found")
+_Kind = TypeVar("_Kind")
 OPENAPI = Path(__file__).with_name("openapi.json")
 
 
@@ -78,6 +81,12 @@ class ControlPlane:
                 {each.state.uid: each.record.policy.to_json() for each in self._host}
             ),
         }
+        self._of_operator: dict[str, Callable[[Operator, Request], Reply]] = {
+            "": lambda operator, _: json_reply(self._full(operator)),
+            "/keys": self._keys,
+            "/explain": self._explain,
+            "/plan": self._plan,
+        }
         self._posts: dict[str, Callable[[Request], Reply]] = {
             "/advise": advise_on,
             "/-/reload": lambda _: json_reply({"result": self._controls.reload()}),
@@ -117,7 +126,7 @@ class ControlPlane:
             if found[2] == "/release":
                 operator.batches.release()
                 return json_reply({"result": "released"})
-            return self._keys(operator, request) if found[2] else json_reply(self._full(operator))
+            return self._of_operator[found[2]](operator, request)
         known = (*self._gets, *self._posts)
         if request.path in known or found:
             return not_allowed(self.allow(request.path))
@@ -157,9 +166,30 @@ class ControlPlane:
 
     def _keys(self, operator: Operator, request: Request) -> Reply:
         """Look one key up; its columns are the query's fields. A look is no access."""
-        try:
-            key = key_of(request.query, operator.state.spec.keys)
-        except ValueError as error:
-            return error_reply(HTTPStatus.BAD_REQUEST, f"operator {operator.state.uid!r}: {error}")
-        lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
+        key = stream_of(_asked(key_of, operator, request.query, operator.state.spec.keys))
+        lives, batch_id = operator.look_up(key, self._clock.now_ms())
         return json_reply({"batch_id": batch_id, "lives": shown(lives)})
+
+    def _explain(self, operator: Operator, request: Request) -> Reply:
+        """Why a key is in state, or no longer; its columns are the query's fields."""
+        key = stream_of(_asked(key_of, operator, request.query, operator.state.spec.keys))
+        return json_reply(operator.explain(key, self._clock.now_ms()).to_json())
+
+    def _plan(self, operator: Operator, request: Request) -> Reply:
+        """What another policy would remove; its rules are the query's fields."""
+        policy = _asked(policy_of, operator, request.query, operator.record.policy.time)
+        return json_reply(operator.plan(policy, self._clock.now_ms()).to_json())
+
+
+def _asked(
+    read: Callable[[str, _Kind], _Found], operator: Operator, query: str, kind: _Kind
+) -> _Found:
+    """What the query of a URL asks for.
+
+    Raises:
+        DoesNotFitError: it makes no sense.
+    """
+    try:
+        return read(query, kind)
+    except ValueError as error:
+        raise DoesNotFitError(f"operator {operator.state.uid!r}: {error}") from error

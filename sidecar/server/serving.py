@@ -14,12 +14,19 @@ from idlestate.sidecar.server.directory_lock import DirectoryTakenError
 from idlestate.sidecar.server.server_process import Process
 
 
-def serve(file: Path, tell: Callable[[str], None], *, while_input_is_open: bool = False) -> int:
+def serve(
+    file: Path,
+    tell: Callable[[str], None],
+    *,
+    while_input_is_open: bool = False,
+    allow_shrink: bool = False,
+) -> int:
     """Serve until SIGTERM or SIGINT.
 
     Args:
         file: the configuration file, with a `sidecar:` section.
         tell: takes lines for the person or the log that follows the process.
+        allow_shrink: let the policies of this start remove any number of keys at once.
         while_input_is_open: stop when standard input is closed, as it is when the parent dies.
 
     Returns:
@@ -37,7 +44,7 @@ def serve(file: Path, tell: Callable[[str], None], *, while_input_is_open: bool 
         tell(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
         return FAILED
     try:
-        process = Process(config, saved, tell)
+        process = Process(config.allowing_shrink() if allow_shrink else config, saved, tell)
         if while_input_is_open:
             # Where nobody has given one its number may be another file's by now.
             has_ended = sys.stdin is None

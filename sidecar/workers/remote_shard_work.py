@@ -12,12 +12,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from idlestate.backends.shards.key_facts import KeyFacts
+from idlestate.backends.shards.policy_plan import Horizon, added_up, of_numbers
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import BusyError, GoneError, SidecarError
+from idlestate.sidecar.protocol.errors import BusyError, DoesNotFitError, GoneError, SidecarError
 from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.rows_by_range import split_rows
@@ -110,6 +112,18 @@ class FarWork:
         """As of `Work`."""
         return stepped_of(self._of_shard("merge", shard, at, going))[at]
 
+    def horizons(
+        self, shards: Shards, policy: Policy, other: Policy, now_ms: int
+    ) -> tuple[Horizon, ...]:
+        """As of `Work`."""
+        header = {"policies": [policy.to_json(), other.to_json()], "now_ms": now_ms}
+        calls = {
+            at: self._stepping(at, "horizons", header, mine)
+            for at, mine in self._by_range(shards).items()
+        }
+        answers = self._at_once(calls).values()
+        return added_up(of_numbers(each.header["horizons"]) for each in answers)
+
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """As of `Work`."""
         uid = self._declaration.uid
@@ -125,6 +139,18 @@ class FarWork:
         for answer in self._at_once(calls).values():
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
         return pa.concat_tables(found)
+
+    def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
+        """As of `Work`."""
+        uid = self._declaration.uid
+        parts = self._split(fit_rows(uid, read_rows(uid, key), dict(self._spec.keys)))
+        if len(parts) != 1:
+            raise DoesNotFitError(f"operator {uid!r}: ask for one key")
+        ((at, part),) = parts.items()
+        header = {"policy": policy.to_json(), "now_ms": now_ms}
+        mine = self._by_range(shards)[at]
+        answer = self._stepping(at, "explain", header, mine, stream_of(part))()
+        return KeyFacts.from_json(answer.header["facts"])
 
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int

@@ -7,6 +7,7 @@ leaves what it had answered, and what it was at is asked for again.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from idlestate.backends.shards.policy_plan import to_numbers
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.local_shard_work import ShardWork
 from idlestate.sidecar.core.segment_keys import is_segment, run_of
@@ -46,7 +47,9 @@ class WorkerCalls:
                 "first_ends": self._first_ends,
                 "close": self._close,
                 "merge": self._merge,
+                "horizons": self._horizons,
                 "look_up": self._look_up,
+                "explain": self._explain,
                 "lives": self._lives,
                 "value": self._value,
                 "remove": self._remove,
@@ -103,10 +106,21 @@ class WorkerCalls:
         going = going_of(header["going"])
         return self._kept(header, {at: self._work(header).merge(shard, at, going)})
 
+    def _horizons(self, header: Header, parts: Parts) -> Message:
+        policy, other = (Policy.from_json(each) for each in header["policies"])
+        shards = shards_of_parts(header, parts)
+        found = self._work(header).horizons(shards, policy, other, header["now_ms"])
+        return Message({"horizons": to_numbers(found)})
+
     def _look_up(self, header: Header, parts: Parts) -> Message:
         policy = Policy.from_json(header["policy"])
         shards = shards_of_parts(header, parts)
         return Message({}, (stream_of(self._work(header).look_up(parts[-1], shards, policy)),))
+
+    def _explain(self, header: Header, parts: Parts) -> Message:
+        policy, shards = Policy.from_json(header["policy"]), shards_of_parts(header, parts)
+        facts = self._work(header).explain(parts[-1], shards, policy, header["now_ms"])
+        return Message({"facts": facts.to_json()})
 
     def _lives(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()

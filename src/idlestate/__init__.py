@@ -14,8 +14,13 @@ from idlestate._lazy import lazily
 if TYPE_CHECKING:
     from idlestate.advisor.advice import Advice as Advice
     from idlestate.advisor.advise import advise as advise
+    from idlestate.backends.shards.key_facts import Explanation as Explanation
+    from idlestate.backends.shards.key_facts import KeyState as KeyState
+    from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
+    from idlestate.pipeline.explanations import explain as explain
     from idlestate.pipeline.policy_change import reload as reload
+    from idlestate.pipeline.policy_plans import plan as plan
     from idlestate.pipeline.read_state import read_state as read_state
     from idlestate.pipeline.retain import retain as retain
     from idlestate.pipeline.run_to_end import run_to_end as run_to_end
@@ -33,7 +38,11 @@ else:
             "idlestate.advisor.advice": ["Advice"],
             "idlestate.advisor.advise": ["advise"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
+            "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
+            "idlestate.backends.shards.policy_plan": ["PolicyPlan"],
+            "idlestate.pipeline.explanations": ["explain"],
             "idlestate.pipeline.policy_change": ["reload"],
+            "idlestate.pipeline.policy_plans": ["plan"],
             "idlestate.pipeline.read_state": ["read_state"],
             "idlestate.pipeline.retain": ["retain"],
             "idlestate.pipeline.run_to_end": ["run_to_end"],
@@ -47,15 +56,20 @@ else:
 
 __all__ = [
     "Advice",
+    "Explanation",
     "FolderSinks",
+    "KeyState",
     "Policy",
+    "PolicyPlan",
     "SidecarClient",
     "TimeDomain",
     "UpdateType",
     "advise",
     "configure",
     "deduplicate",
+    "explain",
     "open_backend",
+    "plan",
     "read_state",
     "reload",
     "retain",

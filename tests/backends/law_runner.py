@@ -21,7 +21,7 @@ from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
-from idlestate.retention.policy import Policy, UpdateType
+from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
 from tests.backends.veiled import Veiled
 from tests.compare import assert_rows, assert_states
@@ -32,8 +32,10 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 Found = dict[str, Any]
 
 
-def policy_of(rule: Rule) -> Policy:
+def policy_of(rule: Rule, time: TimeDomain = TimeDomain.EVENT) -> Policy:
     return Policy(
+        time=time,
+        max_shrink=1,
         idle_min_ms=rule.idle_min_ms,
         idle_max_ms=rule.idle_max_ms,
         update=UpdateType(rule.update),

@@ -23,6 +23,9 @@ from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
@@ -40,13 +43,24 @@ def main(uid: str, log: str, checkpoints: list[str]) -> None:
             newest = committed_batch(Folder(checkpoint))
             link = link_of(Folder(checkpoint), uid)
             if link is None:
-                found = counts(read_shards(spark, checkpoint, uid, newest))
+                shards = read_shards(spark, checkpoint, uid, newest)
+                found = counts(assert_copied(checkpoint, uid, shards))
             else:
                 found = counts_of(reports_of(Folder(checkpoint), link, newest))
                 stop_private_sidecar(Path(checkpoint))
         changes = written(spark, Path(checkpoint).with_name(CHANGES))
         print(json.dumps({"lives": lives, "counts": found, "changes": changes}))
     spark.stop()
+
+
+def assert_copied(checkpoint: str, uid: str, shards: list[ShardRecord]) -> list[ShardRecord]:
+    """The shards, of which the copies next to the runs say the same."""
+    folder = Folder(checkpoint)
+    layout = read_layout(folder, uid)
+    copies = recorded_shards(folder, uid, layout, committed_batch(folder))
+    assert copies is not None
+    assert {each.shard: each for each in copies} == {each.shard: each for each in shards}
+    return shards
 
 
 def written(spark: SparkSession, sink: Path) -> list[dict[str, Any]]:

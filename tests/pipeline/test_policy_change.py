@@ -194,6 +194,7 @@ def policy(of: Rule) -> Policy:
         max_lifetime_ms=of.max_lifetime_ms,
         remember_ms=FOREVER_MS,
         min_gap_ms=0,
+        max_shrink=1,
     )
 
 

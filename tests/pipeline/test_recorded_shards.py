@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import idlestate
+from idlestate import Policy
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import new_name, newest_copy, remove_copies, write_copy
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord, TableRecord
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
+from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError, recorded_shards
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
-from idlestate.pipeline.read_state import committed_batch
+from idlestate.pipeline.read_state import committed_batch, read_shards
 from tests.pipeline.clicks import SCHEMA, UID, hours, retained
 from tests.pipeline.streams import Feed, forget, run, shards
 from tests.spark_versions import needs_repartition
@@ -131,5 +133,10 @@ def test_a_batch_writes_missing_copies_anew(spark: SparkSession, tmp_path: Path)
             path.unlink()
     assert newest > 0
     assert query.recorded() is None, "those of an earlier batch do not stand in"
+    with pytest.raises(UnrecordedError):
+        idlestate.plan(Policy(ttl="1h"), query.checkpoint)
+    (read,) = idlestate.plan(Policy(ttl="1h"), query.checkpoint, spark=spark)
+    stored = read_shards(spark, str(query.checkpoint), UID, newest)
+    assert read.stored_keys == sum(each.live_keys for each in stored) > 0
     query.run(1)
     query.assert_copies_are_the_state()

@@ -110,6 +110,7 @@ def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: P
             idle_max_ms=rule.idle_max_ms,
             remember_ms=rule.remember_ms,
             min_gap_ms=0,
+            max_shrink=1,
         )
         run(retained(feed.stream(spark), policy=policy), checkpoint, sink)
     played = play(

@@ -11,6 +11,7 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
+from idlestate.backends.files.record_files import newest_copy, remove_copies
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError, StoreError
@@ -62,6 +63,17 @@ def few(state: ShardRecord, files: RunFiles | None) -> list[tuple[str, str, int]
 
 
 EXPECTED = [("new", "update", 1), ("user 31000", "update", 2), ("user 7", "update", 2)]
+
+
+def test_a_record_is_copied_next_to_its_runs(loaded: tuple[str, ShardRecord], s3: S3Server) -> None:
+    name, state = loaded
+    saved = ShardRecord.decode(started(s3, name).save(state, 7))
+    runs = Folder(s3.url(name)).below("3")
+    assert newest_copy(runs, 6) is None
+    assert newest_copy(runs, 7) == (7, saved)
+    remove_copies(Folder(s3.url(name)), [3], after=6)
+    assert newest_copy(runs, 7) is None
+    assert few(state, started(s3, name)) == EXPECTED
 
 
 def drop_cache(tmp_path: Path) -> None:

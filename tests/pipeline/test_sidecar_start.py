@@ -152,7 +152,7 @@ def test_figures_name_the_version_of_the_policy_that_held(
     checkpoint: Folder, tmp_path: Path
 ) -> None:
     (tmp_path / "checkpoint" / "offsets").mkdir()
-    for version, policy in enumerate((SPEC.policy, Policy(ttl_ms=70)), 1):
+    for version, policy in enumerate((SPEC.policy, Policy(ttl_ms=70, max_shrink=1)), 1):
         link = start(checkpoint, f"run-{version}", "unix:a", policy=policy)
         times = {"batchTimestampMs": 10 * version, "batchWatermarkMs": 0, "conf": CONF}
         offsets = f"v1\n{json.dumps(times)}\n{version}"

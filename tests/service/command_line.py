@@ -66,7 +66,8 @@ class CommandLine:
             "metrics": {"port": 0},
         }
         pipeline |= changed
-        policies = {"short": {"idle": {"min": "30m", "max": "45m"}, "remember": "forever"}}
+        idle = {"min": "30m", "max": "45m"}
+        policies = {"short": {"idle": idle, "remember": "forever", "max_shrink": "100%"}}
         known = {name: value for name, value in pipeline.items() if value is not None}
         file = {"version": 1, "policies": policies, "pipelines": {uid: known}}
         self.config.write_text(yaml.safe_dump(file, sort_keys=False))

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.policy_plan import Horizon, PolicyPlan, Removal
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.saved_file import SavedFile
@@ -113,6 +114,30 @@ def test_a_saved_file_gives_a_version_that_holds_later(followed: Followed) -> No
     assert followed.counted("failure") == 0
     followed.look()
     assert len(followed.told) == 1
+
+
+def test_a_policy_that_removes_too_many_keys_is_refused_until_the_file_allows_it(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is planned of a checkpoint is tested there; here all of its keys would go."""
+    gone = Horizon(0, new=Removal(10, 100), more=Removal(10, 100))
+
+    def planned(_checkpoint: Folder, uid: str, policy: Policy, *_: object) -> PolicyPlan:
+        return PolicyPlan(uid, 0, Policy(), policy, 10, 100, (gone, gone, gone))
+
+    monkeypatch.setattr("idlestate.pipeline.policy_plans.plan_for", planned)
+    followed.save("max_shrink: 100%", "max_shrink: 50%")
+    followed.save("30m", "10m")
+    followed.look()
+    (said,) = followed.told
+    assert "would remove 10 of 10 live keys at once (100%)" in said
+    assert "was not applied; the previous policy stays in effect" in said
+    assert len(followed.policies()) == 1
+    assert followed.counted("failure") == 1
+    followed.save("max_shrink: 50%", "max_shrink: 100%")
+    followed.look()
+    assert "clicks gets idle 10m to 45m as version 2" in followed.told[-1]
+    assert followed.policies()[-1].idle_min_ms == 600_000
 
 
 def test_a_hang_up_reads_the_file_at_once_and_answers(followed: Followed) -> None:

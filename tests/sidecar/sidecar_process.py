@@ -26,7 +26,12 @@ MOST_WRITES = 10_000
 UID = "carts"
 POLICIES: dict[str, Any] = {
     "carts": {"time": "processing", "idle": {"min": "30m", "max": "45m"}},
-    "short": {"time": "processing", "idle": {"min": "50ms", "max": "80ms"}, "min_gap": "10ms"},
+    "short": {
+        "time": "processing",
+        "idle": {"min": "50ms", "max": "80ms"},
+        "min_gap": "10ms",
+        "max_shrink": "100%",
+    },
 }
 OPERATOR: dict[str, Any] = {
     "columns": {"user": "string", "amount": "bigint"},

@@ -315,9 +315,7 @@ def batch(world: World, batch_id: int, *keys: str, value: int = 1) -> Planned:
 
 def policy_processing(rule: Rule) -> Any:
     """The rule as a policy in processing time."""
-    from dataclasses import replace
-
-    return replace(policy_of(rule), time=TimeDomain.PROCESSING)
+    return policy_of(rule, TimeDomain.PROCESSING)
 
 
 def packets_of(pairs: Sequence[Pair]) -> list[bytes]:

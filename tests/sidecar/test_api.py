@@ -17,11 +17,21 @@ include-path = "/operators/{uid}/keys"
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404]
 
 [[operations]]
+include-path = "/operators/{uid}/explain"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404]
+
+[[operations]]
+include-path = "/operators/{uid}/plan"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404]
+
+[[operations]]
 include-path = "/advise"
 generation.max-examples = 2
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 503]
 """
-"""Which columns a key or a log has, the description cannot tell. Each log takes a process."""
+"""The description cannot tell which columns a key or a log has, or how the fields of a policy fit
+together. Each log takes a process.
+"""
 FUZZING = [
     *("--phases", "examples,coverage,fuzzing,stateful"),
     *("--checks", "all"),

@@ -70,7 +70,7 @@ class Sidecar:
         self.store.close()
 
     def policy(self, batch_id: int) -> Policy:
-        return replace(policy_of(self.case.rule_of(batch_id)), time=self.time)
+        return policy_of(self.case.rule_of(batch_id), self.time)
 
     def run(self, batch_id: int, to_ms: int) -> list[Found]:
         """Let a batch be prepared; its update rows."""

@@ -1,0 +1,185 @@
+"""Why a key is in state, or no longer: what the tables of its shard know of it.
+
+An ended key is known as long as it is remembered. After that nothing tells it from a key that never
+came, unless the shard has forgotten no key at all, or the sketch of keys ever seen lacks it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.keys import Keys
+from idlestate.backends.runs.table_schema import KeyColumns
+from idlestate.backends.shards import keys_seen_sketch, remembered_keys
+from idlestate.backends.shards.shard_ranges import first_hashes
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, Reason, is_due
+
+
+class KeyState(StrEnum):
+    """What is known of a key."""
+
+    OPEN = "open"
+    """Its life goes on."""
+    OVERDUE = "overdue"
+    """Its life has ended, and the next batch or sweep removes it."""
+    GONE = "gone"
+    """Its life has ended, and it is remembered when and why."""
+    FORGOTTEN_OR_NEVER_SEEN = "forgotten_or_never_seen"
+    """It ended too long ago to be remembered, was removed by a writer, or never came."""
+    NEVER_SEEN = "never_seen"
+    """It never came."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """A key as its shard knows it; times in ms, None where there is none.
+
+    Attributes:
+        state: what is known of it.
+        deadline_ms: when its life ends, or has ended.
+        reason: the rule that gives the deadline: `idle`, `ttl` or `lifetime`.
+        created_at_ms, written_at_ms, read_at_ms, armed_at_ms, last_access_ms, cleanup_at_ms: of an
+            open or overdue life.
+        remembered_since_ms: keys that ended before this are forgotten; None where none is.
+    """
+
+    state: KeyState
+    deadline_ms: int | None = None
+    reason: str | None = None
+    created_at_ms: int | None = None
+    written_at_ms: int | None = None
+    read_at_ms: int | None = None
+    armed_at_ms: int | None = None
+    last_access_ms: int | None = None
+    cleanup_at_ms: int | None = None
+    remembered_since_ms: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dict that `json` writes; `from_json` is the inverse."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "KeyFacts":
+        """Read it back."""
+        return cls(**{**facts, "state": KeyState(facts["state"])})
+
+
+def one_key(values: Sequence[Any], columns: KeyColumns) -> list[pa.Array]:
+    """A key in the types of its columns, each an array of one row.
+
+    Args:
+        values: per column its value, or the text of it; None is null.
+        columns: the key columns.
+
+    Raises:
+        ValueError: there are more or fewer values than columns, or one is of another type.
+    """
+    names = ", ".join(name for name, _ in columns)
+    if len(values) != len(columns):
+        raise ValueError(f"pass one value for each key column ({names}); found {len(values)}")
+    found = []
+    for value, (name, kind) in zip(values, columns, strict=True):
+        plain = value.encode() if isinstance(value, str) and pa.types.is_binary(kind) else value
+        try:
+            found.append(pa.array([plain], None if plain is not None else kind).cast(kind))
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise ValueError(f"key column {name} is of type {kind}: {error}") from error
+    return found
+
+
+def shard_of(key: Keys, shards: int) -> int:
+    """The number of the shard in which a key of one row is."""
+    return int(np.searchsorted(first_hashes(shards), hash_keys(key)[0], side="right")) - 1
+
+
+def facts_of(
+    table: ShardTable, record: ShardRecord, key: Keys, policy: Policy, now_ms: int
+) -> KeyFacts:
+    """What a shard knows of one of its keys.
+
+    Args:
+        table, record: the shard.
+        key: of `one_key`.
+        policy: the policy in force.
+        now_ms: the operator's time; what has ended by then is overdue.
+    """
+    hashes = hash_keys(key)
+    _, rows = table.current.look_up(hashes, key)
+    if len(rows):
+        lives, ends = rows.lives, rows.lives.ends(policy)
+        is_over = bool(is_due(ends.deadline_ms, now_ms)[0])
+        return KeyFacts(
+            KeyState.OVERDUE if is_over else KeyState.OPEN,
+            _time(ends.deadline_ms),
+            Reason(int(ends.reason[0])).label,
+            created_at_ms=_time(lives.created_at_ms),
+            written_at_ms=_time(lives.written_at_ms),
+            read_at_ms=_time(lives.read_at_ms),
+            armed_at_ms=_time(lives.armed_at_ms),
+            last_access_ms=_time(lives.last_access_ms(policy)),
+            cleanup_at_ms=_time(lives.cleanup_at_ms(policy)),
+        )
+    remember_ms = policy.remember_for_ms
+    since_ms = None if remember_ms == FOREVER_MS else record.time_ms - remember_ms
+    end = remembered_keys.end_of(table.remembered, hashes)
+    if end is not None:
+        return KeyFacts(KeyState.GONE, end[0], end[1].label, remembered_since_ms=since_ms)
+    tally = record.tally
+    has_forgotten = (
+        tally.created - tally.returning_keys != table.current.live + table.remembered.live
+    )
+    is_new = keys_seen_sketch.lacks(table.seen, hashes) or not has_forgotten
+    state = KeyState.NEVER_SEEN if is_new else KeyState.FORGOTTEN_OR_NEVER_SEEN
+    return KeyFacts(state, remembered_since_ms=since_ms)
+
+
+def _time(times_ms: Any) -> int | None:
+    at_ms = int(times_ms[0])
+    return None if at_ms in (NEVER_MS, FOREVER_MS) else at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a key is in an operator's state, or no longer.
+
+    Attributes:
+        uid: the operator.
+        key: its columns by name.
+        now_ms: the operator's time: its watermark, or the clock's in processing time.
+        facts: what is known of the key.
+        policy: the policy in force; its `chosen_by` says what gave it to the operator.
+        policy_version: its number in the query's journal; None in a sidecar.
+    """
+
+    uid: str
+    key: dict[str, Any]
+    now_ms: int
+    facts: KeyFacts
+    policy: Policy
+    policy_version: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as a dict that `json` writes; key values as text."""
+        return {
+            "operator": self.uid,
+            "key": {name: _plain(value) for name, value in self.key.items()},
+            "now_ms": self.now_ms,
+            **self.facts.to_json(),
+            "policy": self.policy.to_json(),
+            "policy_version": self.policy_version,
+            "chosen_by": self.policy.chosen_by,
+        }
+
+
+def _plain(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.hex()
+    return None if value is None else str(value)

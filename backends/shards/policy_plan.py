@@ -1,0 +1,224 @@
+"""What another policy would remove of an operator's open lives, and when. Nothing is removed.
+
+A life that both policies end by a time goes whatever the policy is; what only the new one ends is
+the price of the change.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.shards.shard_record import TableRecord
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import is_due
+
+HORIZONS_MS = (0, 3_600_000, 86_400_000)
+"""Now, in an hour, in a day."""
+_NONE = np.zeros(0, dtype=np.int64)
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Open lives that end by a time: keys, and bytes of state, from the mean of each run."""
+
+    keys: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """What is removed up to a time.
+
+    Attributes:
+        in_ms: the time, from now on.
+        new: by the new policy.
+        current: by the current one.
+        more: by the new policy, and not by the current one.
+    """
+
+    in_ms: int
+    new: Removal = Removal()
+    current: Removal = Removal()
+    more: Removal = Removal()
+
+
+def horizons_of(
+    current: Runs, stored: TableRecord, policy: Policy, other: Policy, now_ms: int
+) -> list[Horizon]:
+    """What another policy would remove of a shard's open lives; the costs are those of a sweep.
+
+    Args:
+        current: the shard's table of open lives.
+        stored: its record.
+        policy: the policy in force.
+        other: the new one.
+        now_ms: the time from which `HORIZONS_MS` count.
+    """
+    times_ms = [now_ms + each for each in HORIZONS_MS]
+    row_bytes = [ref.bytes / max(1, ref.rows) for ref in stored.runs]
+    by_new, by_old = (current.due(each, times_ms[-1], _NONE) for each in (other, policy))
+    lives = current.take(by_new, keys=False).lives
+    new_ms, kept_ms = (lives.ends(each).deadline_ms for each in (other, policy))
+    old_ms = current.take(by_old, keys=False).lives.ends(policy).deadline_ms
+    new_bytes, old_bytes = (_bytes_at(current, at, row_bytes) for at in (by_new, by_old))
+    found = []
+    for in_ms, at_ms in zip(HORIZONS_MS, times_ms, strict=True):
+        by_either = is_due(new_ms, at_ms)
+        found.append(
+            Horizon(
+                in_ms,
+                _removal(by_either, new_bytes),
+                _removal(is_due(old_ms, at_ms), old_bytes),
+                _removal(by_either & ~is_due(kept_ms, at_ms), new_bytes),
+            )
+        )
+    return found
+
+
+def added_up(parts: Iterable[Sequence[Horizon]]) -> tuple[Horizon, ...]:
+    """The horizons of several shards as one."""
+    total = [Horizon(each) for each in HORIZONS_MS]
+    for part in parts:
+        total = [_sum(one, other) for one, other in zip(total, part, strict=True)]
+    return tuple(total)
+
+
+def to_numbers(horizons: Sequence[Horizon]) -> list[list[int]]:
+    """Horizons as plain numbers, for a message; `of_numbers` is the inverse."""
+    return [
+        [n for part in (each.new, each.current, each.more) for n in (part.keys, part.bytes)]
+        for each in horizons
+    ]
+
+
+def of_numbers(numbers: Sequence[Sequence[int]]) -> tuple[Horizon, ...]:
+    """Horizons of plain numbers."""
+    return tuple(
+        Horizon(in_ms, Removal(*each[:2]), Removal(*each[2:4]), Removal(*each[4:]))
+        for in_ms, each in zip(HORIZONS_MS, numbers, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlan:
+    """What another policy would remove of one operator.
+
+    Attributes:
+        uid: the operator.
+        now_ms: its time now: what its watermark has reached, or in processing time the clock.
+        policy: the policy in force.
+        new_policy: the other one.
+        stored_keys: open lives, those that are overdue too.
+        stored_bytes: their bytes.
+        horizons: what would be removed now, in an hour and in a day.
+    """
+
+    uid: str
+    now_ms: int
+    policy: Policy
+    new_policy: Policy
+    stored_keys: int
+    stored_bytes: int
+    horizons: tuple[Horizon, ...]
+
+    @property
+    def live_keys(self) -> int:
+        """Lives that have not ended yet by the current policy."""
+        return self.stored_keys - self.horizons[0].current.keys
+
+    @property
+    def shrink(self) -> float:
+        """Which share of the live keys the new policy would remove at once."""
+        return self.horizons[0].more.keys / self.live_keys if self.live_keys else 0.0
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the new policy is not to be taken; None when it removes no more than it may."""
+        most = self.new_policy.max_shrink
+        if self.shrink <= most:
+            return None
+        return (
+            f"operator {self.uid!r}: the new policy would remove {self.horizons[0].more.keys:,} of "
+            f"{self.live_keys:,} live keys at once ({self.shrink:.0%}), more than its max_shrink "
+            f"of {most:.0%}; use longer spans, or set max_shrink: {_percent_above(self.shrink)}% "
+            "next to them if these keys may go (idlestate plan shows what goes when)"
+        )
+
+    def to_message(self) -> dict[str, Any]:
+        """The plan without its new policy, as plain values; `of_message` is the inverse."""
+        return {
+            "uid": self.uid,
+            "now_ms": self.now_ms,
+            "policy": self.policy.to_json(),
+            "stored": [self.stored_keys, self.stored_bytes],
+            "horizons": to_numbers(self.horizons),
+        }
+
+    @classmethod
+    def of_message(cls, facts: Mapping[str, Any], new_policy: Policy) -> "PolicyPlan":
+        """Read it back."""
+        policy, horizons = Policy.from_json(facts["policy"]), of_numbers(facts["horizons"])
+        keys, size = facts["stored"]
+        return cls(facts["uid"], facts["now_ms"], policy, new_policy, keys, size, horizons)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as a dict that `json` writes."""
+        return {
+            "operator": self.uid,
+            "now_ms": self.now_ms,
+            "policy": self.policy.to_json(),
+            "new_policy": self.new_policy.to_json(),
+            "live_keys": self.live_keys,
+            "stored_keys": self.stored_keys,
+            "stored_bytes": self.stored_bytes,
+            "shrink": round(self.shrink, 4),
+            "is_refused": self.refusal is not None,
+            "horizons": [asdict(each) for each in self.horizons],
+        }
+
+
+def plan_of_shards(
+    uid: str,
+    tables: Sequence[TableRecord],
+    horizons: tuple[Horizon, ...],
+    policy: Policy,
+    other: Policy,
+    now_ms: int,
+) -> PolicyPlan:
+    """The plan of an operator from its shards' tables of open lives and their horizons in sum."""
+    keys = sum(table.live for table in tables)
+    size = sum(table.bytes * table.live // max(1, table.rows) for table in tables)
+    return PolicyPlan(uid, now_ms, policy, other, keys, size, horizons)
+
+
+def _bytes_at(current: Runs, positions: Ints, row_bytes: Sequence[float]) -> Floats:
+    size = np.zeros(len(positions))
+    for (chosen, _), each in zip(current.by_run(positions), row_bytes, strict=True):
+        size[chosen] = each
+    return size
+
+
+def _removal(is_gone: npt.NDArray[np.bool_], size: Floats) -> Removal:
+    return Removal(int(is_gone.sum()), round(float(size[is_gone].sum())))
+
+
+def _sum(one: Horizon, other: Horizon) -> Horizon:
+    def both(a: Removal, b: Removal) -> Removal:
+        return Removal(a.keys + b.keys, a.bytes + b.bytes)
+
+    return replace(
+        one,
+        new=both(one.new, other.new),
+        current=both(one.current, other.current),
+        more=both(one.more, other.more),
+    )
+
+
+def _percent_above(share: float) -> int:
+    return min(100, int(share * 100) + 1)

@@ -1,0 +1,185 @@
+"""`idlestate.plan`: what a changed policy would remove of the state of a query or a sidecar."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from idlestate.backends.files.batch_log import newest_batch, reached_watermark_ms
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.policy_plan import PolicyPlan, added_up, horizons_of, plan_of_shards
+from idlestate.backends.shards.run_place import read_table
+from idlestate.backends.shards.shard_record import OPEN
+from idlestate.config.loading import Config, load_config
+from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint.operator_layout import (
+    PolicyJournal,
+    operators,
+    read_layout,
+)
+from idlestate.pipeline.checkpoint.recorded_shards import read_records
+from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.sidecar_attachment import link_of
+from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection
+from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.timers.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan(
+    policy: str | Path | Policy,
+    checkpoint: str | Path | None = None,
+    *,
+    uid: str | None = None,
+    sidecar: str | Address | None = None,
+    spark: "SparkSession | None" = None,
+    clock: Clock | None = None,
+) -> list[PolicyPlan]:
+    """What a changed policy would remove now, in an hour and in a day; removes nothing.
+
+    In event time these spans count from the watermark that the query has reached, in processing
+    time from now.
+
+    Args:
+        policy: a configuration file, which gives each operator its policy, or a `Policy` for all.
+        checkpoint: the checkpoint of a query, which may be running.
+        uid: the operator; None for all that the file gives a policy.
+        sidecar: the address of a sidecar; with a checkpoint, where its state is now.
+        spark: a session, needed only if another version of idlestate wrote the checkpoint.
+        clock: tells the time; default: the system's.
+
+    Returns:
+        One `PolicyPlan` per operator.
+
+    Raises:
+        RefusedError: no such operator, another time domain, or nothing to read.
+        ConfigError: the file is wrong.
+    """
+    chosen = policy if isinstance(policy, Policy) else load_config(Path(policy))
+    address = Address(sidecar) if isinstance(sidecar, str) else sidecar
+    if checkpoint is not None:
+        folder = Folder(str(checkpoint))
+        now_ms = (clock or SystemClock()).now_ms()
+        uids = [uid] if uid else _meant(chosen, operators(folder))
+        return [
+            plan_for(folder, each, _policy(chosen, each), now_ms, address, spark) for each in uids
+        ]
+    if address is None:
+        raise RefusedError("pass a checkpoint, or the address of a sidecar")
+    with closing(Connection(address, connect_timeout_s=CONNECT_TIMEOUT_S)) as connection:
+        try:
+            uids = [uid] if uid else _meant(chosen, connection.call("hello").header["operators"])
+            return [_asked(connection, each, _policy(chosen, each)) for each in uids]
+        except SidecarError as error:
+            raise RefusedError(str(error)) from error
+
+
+def plan_for(
+    checkpoint: Folder,
+    uid: str,
+    policy: Policy,
+    now_ms: int,
+    address: Address | None = None,
+    spark: "SparkSession | None" = None,
+) -> PolicyPlan:
+    """The plan of one operator of a checkpoint, as of `plan`.
+
+    Raises:
+        RefusedError: as of `plan`.
+        UnrecordedError: only Spark can read this state, and there is no session.
+    """
+    layout = read_layout(checkpoint, uid)
+    refuse_other_time(uid, policy, layout.time)
+    link = link_of(checkpoint, uid, address)
+    if link is not None:
+        with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
+            try:
+                connection.call("settle", {"uid": uid})
+                return _asked(connection, uid, policy)
+            except SidecarError as error:
+                raise RefusedError(str(error)) from error
+    before = PolicyJournal(checkpoint, uid).versions[-1].policy
+    committed = newest_batch(checkpoint, "commits")
+    if committed is None:
+        return plan_of_shards(uid, [], added_up([]), before, policy, now_ms)
+    records = read_records(checkpoint, uid, layout, committed, spark)
+    if policy.time is TimeDomain.EVENT:
+        now_ms = reached_watermark_ms(checkpoint, committed)
+    else:
+        now_ms = max([now_ms, *(each.time_ms for each in records)])
+    runs, schema = runs_of(checkpoint, uid, layout), layout.at(committed).spec().schema
+    parts = []
+    for each in records:
+        table = read_table(RunFiles(runs, each.shard), OPEN, each.current, schema)
+        parts.append(horizons_of(table, each.current, before, policy, now_ms))
+    tables = [each.current for each in records]
+    return plan_of_shards(uid, tables, added_up(parts), before, policy, now_ms)
+
+
+def refuse_shrink(
+    checkpoint: Folder, uid: str, policy: Policy, now_ms: int, address: Address | None = None
+) -> None:
+    """Refuse a policy that would remove more of an operator at once than its `max_shrink` allows.
+
+    Args:
+        checkpoint: the query's, which holds the operator.
+        uid: the operator.
+        policy: the new policy.
+        now_ms: the driver's time.
+        address: as of `plan`.
+
+    Raises:
+        RefusedError: with the figures; or they cannot be told.
+    """
+    if policy.max_shrink == 1 or PolicyJournal(checkpoint, uid).versions[-1].policy == policy:
+        return
+    refusal = plan_for(checkpoint, uid, policy, now_ms, address).refusal
+    if refusal is not None:
+        raise RefusedError(refusal)
+
+
+def refuse_other_time(uid: str, policy: Policy, time: str) -> None:
+    """Refuse a policy whose deadlines mean nothing to an operator.
+
+    Raises:
+        RefusedError: it goes by another time.
+    """
+    if policy.time.value != time:
+        raise RefusedError(
+            f"operator {uid!r} uses {time} time, the new policy {policy.time.value} time, "
+            "and deadlines of one do not apply to the other; set "
+            f"time: {time} in the policy, or start with a new checkpoint"
+        )
+
+
+def _meant(chosen: Config | Policy, uids: Sequence[str]) -> list[str]:
+    """Those of these operators that are given a policy.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    if isinstance(chosen, Policy):
+        return list(uids)
+    found = [
+        uid for uid in uids if uid in chosen.pipelines or not chosen.policy_for(uid).is_unbounded
+    ]
+    if not found:
+        raise RefusedError(
+            f"{chosen.file} gives no policy to {', '.join(uids)}; name the operator under "
+            "pipelines or selectors, or set defaults"
+        )
+    return found
+
+
+def _policy(chosen: Config | Policy, uid: str) -> Policy:
+    return chosen if isinstance(chosen, Policy) else chosen.policy_for(uid)
+
+
+def _asked(connection: Connection, uid: str, policy: Policy) -> PolicyPlan:
+    header = {"uid": uid, "policy": policy.to_json()}
+    answer = connection.call("plan", header).header
+    return PolicyPlan.of_message(answer["plan"], policy)

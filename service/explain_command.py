@@ -1,0 +1,143 @@
+"""`idlestate explain`: why a key is in state, or no longer."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from idlestate.service.sidecar_commands import shows_secrets
+from idlestate.service.system_errors import os_problem
+
+if TYPE_CHECKING:
+    from idlestate.backends.shards.key_facts import Explanation
+
+FAILED, USAGE = 1, 2
+_RULES = {
+    "idle": "it was idle for too long",
+    "ttl": "its ttl passed",
+    "lifetime": "its max_lifetime passed",
+}
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--operator", "uid", help="Operator. Required for a sidecar, or if there are several."
+)
+@click.option(
+    "--key",
+    "key",
+    multiple=True,
+    required=True,
+    help="Value of the key column. Repeat it for several columns, in the order of `key`.",
+)
+@click.option("--sidecar", metavar="ADDRESS", help="A running sidecar: unix:PATH or HOST:PORT.")
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to print.",
+)
+@shows_secrets
+def explain(
+    checkpoint: Path | None,
+    uid: str | None,
+    key: tuple[str, ...],
+    sidecar: str | None,
+    output: str,
+    **secrets: str | None,
+) -> None:
+    """Explain why a key is in state, or no longer.
+
+    CHECKPOINT is the checkpoint of a query, which may be running. No JVM is started. Looking at a
+    key does not extend its life.
+
+    \b
+    Examples:
+      idlestate explain build/checkpoint --key s-000123
+      idlestate explain --operator carts --key ada --sidecar unix:build/sidecar/data.sock
+    """
+    if checkpoint is None and (sidecar is None or uid is None):
+        _fail("pass a CHECKPOINT, or --sidecar ADDRESS and --operator UID", USAGE)
+    # Only now: Arrow takes a while to import.
+    from idlestate.errors import IdlestateError
+    from idlestate.sidecar.protocol.connection import Address
+
+    try:
+        address = Address(sidecar, **secrets) if sidecar else None
+        found = _explained(key, checkpoint, uid=uid, sidecar=address)
+    except IdlestateError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(os_problem(error))
+    if output == "json":
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        click.echo("\n".join(_lines(found)))
+
+
+def _explained(key: tuple[str, ...], checkpoint: Path | None, **where: Any) -> "Explanation":
+    from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
+    from idlestate.pipeline.explanations import explain as explain_key
+
+    try:
+        return explain_key(key, checkpoint, **where)
+    except UnrecordedError:
+        if checkpoint is None:
+            raise
+    from idlestate.service.state import session_on
+
+    with session_on(checkpoint) as spark:
+        return explain_key(key, checkpoint, spark=spark, **where)
+
+
+def _lines(found: "Explanation") -> list[str]:
+    from idlestate.service.reloads import in_words
+
+    facts = found.to_json()
+    key = ", ".join(f"{name}={value}" for name, value in facts["key"].items())
+    lines = [f"{found.uid}, {key}: {_state(facts)}"]
+    for name in ("created_at", "written_at", "read_at", "armed_at", "last_access", "cleanup_at"):
+        at_ms = facts[f"{name}_ms"]
+        if at_ms is not None:
+            lines.append(f"  {name:<12} {_moment(at_ms)}")
+    if facts["deadline_ms"] is not None and facts["state"] in ("open", "overdue"):
+        lines.append(f"  {'deadline':<12} {_moment(facts['deadline_ms'])}, by {facts['reason']}")
+    if facts["state"] not in ("open", "overdue") and facts["remembered_since_ms"] is not None:
+        lines.append(
+            f"  remembered   keys that ended since {_moment(facts['remembered_since_ms'])}"
+        )
+    version = f"version {found.policy_version}, " if found.policy_version else ""
+    by = f" ({found.policy.chosen_by})" if found.policy.chosen_by else ""
+    lines.append(f"  policy       {version}{in_words(found.policy)}{by}")
+    lines.append(f"  time         {_moment(found.now_ms)}")
+    return lines
+
+
+def _state(facts: dict[str, Any]) -> str:
+    if facts["state"] == "gone":
+        return f"gone since {_moment(facts['deadline_ms'])}: {_RULES[facts['reason']]}"
+    return {
+        "open": "open",
+        "overdue": "overdue: its life has ended; the next batch or sweep removes it",
+        "never_seen": "never seen",
+        "forgotten_or_never_seen": "not in state: it ended too long ago to be remembered, was "
+        "removed by a writer, or was never seen",
+    }[facts["state"]]
+
+
+def _moment(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(" ", "milliseconds")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return f"{at_ms} ms"
+
+
+def _fail(message: str, code: int = FAILED) -> NoReturn:
+    click.secho(message, fg="red", err=True)
+    sys.exit(code)

@@ -1,0 +1,245 @@
+"""`explain` agrees with the slow reference about every key, on every backend, at any moment."""
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import idlestate
+from idlestate import Explanation, KeyState, Policy
+from idlestate.backends.shards.key_facts import KeyFacts, one_key
+from idlestate.errors import RefusedError
+from idlestate.sidecar.protocol.transfers import stream_of
+from idlestate.timers.clock import FakeClock
+from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases, times
+from tests.backends.law_runner import run_reference, spec_of
+from tests.compare import LAST_MS
+from tests.pipeline.made_checkpoint import UID, make_case, make_checkpoint, policies_of, tree_hash
+from tests.reference import FOREVER_MS, Record, Reference, Rule
+from tests.sidecar.sidecar_world import STORES
+from tests.sidecar.test_law import Sidecar, has_times_of_batches, swept_as_it_does
+
+Explain = Callable[[tuple[Any, ...]], Explanation]
+EXAMPLES = 150
+quickly = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
+committed = (
+    cases(is_sorted=True)
+    .filter(lambda case: has_times_of_batches(case) and not case.weak_hash)
+    .map(swept_as_it_does)
+)
+
+
+def check(case: Case, reference: Reference, explain: Explain, now_ms: int) -> Counter[str]:
+    """Ask about every key that the case may have; how many of each kind there were."""
+    seen = {record.key for batch in case.batches for record in batch if not record.read}
+    kinds: Counter[str] = Counter()
+    for key in KEYS[case.key_kind][1]:
+        found = explain(key)
+        assert found.now_ms == now_ms
+        assert tuple(found.key.values()) == key
+        facts, life = found.facts, reference.lives.get(key)
+        kinds[facts.state] += 1
+        if life is not None:
+            deadline_ms, reason = reference.end(life)
+            is_over = reference.has_ended(life, now_ms)
+            assert facts == KeyFacts(
+                KeyState.OVERDUE if is_over else KeyState.OPEN,
+                None if deadline_ms == FOREVER_MS else deadline_ms,
+                reason,
+                life.created_at,
+                life.written_at,
+                life.read_at,
+                life.armed_at,
+                reference.last_access(life, reference.rule.update),
+                None if life.cleanup_at == FOREVER_MS else life.cleanup_at,
+            )
+        elif key in reference.ended:
+            check_ended(case, reference, key, facts)
+        else:
+            assert key not in seen
+            assert facts.state in (KeyState.NEVER_SEEN, KeyState.FORGOTTEN_OR_NEVER_SEEN)
+            if is_ever_remembered(case):
+                assert facts.state is KeyState.NEVER_SEEN
+    return kinds
+
+
+def check_ended(case: Case, reference: Reference, key: tuple[Any, ...], facts: KeyFacts) -> None:
+    """It is gone, with its last end; or forgotten, where that end is too long ago."""
+    ended_ms = reference.ended[key]
+    (last,) = [row for row in reference.expired if row.key == key][-1:]
+    rules = [case.rule_of(at) for at in range(len(case.batches))]
+    reached_ms = max(each for each in case.sweeps if each is not None)
+    is_kept = ended_ms + min(rule.remember_for_ms for rule in rules) >= reached_ms
+    is_lost = not case.changes and ended_ms + rules[0].remember_for_ms < reached_ms
+    if facts.state is KeyState.GONE:
+        assert (facts.deadline_ms, facts.reason) == (ended_ms, last.reason)
+        assert not is_lost
+    else:
+        assert facts.state is KeyState.FORGOTTEN_OR_NEVER_SEEN
+        assert not is_kept
+
+
+def is_ever_remembered(case: Case) -> bool:
+    rules = [case.rule_of(at) for at in range(len(case.batches))]
+    return all(rule.remember_ms == FOREVER_MS for rule in rules)
+
+
+@st.composite
+def moments(draw: st.DrawFn, case: Case) -> int:
+    """A time that is not before the last batch, and at which some life may have ended."""
+    last_ms = max([0, *(each for each in case.sweeps if each is not None)])
+    every = [t_ms for batch in case.batches for t_ms in times(batch)]
+    return max(last_ms, draw(st.sampled_from(every)) + draw(st.integers(0, 60)))
+
+
+def test_a_checkpoint_is_explained_as_the_reference_says(record_property) -> None:
+    kinds: Counter[str] = Counter()
+
+    @quickly
+    @given(committed, st.data())
+    def law(case: Case, data: st.DataObject) -> None:
+        now_ms, names = data.draw(moments(case)), spec_of(case).key_names
+        with tempfile.TemporaryDirectory() as folder:
+            make_checkpoint(Path(folder), case, now_ms)
+            before = tree_hash(Path(folder))
+
+            def explain(key: tuple[Any, ...]) -> Explanation:
+                given_key = dict(zip(names, key, strict=True))
+                found = idlestate.explain(given_key, folder, clock=FakeClock(now_ms))
+                assert found.policy == policies_of(case)[-1]
+                assert (found.policy_version, found.policy.chosen_by) == (1, "selectors[0]")
+                json.dumps(found.to_json())
+                return found
+
+            kinds.update(check(case, run_reference(case), explain, now_ms))
+            assert tree_hash(Path(folder)) == before
+
+    law()
+    record_property("seen", dict(kinds))
+    assert kinds.keys() == set(KeyState), "a kind of key was never tried"
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_sidecar_explains_as_the_reference_says(kind: str, record_property) -> None:
+    kinds: Counter[str] = Counter()
+
+    @quickly
+    @given(committed, st.data())
+    def law(case: Case, data: st.DataObject) -> None:
+        now_ms, spec = data.draw(moments(case)), spec_of(case)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            closing(Sidecar(case, kind, Path(folder) / "state")) as sidecar,
+        ):
+            for batch_id, to_ms in enumerate(case.sweeps):
+                assert to_ms is not None
+                sidecar.run(batch_id, to_ms)
+                sidecar.reached_ms = now_ms
+                sidecar.operator.batches.settle()
+
+            def explain(key: tuple[Any, ...]) -> Explanation:
+                columns = one_key(key, spec.keys)
+                rows = stream_of(pa.table(columns, names=list(spec.key_names)))
+                found = sidecar.operator.explain(rows, now_ms)
+                assert KeyFacts.from_json(found.facts.to_json()) == found.facts
+                return found
+
+            kinds.update(check(case, run_reference(case), explain, now_ms))
+
+    law()
+    record_property("seen", dict(kinds))
+    assert kinds.keys() == set(KeyState), "a kind of key was never tried"
+
+
+# ---- by name
+
+
+def one_life(path: Path, rule: Rule, sweeps: list[int], reached_ms: int = 0) -> None:
+    """Key 0 written at 100, and with each further batch key 1; each has its sweep."""
+    batches = [[Record((int(at > 0),), 100 + at, ROW_VALUES[0])] for at in range(len(sweeps))]
+    make_checkpoint(path, make_case(rule, batches, sweeps, "int64"), reached_ms)
+
+
+@pytest.mark.parametrize(
+    ("reached_ms", "state"),
+    [(139, KeyState.OPEN), (140, KeyState.OVERDUE), (LAST_MS, KeyState.OVERDUE)],
+)
+def test_a_life_is_overdue_from_its_deadline_on(
+    tmp_path: Path, reached_ms: int, state: KeyState
+) -> None:
+    one_life(tmp_path, Rule(ttl_ms=40), [0], reached_ms)
+    facts = idlestate.explain([0], tmp_path).facts
+    assert (facts.state, facts.deadline_ms, facts.reason) == (state, 140, "ttl")
+
+
+@pytest.mark.parametrize(
+    ("swept_ms", "state"),
+    [(140, KeyState.GONE), (145, KeyState.GONE), (146, KeyState.FORGOTTEN_OR_NEVER_SEEN)],
+)
+def test_an_end_is_known_as_long_as_it_is_remembered(
+    tmp_path: Path, swept_ms: int, state: KeyState
+) -> None:
+    one_life(tmp_path, Rule(ttl_ms=40, remember_ms=5), [0, swept_ms])
+    found = idlestate.explain(["0"], tmp_path, uid=UID)
+    assert found.facts.state is state
+    assert found.facts.remembered_since_ms == swept_ms - 5
+
+
+def test_each_rule_is_named_as_the_reason_of_an_end(tmp_path: Path) -> None:
+    for reason, rule in (
+        ("idle", Rule(idle_min_ms=20, idle_max_ms=40)),
+        ("ttl", Rule(ttl_ms=40)),
+        ("lifetime", Rule(max_lifetime_ms=40)),
+    ):
+        one_life(tmp_path / reason, rule, [0, 140])
+        facts = idlestate.explain([0], tmp_path / reason).facts
+        assert (facts.state, facts.deadline_ms, facts.reason) == (KeyState.GONE, 140, reason)
+
+
+def test_a_key_that_never_came_is_told_from_a_forgotten_one_where_that_can_be_known(
+    tmp_path: Path,
+) -> None:
+    one_life(tmp_path, Rule(ttl_ms=40), [0])
+    assert idlestate.explain([7], tmp_path).facts.state is KeyState.NEVER_SEEN
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ([], r"pass one value for each key column \(k0\); found 0"),
+        ([1, 2], r"pass one value for each key column \(k0\); found 2"),
+        ({"k1": 1}, "its key columns are k0"),
+        (["seven"], "key column k0 is of type int64: .*seven"),
+        ([2**70], "key column k0 is of type int64"),
+    ],
+)
+def test_a_key_of_other_columns_is_refused(tmp_path: Path, key: Any, message: str) -> None:
+    one_life(tmp_path, Rule(ttl_ms=40), [0])
+    with pytest.raises(RefusedError, match=f"operator 'law': {message}"):
+        idlestate.explain(key, tmp_path)
+
+
+def test_a_sidecar_needs_the_operators_uid() -> None:
+    with pytest.raises(RefusedError, match="the address of a sidecar and the operator's uid"):
+        idlestate.explain(["a"], sidecar="127.0.0.1:1")
+
+
+def test_the_file_and_the_selector_that_chose_a_policy_are_named(tmp_path: Path) -> None:
+    from idlestate.config.loading import load_config
+
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "version: 1\npolicies: {short: {ttl: 1h}}\n"
+        "selectors:\n  - {operator: 'cart*', policy: short}\n"
+    )
+    policy = load_config(file).policy_for("carts")
+    assert policy == Policy(ttl="1h")
+    assert policy.chosen_by == f"policy short, selectors[0] ({file})"

@@ -1,0 +1,106 @@
+"""`idlestate plan` and `explain`: what they print, and a plain line for what cannot be done."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import idlestate
+from idlestate.service.cli import main
+from tests.pipeline.made_checkpoint import tree_hash
+from tests.pipeline.test_explanations import one_life
+from tests.reference import Rule
+from tests.service.command_line import INNARDS
+
+HOUR_MS = 3_600_000
+SHORT = "version: 1\npolicies: {a: {ttl: 1h}}\nselectors: [{operator: law, policy: a}]\n"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Key 0 came at the beginning, and it is two hours later."""
+    path = tmp_path / "checkpoint"
+    one_life(path, Rule(ttl_ms=10 * HOUR_MS), [0], reached_ms=2 * HOUR_MS)
+    return path
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
+    file = tmp_path / "short.yaml"
+    file.write_text(SHORT)
+    return file
+
+
+def called(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, [*map(str, words)])
+    assert not any(word in done.output for word in INNARDS), done.output
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_plan_is_printed_and_changes_nothing(checkpoint: Path, short: Path) -> None:
+    before = tree_hash(checkpoint)
+    code, out, _ = called("plan", short, "--against", checkpoint)
+    assert code == 0
+    assert tree_hash(checkpoint) == before
+    head, size, _, now, *later, refused = out.splitlines()
+    assert head == "law: ttl 10h -> ttl 1h"
+    assert size.startswith("  1 live keys, ")
+    assert [line.split()[0] for line in (now, *later)] == ["now", "in", "in"]
+    assert (now.split()[1], now.split()[-1]) == ("1", "0")
+    assert later[-1].split()[2::3] == ["1", "1"]
+    assert refused == "  a reload is refused: 100% of the live keys would go at once"
+
+
+def test_json_of_a_plan_is_that_of_the_function(checkpoint: Path, short: Path) -> None:
+    code, out, _ = called("plan", short, "--against", checkpoint, "--format", "json")
+    assert code == 0
+    assert json.loads(out) == [each.to_json() for each in idlestate.plan(short, checkpoint)]
+
+
+def test_an_explanation_is_printed(checkpoint: Path) -> None:
+    code, out, _ = called("explain", checkpoint, "--key", "0")
+    assert code == 0
+    head, *lines = out.splitlines()
+    assert head == "law, k0=0: open"
+    assert "  deadline     1970-01-01 10:00:00.100+00:00, by ttl" in lines
+    assert "  policy       version 1, ttl 10h (selectors[0])" in lines
+
+
+def test_json_of_an_explanation_is_that_of_the_function(checkpoint: Path) -> None:
+    code, out, _ = called("explain", checkpoint, "--key", "7", "--format", "json")
+    assert code == 0
+    assert json.loads(out) == idlestate.explain([7], checkpoint).to_json()
+    assert json.loads(out)["state"] == "never_seen"
+
+
+def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -> None:
+    one_life(tmp_path, Rule(ttl_ms=40), [0, 140])
+    code, out, _ = called("explain", tmp_path, "--key", "0")
+    assert code == 0
+    when = "1970-01-01 00:00:00.140+00:00"
+    assert out.startswith(f"law, k0=0: gone since {when}: its ttl passed\n  remembered   keys ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["plan", "FILE"], 2, "pass --against CHECKPOINT or --sidecar ADDRESS"),
+        (["plan", "no.yaml", "--against", "CHECKPOINT"], 1, "no.yaml: cannot be read"),
+        (["plan", "FILE", "--against", "nowhere"], 1, "folder nowhere does not exist"),
+        (["plan", "FILE", "--against", "CHECKPOINT", "--operator", "x"], 1, "holds no operator"),
+        (["plan", "FILE", "--sidecar", "unix:/nowhere.sock"], 1, "/nowhere.sock"),
+        (["explain", "--key", "0"], 2, "pass a CHECKPOINT, or --sidecar ADDRESS and"),
+        (["explain", "nowhere", "--key", "0"], 1, "folder nowhere does not exist"),
+        (["explain", "CHECKPOINT", "--key", "x"], 1, "key column k0 is of type int64"),
+        (["explain", "CHECKPOINT", "--key", "1", "--key", "2"], 1, "one value for each key col"),
+        (["explain", "--operator", "x", "--key", "1", "--sidecar", "unix:/no"], 1, "unix:/no"),
+    ],
+)
+def test_a_refusal_is_one_plain_line(
+    checkpoint: Path, short: Path, words: list[str], code: int, message: str
+) -> None:
+    places = {"FILE": short, "CHECKPOINT": checkpoint}
+    found, out, err = called(*(places.get(word, word) for word in words))
+    assert (found, out) == (code, "")
+    assert message in err
