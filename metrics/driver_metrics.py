@@ -1,12 +1,12 @@
-"""The metrics of a driver: of its operators, and of the process itself."""
+"""The metrics of a driver: of its operators, whose batches report to it."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Lock
 
 from idlestate.metrics import names
 from idlestate.metrics.durations import Durations
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.newest_figures import NewestFigures
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.outlook import Outlooks
@@ -15,44 +15,47 @@ from idlestate.retention.budget import Budget
 
 
 class DriverMetrics:
-    """What a driver exports of its operators.
+    """Exports the newest figures of each operator; any thread may call it.
 
     Args:
-        exporter: where it is exported.
-        operators: uids of the operators to report on, if they are known.
-        budget_for: the budget of an operator, by its uid.
+        exporter: where they are exported.
+        budget_for: the budget of an operator, by its uid; default: no budgets.
 
     Attributes:
-        figures: takes the figures of batches.
         durations: takes the durations of batches.
         outlooks: takes the sizes of operators.
-
-    Raises:
-        ValueError: an operator is listed twice.
+        dropped: progress reports that were dropped, so far.
     """
 
     def __init__(
-        self,
-        exporter: Exporter,
-        *operators: str,
-        budget_for: Callable[[str], Budget] = lambda _: Budget(),
+        self, exporter: Exporter, budget_for: Callable[[str], Budget] = lambda _: Budget()
     ) -> None:
         self.outlooks = Outlooks(budget_for)
-        self.figures = NewestFigures(*operators)
         self.durations = Durations(names.BATCH_DURATION)
+        self.dropped = 0
+        self._lock = Lock()
+        self._figures: dict[str, OperatorFigures] = {}
         OperatorMetrics(exporter, self.at)
         exporter.add((names.DROPPED_FIGURES,), self._samples)
 
-    def at(self, now_ms: int) -> list[OperatorFigures]:
+    def show(self, figures: OperatorFigures) -> None:
+        """Export these figures of an operator from now on."""
+        with self._lock:
+            self._figures[figures.operator] = figures
+
+    def at(self, _now_ms: int) -> list[OperatorFigures]:
         """The newest figures of all operators."""
+        with self._lock:
+            every = list(self._figures.values())
         return [
             replace(
                 self.outlooks.complete(each),
                 durations=self.durations.of(each.operator),
-                swept_ms=each.batch_time_ms or 0,  # each batch sweeps
+                # Each batch sweeps; a sidecar does so by itself, and nobody here knows when.
+                swept_ms=None if each.next_end_ms is None else each.batch_time_ms or 0,
             )
-            for each in self.figures.at(now_ms)
+            for each in every
         ]
 
     def _samples(self, _now_ms: int) -> Samples:
-        return {names.DROPPED_FIGURES: {(): self.figures.dropped}}
+        return {names.DROPPED_FIGURES: {(): self.dropped}}

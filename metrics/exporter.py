@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -17,7 +17,8 @@ from idlestate.metrics.version import VERSION
 from idlestate.timers.clock import Clock
 from idlestate.web.http_reply import Reply
 
-CACHE_MS: Final = 1000
+CACHE_S = 1.0
+"""How long a scrape is repeated as it was."""
 
 Source: TypeAlias = Callable[[int], Samples]
 """The samples at a time of the wall clock (ms)."""
@@ -29,16 +30,12 @@ class Exporter:
     Args:
         clock: the wall clock.
         max_series: the most series of operators and queries.
-        cache_ms: how long a scrape is repeated as it was.
     """
 
-    def __init__(
-        self, clock: Clock, *, max_series: int = MAX_SERIES, cache_ms: int = CACHE_MS
-    ) -> None:
+    def __init__(self, clock: Clock, *, max_series: int = MAX_SERIES) -> None:
         self.cap = SeriesCap(max_series)
         self.names: list[Name] = []
         self._clock = clock
-        self._cache_s = cache_ms / 1000
         self._sources: list[Source] = []
         self._lock = Lock()
         self._written: dict[bool, tuple[float, bytes]] = {}
@@ -60,9 +57,9 @@ class Exporter:
         """A scrape: as OpenMetrics if the Accept header has it, else as plain text."""
         openmetrics = "application/openmetrics-text" in accept
         with self._lock:  # of several scrapes at once one works, and all get the same
-            written_s, text = self._written.get(openmetrics, (-self._cache_s, b""))
+            written_s, text = self._written.get(openmetrics, (-CACHE_S, b""))
             now_s = self._clock.monotonic_s()
-            if now_s - written_s >= self._cache_s:
+            if now_s - written_s >= CACHE_S:
                 text = text_of(self.samples(), openmetrics=openmetrics)
                 self._written[openmetrics] = now_s, text
         return Reply(text, OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE)

@@ -191,7 +191,7 @@ CONFIG_RELOAD_TIME: Final = Name(
 DROPPED_FIGURES: Final = Name(
     f"{PREFIX}dropped_figures_total",
     MetricKind.COUNTER,
-    "Progress reports dropped because they name an operator that this process does not run.",
+    "Progress reports dropped because too many were waiting.",
     (),
 )
 OVERFLOWED_SERIES: Final = Name(

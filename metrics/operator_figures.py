@@ -45,7 +45,7 @@ class OperatorFigures:
         reached_ms: how far event time has got, ms since the epoch: the watermark of the next batch;
             0 if it is not known.
         next_end_ms: no open life is known to end before this, ms since the epoch; `FOREVER_MS` if
-            none ends.
+            none ends, None if only the sidecar that has the state knows.
         input_rows: rows read, including late and rejected rows.
         late_rows: rows at or behind the watermark.
         rejected_rows: rejected rows by reason (`names.REJECT_REASONS`).
@@ -72,7 +72,7 @@ class OperatorFigures:
     batch_time_ms: int | None = None
     watermark_ms: int | None = None
     reached_ms: int = 0
-    next_end_ms: int = FOREVER_MS
+    next_end_ms: int | None = FOREVER_MS
     input_rows: int = 0
     late_rows: int = 0
     rejected_rows: Mapping[str, int] = field(default_factory=dict)
@@ -107,12 +107,17 @@ class OperatorFigures:
         """Lives ended for any reason."""
         return sum(self.keys_expired.values())
 
-    def expiry_lag_ms(self, now_ms: int) -> int:
+    def expiry_lag_ms(self, now_ms: int) -> int | None:
         """How long ago the oldest expired life that is still open ended, by the operator's time.
 
         Args:
             now_ms: the wall clock, which counts in processing time.
+
+        Returns:
+            Milliseconds, 0 if there is none; None if it is not known.
         """
+        if self.next_end_ms is None:
+            return None
         return max(self.time_ms(now_ms) - self.next_end_ms, 0)
 
     def time_ms(self, now_ms: int) -> int:

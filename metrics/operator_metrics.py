@@ -116,7 +116,8 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
     one = [((each.operator,), each) for each in operators]
     for name, read in _PLAIN.items():
         found[name] = {labels: read(each) for labels, each in one}
-    found[names.EXPIRY_LAG] = {labels: each.expiry_lag_ms(now_ms) / 1000 for labels, each in one}
+    lags_s = ((labels, _optional_s(each.expiry_lag_ms(now_ms))) for labels, each in one)
+    found[names.EXPIRY_LAG] = {labels: lag_s for labels, lag_s in lags_s if lag_s is not None}
     for name, read_all in _BY_LABEL.items():
         found[name] = {
             (each.operator, label): value

@@ -13,6 +13,8 @@ from idlestate.retention.policy_in_words import policy_in_words
 from idlestate.retention.quantities import in_bytes, span_in_words
 from idlestate.web.html import tag
 
+_IN_SIDECAR = "known to its sidecar"
+
 
 def operator_view(
     figures: OperatorFigures, now_ms: int, curve: Sequence[Size], notices: Sequence[str]
@@ -37,13 +39,16 @@ def operator_view(
 
 def lag(figures: OperatorFigures, now_ms: int) -> str:
     """The expiry lag."""
-    return span_in_words(figures.expiry_lag_ms(now_ms), 2)
+    lag_ms = figures.expiry_lag_ms(now_ms)
+    return _IN_SIDECAR if lag_ms is None else span_in_words(lag_ms, 2)
 
 
 def next_due(figures: OperatorFigures) -> str:
     """When the next key is due."""
     if not figures.live_keys or figures.policy.is_unbounded:
         return "none"
+    if figures.next_end_ms is None:
+        return _IN_SIDECAR
     return "not known yet" if figures.next_end_ms == FOREVER_MS else moment(figures.next_end_ms)
 
 

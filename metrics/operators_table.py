@@ -65,7 +65,7 @@ def _orders(now_ms: int) -> dict[str, Callable[[OperatorFigures], float]]:
         "keys": lambda each: each.live_keys,
         "expired": lambda each: each.expired_total,
         "returning": lambda each: each.returning_keys,
-        "lag": lambda each: each.expiry_lag_ms(now_ms),
+        "lag": lambda each: each.expiry_lag_ms(now_ms) or 0,
         "state": lambda each: each.state_bytes,
     }
 
@@ -77,7 +77,7 @@ def _totals(every: Sequence[OperatorFigures], now_ms: int) -> list[tuple[str, st
         ("State", in_bytes(sum(each.state_bytes for each in every))),
         (
             "Greatest expiry lag",
-            span_in_words(max(each.expiry_lag_ms(now_ms) for each in every), 2),
+            span_in_words(max(each.expiry_lag_ms(now_ms) or 0 for each in every), 2),
         ),
         ("Without expiry rule", f"{sum(each.policy.is_unbounded for each in every):,}"),
     ]

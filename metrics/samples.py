@@ -1,9 +1,9 @@
 """What metrics are made of between those that know the figures and those that write them down."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from idlestate.metrics.names import Name
 
@@ -41,3 +41,28 @@ def merged(parts: Iterable[Samples]) -> dict[Name, dict[Labels, Value]]:
         for name, samples in part.items():
             every.setdefault(name, {}).update(samples)
     return every
+
+
+def to_json(samples: Samples) -> dict[str, list[list[Any]]]:
+    """Samples as values that `json` writes: by family, pairs of labels and a value."""
+    return {
+        name.name: [
+            [list(labels), [value.counts, value.sum] if isinstance(value, BucketCounts) else value]
+            for labels, value in of.items()
+        ]
+        for name, of in samples.items()
+    }
+
+
+def from_json(facts: Mapping[str, Sequence[Sequence[Any]]], names: Iterable[Name]) -> Samples:
+    """Samples as `to_json` wrote them; of families that are not listed there are none."""
+    return {
+        name: {
+            tuple(labels): BucketCounts(tuple(value[0]), value[1])
+            if isinstance(value, list)
+            else value
+            for labels, value in facts[name.name]
+        }
+        for name in names
+        if name.name in facts
+    }

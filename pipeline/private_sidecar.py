@@ -197,6 +197,11 @@ def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
         return _running[folder]
 
 
+def running_sidecars() -> list[Address]:
+    """The addresses of the sidecars that this driver has started and that run."""
+    return [each.address for each in list(_running.values()) if each.is_running]
+
+
 def stop_private_sidecar(checkpoint: Path) -> None:
     """Stop the driver's sidecar for a checkpoint, if it runs."""
     with _lock:

@@ -181,6 +181,12 @@ def operators_of(query: StreamingQuery) -> tuple[Folder, list[OperatorSpec]]:
     )
 
 
+def started_query(spark: SparkSession, run_id: str) -> tuple[Folder, list[OperatorSpec]] | None:
+    """The checkpoint of a run of a query in a session, and its operators; None if it has none."""
+    listener = _listeners.get(session_id(spark))
+    return None if listener is None else listener.started.get(run_id)
+
+
 class _StartListener(StreamingQueryListener):
     """Prepares checkpoints of starting queries."""
 

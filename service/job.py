@@ -21,7 +21,6 @@ from idlestate.backends.shards.definition import Takeover
 from idlestate.config.loading import Config
 from idlestate.config.models import Pipeline, SourceSection
 from idlestate.errors import RefusedError
-from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.growth import GrowthLog
@@ -36,6 +35,7 @@ from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session import declared
+from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.sources import check_there, elsewhere, read_events
@@ -50,7 +50,6 @@ from idlestate.service.spark_errors import plain_error
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import SystemClock
 
-_POLL_S = 0.25
 _log = logging.getLogger("idlestate")
 
 
@@ -163,13 +162,13 @@ class Job:
         clock = SystemClock()
         exporter = Exporter(clock)
         budgets = {self.uid: self._config.budget_for(self.uid)}
-        metrics = DriverMetrics(exporter, self.uid, budget_for=budgets.__getitem__)
+        metrics = SessionMetrics(exporter, budgets.__getitem__)
         counts = ReloadCounts()
         exporter.add(OF_RELOADS, counts.samples)
         growth = GrowthLog(self.growth_path)
         place = self.pipeline.metrics
         try:
-            page = run_page(metrics, growth, clock)
+            page = run_page(metrics.driver, growth, clock)
             server = MetricsServer(exporter, place.port, place.address, page=page)
         except ListenError as error:
             raise RefusedError(str(error)) from error
@@ -179,6 +178,7 @@ class Job:
             reloads = Reloads(*watched, counts, clock, hang_ups, budgets, tell, self._sidecar)
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
+                metrics.attach(spark)
                 with Interrupts() as interrupts:
                     restarts = Restarts(tell)
                     return self._run(
@@ -187,6 +187,8 @@ class Job:
             except (PySparkException, Py4JError) as error:
                 raise plain_error(error, self.log) from error
             finally:
+                with contextlib.suppress(Exception):
+                    metrics.close()
                 with contextlib.suppress(Exception):
                     spark.stop()
 
@@ -200,7 +202,7 @@ class Job:
     def _run(
         self,
         spark: SparkSession,
-        metrics: DriverMetrics,
+        metrics: SessionMetrics,
         growth: GrowthLog,
         clock: SystemClock,
         on_batch: Callable[[Batch], None],
@@ -215,7 +217,7 @@ class Job:
         if planned is not None:
             self._sinks.forget_after(spark, planned)
             growth.forget_after(planned)
-        metrics.outlooks.restore(self.uid, growth.sizes())
+        metrics.driver.outlooks.restore(self.uid, growth.sizes())
         monitor = Monitor(self.uid, self.policy, self._folder, metrics, growth)
         self._take_state(spark, monitor)
         writer = (
@@ -229,11 +231,16 @@ class Job:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{trigger_ms} milliseconds")
+
+        def look() -> None:
+            interrupts.check()
+            reloads.poll()
+
         rows, life_seconds = 0, self._life_seconds()
         began = clock.monotonic_s()
         for query in runs_to_end(writer.start):
             try:
-                for batch in _follow(query, monitor, interrupts, reloads):
+                for batch in monitor.follow(query, look):
                     rows += batch.rows
                     life_seconds += batch.seconds
                     self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
@@ -328,14 +335,6 @@ class Job:
                 f"checkpoint {self.checkpoint} has read {before}, not {path}: its state would "
                 "mix both; start from scratch with --afresh, or use another checkpoint and sinks"
             )
-
-
-def _follow(query: Any, monitor: Monitor, interrupts: Interrupts, reloads: Reloads) -> Any:
-    while not query.awaitTermination(_POLL_S):
-        interrupts.check()
-        reloads.poll()
-        yield from monitor.take(query.recentProgress)
-    yield from monitor.take(query.recentProgress)
 
 
 def _instant(time_ms: int) -> str:

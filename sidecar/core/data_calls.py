@@ -1,9 +1,11 @@
 """The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.metrics.names import EXCHANGE_DURATION
+from idlestate.metrics.samples import Samples, to_json
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.exchanges import Exchanges
 from idlestate.sidecar.core.micro_batches import Attempt
@@ -34,6 +36,7 @@ class Calls:
     Attributes:
         table: the calls by name.
         exchanges: those of tasks under way.
+        samples: all that the sidecar exports, for a driver that started it.
     """
 
     def __init__(self, host: Host, clock: SteadyClock) -> None:
@@ -41,6 +44,7 @@ class Calls:
         self._clock = clock
         self._stage = host.works.stage
         self.exchanges = Exchanges(clock)
+        self.samples: Callable[[], Samples] = dict
         own = {
             "hello": self._hello,
             "ranges": self._ranges,
@@ -62,6 +66,7 @@ class Calls:
             "expired": self._expired,
             "acknowledge": self._acknowledge,
             "figures": self._figures,
+            "metrics": self._metrics,
             "release": self._release,
             "drop": self._drop,
             "accept_clock": self._accept_clock,
@@ -244,6 +249,9 @@ class Calls:
     def _figures(self, header: Header, _parts: Parts) -> Message:
         batch_id, figures = self._operator(header).figures()
         return Message({"batch_id": batch_id, "figures": figures})
+
+    def _metrics(self, _header: Header, _parts: Parts) -> Message:
+        return Message({"samples": to_json(self.samples())})
 
     def _release(self, header: Header, _parts: Parts) -> Message:
         self._operator(header).batches.release()

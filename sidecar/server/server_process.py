@@ -112,7 +112,7 @@ class Process:
             background = Background(host, self._clock, settings, ticks.stopping)
             self._count_reload(good=True)
             facts = Facts(host, self._clock, calls, ticks, self._workers, self._reloads)
-            plane = self._control_plane(host, directory, facts, ticks)
+            plane = self._control_plane(host, directory, facts, calls, ticks)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
             control = self._open_control(directory, plane, token, tls)
             stack.callback(control.stop)
@@ -191,7 +191,7 @@ class Process:
     # ---- inside
 
     def _control_plane(
-        self, host: Host, directory: Path, facts: Facts, ticks: Ticks
+        self, host: Host, directory: Path, facts: Facts, calls: Calls, ticks: Ticks
     ) -> ControlPlane:
         """The control plane; the sizes of operators are noted from now on."""
         outlooks = Outlooks(self._budget_for, directory / "history")
@@ -199,6 +199,7 @@ class Process:
         snapshot.note_sizes(self._clock.now_ms())
         ticks.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))
         exporter = sidecar_exporter(snapshot.at, self._clock, facts)
+        calls.samples = exporter.samples
         page = sidecar_page(host, self._clock, snapshot.at, outlooks.sizes)
         return ControlPlane(host, self._clock, self, exporter, page)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from idlestate.pipeline.read_state import read_state as read_state
     from idlestate.pipeline.retain import retain as retain
     from idlestate.pipeline.run_to_end import run_to_end as run_to_end
+    from idlestate.pipeline.serve_metrics import serve_metrics as serve_metrics
     from idlestate.pipeline.session import configure as configure
     from idlestate.pipeline.sinks import FolderSinks as FolderSinks
     from idlestate.retention.policy import Policy as Policy
@@ -46,6 +47,7 @@ else:
             "idlestate.pipeline.read_state": ["read_state"],
             "idlestate.pipeline.retain": ["retain"],
             "idlestate.pipeline.run_to_end": ["run_to_end"],
+            "idlestate.pipeline.serve_metrics": ["serve_metrics"],
             "idlestate.pipeline.session": ["configure"],
             "idlestate.pipeline.sinks": ["FolderSinks"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
@@ -74,4 +76,5 @@ __all__ = [
     "reload",
     "retain",
     "run_to_end",
+    "serve_metrics",
 ]

@@ -51,7 +51,9 @@ def metrics(*operators: str) -> tuple[CollectorRegistry, DriverMetrics]:
     """The metrics of a driver, as a registry of the client library shows them."""
     registry = CollectorRegistry()
     exporter = Exporter(FakeClock(NOW_MS))
-    made = DriverMetrics(exporter, *(operators or (UID,)))
+    made = DriverMetrics(exporter)
+    for uid in operators or (UID,):
+        made.show(OperatorFigures(operator=uid))
     RegistryBridge(registry, exporter)
     return registry, made
 
@@ -77,7 +79,7 @@ def _with_labels(name: str, labels: dict[str, str]) -> str:
 
 def test_a_scrape_shows_the_figures() -> None:
     registry, pipeline = metrics()
-    assert pipeline.figures.update(FIGURES)
+    pipeline.show(FIGURES)
     shown = series(registry)
     wanted = {
         of("input_rows_total"): 1_000,
@@ -124,7 +126,7 @@ def test_before_the_first_batch_every_series_is_there_at_zero() -> None:
         for name, value in before.items()
         if not name.startswith(("idlestate_build_info", "idlestate_policy_version"))
     } == {0}
-    pipeline.figures.update(FIGURES)
+    pipeline.show(FIGURES)
     pipeline.durations.observe(names.BATCH_DURATION, UID, 1.0)
     assert set(series(registry)) == set(before)
 
@@ -140,49 +142,17 @@ def test_two_of_them_do_not_fit_into_one_registry() -> None:
         RegistryBridge(registry, Exporter(FakeClock()))
 
 
-def test_an_operator_named_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="listed twice"):
-        metrics(UID, UID)
-
-
-def test_the_figures_of_an_older_batch_are_ignored() -> None:
-    registry, pipeline = metrics()
-    pipeline.figures.update(FIGURES)
-    assert not pipeline.figures.update(OperatorFigures(operator=UID, batch_id=6, live_keys=1))
-    assert series(registry)[of("live_keys")] == 50
-
-
-def test_the_figures_of_a_replayed_batch_replace_those_of_its_first_run() -> None:
-    registry, pipeline = metrics()
-    pipeline.figures.update(FIGURES)
-    assert pipeline.figures.update(FIGURES)
-    assert series(registry)[of("input_rows_total")] == 1_000
-    assert pipeline.figures.newest(UID) == FIGURES
-
-
 def test_operators_have_their_own_series() -> None:
     registry, pipeline = metrics(UID, "edits-by-user")
-    pipeline.figures.update(FIGURES)
+    pipeline.show(FIGURES)
     shown = series(registry)
     assert shown[of("live_keys")] == 50
     assert shown['idlestate_live_keys{operator="edits-by-user"}'] == 0
 
 
-def test_an_operator_that_is_not_on_the_list_makes_no_series() -> None:
-    registry, pipeline = metrics()
-    before = set(series(registry))
-    assert not pipeline.figures.update(OperatorFigures(operator="user-4711"))
-    pipeline.durations.observe(names.BATCH_DURATION, "user-4712", 1.0)
-    after = series(registry)
-    assert set(after) == before
-    assert after["idlestate_dropped_figures_total{}"] == 1
-
-
 def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
     registry, pipeline = metrics()
-    pipeline.figures.update(
-        OperatorFigures(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3})
-    )
+    pipeline.show(OperatorFigures(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3}))
     shown = series(registry)
     assert shown[of("keys_expired_total", reason="idle")] == 1
     assert shown[of("keys_expired_total", reason="__other__")] == 5
@@ -192,7 +162,7 @@ def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
 def test_spans_that_never_end_are_infinite_and_a_rule_that_is_off_is_zero() -> None:
     registry, pipeline = metrics()
     off = Policy(idle_min_ms=1, idle_max_ms=5_000, ttl_ms=FOREVER_MS)
-    pipeline.figures.update(OperatorFigures(operator=UID, policy=off))
+    pipeline.show(OperatorFigures(operator=UID, policy=off))
     shown = series(registry)
     assert shown[of("retention_ttl_seconds")] == math.inf
     assert shown[of("retention_min_seconds")] == 0
@@ -213,13 +183,13 @@ def test_the_expiry_lag_is_that_of_the_moment_of_the_scrape(
         reached_ms=10_000 if time is TimeDomain.EVENT else 0,
         next_end_ms=(10_000 if time is TimeDomain.EVENT else NOW_MS) - past_ms,
     )
-    pipeline.figures.update(of_operator)
+    pipeline.show(of_operator)
     assert series(registry)[of("expiry_lag_seconds")] == lag_s
 
 
 def test_an_operator_without_any_rule_has_no_retention() -> None:
     registry, pipeline = metrics()
-    pipeline.figures.update(OperatorFigures(operator=UID, live_keys=3))
+    pipeline.show(OperatorFigures(operator=UID, live_keys=3))
     shown = series(registry)
     spans = ("min", "max", "ttl", "max_lifetime")
     assert {shown[of(f"retention_{span}_seconds")] for span in spans} == {0}
@@ -227,7 +197,7 @@ def test_an_operator_without_any_rule_has_no_retention() -> None:
 
 def test_a_watermark_before_1970_is_shown_as_none() -> None:
     registry, pipeline = metrics()
-    pipeline.figures.update(OperatorFigures(operator=UID, watermark_ms=-1))
+    pipeline.show(OperatorFigures(operator=UID, watermark_ms=-1))
     assert series(registry)[of("watermark_timestamp_seconds")] == 0
 
 
@@ -271,7 +241,7 @@ def test_label_values_cannot_break_out_of_their_quotes() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on the PATH")
 def test_promtool_finds_nothing_to_complain_about() -> None:
     registry, pipeline = metrics(UID, 'odd"uid\\')
-    pipeline.figures.update(FIGURES)
+    pipeline.show(FIGURES)
     pipeline.durations.observe(names.BATCH_DURATION, UID, 3.0)
     done = subprocess.run(
         ["promtool", "check", "metrics"],

@@ -146,7 +146,7 @@ def test_it_is_scraped_between_sweeps_and_while_a_worker_hangs(made: Any, worker
     for pid in hanging:
         os.kill(pid, signal.SIGSTOP)
     try:
-        assert metric(sidecar, "idlestate_expiry_lag_seconds") > first
+        wait_for(lambda: metric(sidecar, "idlestate_expiry_lag_seconds") > first)
     finally:
         for pid in hanging:
             os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,98 @@
+"""The newest report of each shard of an operator of a query, and what they add up to."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from idlestate.backends.files.batch_log import reached_watermark_ms, read_batch_times
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.pipeline.checkpoint.operator_layout import (
+    OperatorLayout,
+    PolicyJournal,
+    PolicyVersion,
+    read_layout,
+)
+from idlestate.pipeline.shard_report import ShardReport, figures, report_of
+from idlestate.retention.policy import Policy
+
+
+class OperatorReports:
+    """The reports of one operator; nothing is known yet.
+
+    Reports are absolute, so that one that was lost is made up for by the next.
+
+    Args:
+        uid: the operator.
+        policy: the policy in force before the first batch.
+        checkpoint: the query's.
+    """
+
+    def __init__(self, uid: str, policy: Policy, checkpoint: Folder) -> None:
+        self._uid = uid
+        self._checkpoint = checkpoint
+        self._in_force = PolicyVersion(1, 0, policy)
+        self._reports: dict[int, ShardReport] = {}
+        self._reached_ms = 0
+
+    @property
+    def figures(self) -> OperatorFigures:
+        """What the reports add up to."""
+        now = figures(self._uid, self._in_force.policy, self._reports.values(), self._reached_ms)
+        if self._reports and self._layout.backend != "spark":
+            return replace(now, next_end_ms=None)  # a sidecar sweeps between batches
+        return now
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every shard has reported: what they add up to is complete."""
+        return bool(self._reports) and len(self._reports) == len(self._layout.shards)
+
+    @property
+    def progress_ms(self) -> int:
+        """How far time got: the highest event time, or in processing time that of the batch."""
+        every = (max(each.time_ms, each.highest_ms) for each in self._reports.values())
+        return max(every, default=0)
+
+    def begin(self, records: Iterable[ShardRecord], batch_id: int) -> None:
+        """Take over all shards as a checkpoint holds them after a committed batch."""
+        in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
+        times = read_batch_times(self._checkpoint, batch_id)
+        self.begin_with((report_of(each, in_force, times) for each in records), batch_id)
+
+    def begin_with(self, reports: Iterable[ShardReport], batch_id: int) -> None:
+        """Take over the reports of all shards after a committed batch."""
+        self._in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
+        self._reports = {report.shard: report for report in reports}
+        self._follow_time(batch_id)
+
+    def take(self, batch_id: int, reports: Iterable[Mapping[str, int]]) -> None:
+        """Take the reports of a batch, as they stand in Spark's progress."""
+        self._reports |= {each["shard"]: ShardReport(**each) for each in reports}
+        self._follow_policy()
+        self._follow_time(batch_id)
+
+    @cached_property
+    def _layout(self) -> OperatorLayout:
+        return read_layout(self._checkpoint, self._uid)
+
+    def _follow_policy(self) -> None:
+        """Have the policy that the newest reports went by."""
+        known = [report.policy_version for report in self._reports.values()]
+        version = max(known, default=self._in_force.version)
+        if version != self._in_force.version:
+            journal = PolicyJournal(self._checkpoint, self._uid)
+            self._in_force = journal.versions[version - 1]
+
+    def _follow_time(self, batch_id: int) -> None:
+        """Have the watermark that the next batch will go by, by which keys may be overdue."""
+        if self._checkpoint.exists(f"commits/{batch_id}"):
+            self._reached_ms = reached_watermark_ms(self._checkpoint, batch_id)
+
+
+def reports_in(progress: Mapping[str, Any], name: str) -> list[Mapping[str, int]] | None:
+    """The reports of an operator in the progress of a batch; None if the batch has none."""
+    observed = progress.get("observedMetrics", {}).get(name)
+    return None if observed is None else observed["shards"]

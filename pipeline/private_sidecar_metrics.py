@@ -1,0 +1,80 @@
+"""Metrics of the sidecars that the driver started for itself: no port of theirs can be scraped."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Final
+
+from idlestate.metrics import names
+from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.names import Name
+from idlestate.metrics.samples import Labels, Samples, Value, from_json
+from idlestate.metrics.sidecar_metrics import CLOCK_DIVERGENCE, CLOCK_STEPPED, OF_SIDECAR
+from idlestate.pipeline.private_sidecar import running_sidecars
+from idlestate.sidecar.protocol.connection import Address, Connection
+from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.timers.clock import Clock
+
+PATIENCE_S: Final = 0.5
+"""How long a scrape waits for all of them."""
+SHOWN: Final = (*names.OF_OPERATOR, *(each for each in OF_SIDECAR if each not in names.OF_RELOADS))
+_HIGHEST: Final = (CLOCK_DIVERGENCE, CLOCK_STEPPED)
+"""Of several processes the highest is shown; of other figures of processes the sum."""
+
+
+class PrivateSidecarMetrics:
+    """Exports what the driver's sidecars answer at each scrape.
+
+    A sidecar that does not answer is left out of the scrape: what its operators last reported to
+    the driver is shown instead.
+
+    Args:
+        exporter: where it is exported; what is added to it later does not replace what sidecars
+            say of their operators.
+        clock: measures how long they take.
+        places: the addresses of the sidecars that run now.
+    """
+
+    def __init__(
+        self,
+        exporter: Exporter,
+        clock: Clock,
+        places: Callable[[], Sequence[Address]] = running_sidecars,
+    ) -> None:
+        self._clock = clock
+        self._places = places
+        exporter.add(SHOWN, self._samples)
+
+    def _samples(self, _now_ms: int) -> Samples:
+        ends_s = self._clock.monotonic_s() + PATIENCE_S
+        answers = []
+        for address in self._places():
+            left_s = ends_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                break
+            try:
+                answers.append(_asked(address, left_s))
+            except SidecarError:
+                continue  # it is being started again, or hangs
+        return _together(answers)
+
+
+def _asked(address: Address, timeout_s: float) -> Samples:
+    with closing(Connection(address, patience_s=0, timeout_s=timeout_s)) as connection:
+        return from_json(connection.call("metrics").header["samples"], SHOWN)
+
+
+def _together(answers: Sequence[Samples]) -> Samples:
+    found: dict[Name, dict[Labels, Value]] = {}
+    for answer in answers:
+        for name, samples in answer.items():
+            of = found.setdefault(name, {})
+            for labels, value in samples.items():
+                of[labels] = _both(name, of[labels], value) if labels in of else value
+    return found
+
+
+def _both(name: Name, one: Value, other: Value) -> Value:
+    """Of two sidecars that have the same series: figures of their processes, never histograms."""
+    assert isinstance(one, int | float)
+    assert isinstance(other, int | float)
+    return max(one, other) if name in _HIGHEST else one + other

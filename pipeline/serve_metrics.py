@@ -1,0 +1,91 @@
+"""Metrics of a user's own job: one call exports everything that its session runs."""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+from pyspark.sql import SparkSession
+
+from idlestate.errors import RefusedError
+from idlestate.metrics.exporter import Exporter, RegistryBridge
+from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.series_cap import MAX_SERIES
+from idlestate.pipeline.session_metrics import SessionMetrics
+from idlestate.timers.clock import SystemClock
+
+
+class ServedMetrics:
+    """Metrics that are being served; they end with the process or with `stop`.
+
+    Attributes:
+        url: where they are served; None if only a registry has them.
+    """
+
+    def __init__(self, url: str | None, ends: ExitStack) -> None:
+        self.url = url
+        self._ends = ends
+
+    def stop(self) -> None:
+        """Serve no more; a second call does nothing."""
+        self._ends.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def serve_metrics(
+    spark: SparkSession,
+    port: int | None = None,
+    *,
+    address: str = "127.0.0.1",
+    registry: CollectorRegistry | None = None,
+    max_series: int = MAX_SERIES,
+) -> ServedMetrics:
+    """Export the metrics of a session: its `retain` and `deduplicate` operators, and the state of
+    every other stateful query, also of those that start later.
+
+        serve_metrics(spark, 9108)
+
+    Args:
+        spark: the session (classic, not Spark Connect).
+        port: serves `/metrics` on this port; 0 takes a free one.
+        address: the address to listen on; the default answers this machine only.
+        registry: adds the metrics to this registry of `prometheus_client`.
+        max_series: at most this many series of operators and queries are shown;
+            `idlestate_overflowed_series_total` counts the others.
+
+    Returns:
+        The running export; use `stop` or a `with` block to end it before the process ends.
+
+    Raises:
+        RefusedError: the address cannot be listened on.
+        ValueError: there is neither a port nor a registry, or the registry already has these
+            metrics.
+    """
+    if port is None and registry is None:
+        raise ValueError("serve_metrics needs a port or a registry; pass port=9108, for example")
+    exporter = Exporter(SystemClock(), max_series=max_series)
+    metrics = SessionMetrics(exporter)
+    url = None
+    with ExitStack() as ends:
+        if registry is not None:
+            bridge = RegistryBridge(registry, exporter)
+            ends.callback(registry.unregister, bridge)
+        if port is not None:
+            try:
+                server = ends.enter_context(MetricsServer(exporter, port, address))
+            except ListenError as error:
+                raise RefusedError(str(error)) from error
+            url = server.url
+        metrics.attach(spark)
+        ends.callback(metrics.close)
+        return ServedMetrics(url, ends.pop_all())

@@ -1,0 +1,231 @@
+"""The metrics of a Spark session: of its operators, and of every stateful query.
+
+Spark's progress brings the reports of shards and what Spark says of its own state. The listener
+puts it into a queue; a thread of this process reads it, so that no batch waits for it.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, Full, Queue
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from idlestate.backends.files.batch_log import newest_batch
+from idlestate.backends.files.folder import Folder
+from idlestate.errors import IdlestateError
+from idlestate.metrics import names
+from idlestate.metrics.driver_metrics import DriverMetrics
+from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.spark_metrics import SparkMetrics
+from idlestate.pipeline.checkpoint.operator_layout import layout_path, read_layout
+from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
+from idlestate.pipeline.operator_reports import OperatorReports, reports_in
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.private_sidecar_metrics import PrivateSidecarMetrics
+from idlestate.pipeline.progress_listener import ProgressListener
+from idlestate.pipeline.session import started_query
+from idlestate.pipeline.shard_report import OBSERVATION
+from idlestate.pipeline.sidecar_attachment import link_of, reports_of
+from idlestate.retention.budget import Budget
+from idlestate.retention.policy import Policy
+from idlestate.timers.clock import SystemClock
+
+_MOST_EVENTS: Final = 10_000
+_LOOK_S: Final = 0.5
+_log = logging.getLogger("idlestate")
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedBatch:
+    """A finished batch of an operator: its id, seconds taken, the operator's figures after it, and
+    how far its time got.
+    """
+
+    batch_id: int
+    seconds: float
+    figures: OperatorFigures
+    progress_ms: int
+
+
+class SessionMetrics:
+    """Exports the metrics of one session.
+
+    Args:
+        exporter: where they are exported.
+        budget_for: the budget of an operator, by its uid; default: no budgets.
+
+    Attributes:
+        driver: the figures of the operators.
+    """
+
+    def __init__(
+        self, exporter: Exporter, budget_for: Callable[[str], Budget] = lambda _: Budget()
+    ) -> None:
+        PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows its operators better
+        self.driver = DriverMetrics(exporter, budget_for)
+        self._spark_metrics = SparkMetrics(exporter)
+        self._events: Queue[tuple[str, str]] = Queue(_MOST_EVENTS)
+        self._operators: dict[str, tuple[str, OperatorReports]] = {}
+        self._followers: dict[str, Callable[[ObservedBatch], None]] = {}
+        self._starting: set[str] = set()
+        self._ended: set[str] = set()
+        self._has_ended = threading.Condition()
+        self._spark: SparkSession | None = None
+        self._listener: ProgressListener | None = None
+        self._thread = threading.Thread(target=self._run, name="idlestate-progress", daemon=True)
+
+    def attach(self, spark: SparkSession) -> None:
+        """Listen to the queries of a session, those that run already too; once."""
+        self._spark = spark
+        self._listener = ProgressListener(spark, self._put)
+        self._starting |= {str(query.runId) for query in spark.streams.active}
+        spark.streams.addListener(self._listener)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._spark is not None and self._listener is not None:
+            self._spark.streams.removeListener(self._listener)
+            self._put("close", "")
+            self._thread.join()
+
+    def operator(self, uid: str, policy: Policy, checkpoint: Folder) -> OperatorReports:
+        """The reports of an operator of a checkpoint.
+
+        Args:
+            uid: the operator.
+            policy: the policy in force before the first batch.
+            checkpoint: the query's.
+        """
+        place, reports = self._operators.get(uid, ("", None))
+        if reports is None or place != _place(checkpoint):
+            reports = OperatorReports(uid, policy, checkpoint)
+            self._operators[uid] = _place(checkpoint), reports
+        return reports
+
+    def show(self, reports: OperatorReports) -> None:
+        """Export what an operator has reported so far."""
+        figures = reports.figures
+        self.driver.show(figures)
+        if reports.is_known:
+            self.driver.outlooks.note(figures, reports.progress_ms)
+
+    def follow(self, uid: str, take: Callable[[ObservedBatch], None]) -> None:
+        """Hand each batch of an operator over as it is reported, in a thread of this object."""
+        self._followers[uid] = take
+
+    def wait_for_end(self, run_id: str, timeout_s: float) -> bool:
+        """Wait until all that a run of a query reported is exported; whether that was in time."""
+        with self._has_ended:
+            return self._has_ended.wait_for(lambda: run_id in self._ended, timeout_s)
+
+    # ---- the listener's thread
+
+    def _put(self, kind: str, text: str) -> None:
+        try:
+            self._events.put_nowait((kind, text))
+        except Full:
+            self.driver.dropped += 1
+
+    # ---- the thread of this object
+
+    def _run(self) -> None:
+        while True:
+            try:
+                kind, text = self._events.get(timeout=_LOOK_S if self._starting else None)
+            except Empty:
+                kind, text = "", ""
+            if kind == "close":
+                return
+            try:
+                self.handle(kind, text)
+            except Exception as error:  # noqa: BLE001 - the metrics of other queries go on
+                _log.warning("metrics of a query were not updated: %s", error)
+
+    def handle(self, kind: str, text: str) -> None:
+        """Take what the listener handed over."""
+        if kind == "started":
+            self._starting.add(text)
+        for run_id in list(self._starting):
+            found = self._find(run_id)
+            if found is not None:
+                self._starting.discard(run_id)
+                self._begin(*found)
+        if kind == "progress":
+            self._take(json.loads(text))
+        elif kind == "ended":
+            self._starting.discard(text)
+            with self._has_ended:
+                self._ended.add(text)
+                self._has_ended.notify_all()
+
+    def _find(self, run_id: str) -> tuple[Folder, list[OperatorSpec]] | None:
+        assert self._spark is not None
+        return started_query(self._spark, run_id)
+
+    def _begin(self, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
+        """Show the operators of a query that has started as its checkpoint has them."""
+        for spec in specs:
+            if self._operators.get(spec.uid, ("",))[0] == _place(checkpoint):
+                continue
+            reports = self.operator(spec.uid, spec.policy, checkpoint)
+            batch_id = newest_batch(checkpoint, "commits")
+            if batch_id is not None and checkpoint.exists(layout_path(spec.uid)):
+                try:
+                    _take_over(reports, checkpoint, spec, batch_id)
+                except IdlestateError as error:
+                    _log.warning("operator %s has no metrics before a batch: %s", spec.uid, error)
+            if batch_id is None or reports.is_known:
+                self.show(reports)
+
+    def _take(self, progress: dict[str, Any]) -> None:
+        checkpoint, specs = self._find(progress["runId"]) or (None, [])
+        keeps_state = any(spec.backend == "spark" for spec in specs)
+        self._spark_metrics.take(progress, has_ours=keeps_state)
+        for spec in specs:
+            assert checkpoint is not None
+            observed = reports_in(progress, f"{OBSERVATION}{spec.uid}")
+            if observed is not None:
+                seconds = progress["durationMs"]["triggerExecution"] / 1000
+                reports = self.operator(spec.uid, spec.policy, checkpoint)
+                reports.take(progress["batchId"], observed)
+                self._show_batch(spec.uid, progress["batchId"], seconds, reports)
+
+    def _show_batch(
+        self, uid: str, batch_id: int, seconds: float, reports: OperatorReports
+    ) -> None:
+        self.driver.durations.observe(names.BATCH_DURATION, uid, seconds)
+        if reports.is_known:
+            self.show(reports)
+        if uid in self._followers:
+            batch = ObservedBatch(batch_id, seconds, reports.figures, reports.progress_ms)
+            self._followers[uid](batch)
+
+
+def _place(checkpoint: Folder) -> str:
+    """Where a checkpoint is, however its path is written."""
+    path = checkpoint.path("")
+    return str(Path(path).resolve()) if checkpoint.is_local else path
+
+
+def _take_over(
+    reports: OperatorReports, checkpoint: Folder, spec: OperatorSpec, batch_id: int
+) -> None:
+    """Have an operator's reports as of a committed batch, where they can be had without a job of
+    Spark.
+    """
+    if spec.backend == "spark":
+        layout = read_layout(checkpoint, spec.uid)
+        records = recorded_shards(checkpoint, spec.uid, layout, batch_id)
+        if records is not None:
+            reports.begin(records, batch_id)
+        return
+    link = link_of(checkpoint, spec.uid, spec.sidecar)
+    if link is not None:
+        reports.begin_with(reports_of(checkpoint, link, batch_id), batch_id)

@@ -1,0 +1,89 @@
+"""The driver's own sidecars are shown by the driver: they have no port to be scraped."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from idlestate.metrics import names, sidecar_metrics
+from idlestate.metrics.driver_metrics import DriverMetrics
+from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.pipeline.private_sidecar import (
+    FOLDER,
+    private_sidecar,
+    running_sidecars,
+    stop_private_sidecars,
+)
+from idlestate.pipeline.private_sidecar_metrics import SHOWN, PrivateSidecarMetrics
+from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.client.client import SidecarClient
+from idlestate.sidecar.protocol.connection import Connection
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.timers.clock import FakeClock, SystemClock
+from tests.reference import Rule
+from tests.sidecar.sidecar_world import SPEC, policy_processing
+
+LONG = Rule(ttl_ms=3_600_000)
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield tmp_path_factory.mktemp("c")
+    stop_private_sidecars()
+
+
+def fill(checkpoint: Path, uid: str, keys: int) -> None:
+    """A sidecar of a checkpoint, with an operator of so many keys."""
+    address = private_sidecar(checkpoint, "heap").address
+    declaration = Declaration.of(uid, SPEC, TimeDomain.PROCESSING, 4)
+    with closing(Connection(address)) as connection:
+        policy = policy_processing(LONG)
+        declare = {"declaration": declaration.to_json(), "policy": policy.to_json()}
+        connection.call("declare", declare)
+    with SidecarClient(address.place, uid) as client:
+        client.add_many({"k": [f"key-{number}" for number in range(keys)], "v": [1] * keys})
+
+
+def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None:
+    fill(folder, "counts", 30)
+    exporter = Exporter(FakeClock())
+    PrivateSidecarMetrics(exporter, SystemClock())
+    driver = DriverMetrics(exporter)
+    stale = OperatorFigures(operator="counts", live_keys=1, next_end_ms=None)
+    driver.show(stale)
+    shown = exporter.samples()
+    assert shown[names.LIVE_KEYS] == {("counts",): 30}
+    assert shown[names.EXPIRY_LAG] == {("counts",): 0}
+    assert shown[names.RETENTION_TTL] == {("counts",): 3600}
+    assert shown[sidecar_metrics.WORKERS] == {(): 1}
+    assert shown[names.BATCH_DURATION].keys() == {("counts",)}, "only the driver knows batches"
+    rocksdb = {name for name in SHOWN if name.name.startswith("idlestate_rocksdb_")}
+    assert set(SHOWN) - rocksdb <= shown.keys()
+
+
+def test_figures_of_several_processes_are_summed(folder: Path) -> None:
+    fill(folder / "a", "one", 3)
+    fill(folder / "b", "two", 4)
+    exporter = Exporter(FakeClock())
+    PrivateSidecarMetrics(exporter, SystemClock())
+    shown = exporter.samples()
+    assert shown[names.LIVE_KEYS] == {("one",): 3, ("two",): 4}
+    assert shown[sidecar_metrics.WORKERS] == {(): 2}
+    assert len(running_sidecars()) == 2
+
+
+def test_one_that_hangs_does_not_hold_up_a_scrape(folder: Path) -> None:
+    fill(folder, "counts", 3)
+    exporter = Exporter(FakeClock())
+    PrivateSidecarMetrics(exporter, SystemClock())
+    DriverMetrics(exporter).show(OperatorFigures(operator="counts", live_keys=1))
+    pid = int((folder / FOLDER / "state" / "lock").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert exporter.samples()[names.LIVE_KEYS] == {("counts",): 1}
+    finally:
+        os.kill(pid, signal.SIGCONT)

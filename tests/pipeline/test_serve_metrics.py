@@ -1,0 +1,136 @@
+"""Metrics of a user's own session: one call shows its operators and all other stateful queries."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from idlestate import Policy, retain, serve_metrics
+from idlestate.errors import RefusedError
+from idlestate.metrics import exporter, names, spark_metrics
+from idlestate.pipeline.serve_metrics import ServedMetrics
+from tests.pipeline.streams import Feed, run, shards
+from tests.service.scrape import scrape
+from tests.sidecar.sidecar_process import wait_for
+
+UID = "users"
+SCHEMA = pa.schema([("user", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
+DAY_US = 1_700_000_000_000_000
+LIVE, INPUT = f"{names.LIVE_KEYS.name}", f"{names.INPUT_ROWS.name}"
+
+
+def rows(first: int, count: int, at_s: int = 0) -> list[dict[str, Any]]:
+    return [
+        {"user": f"user-{number}", "event_time": DAY_US + at_s * 1_000_000}
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "input", SCHEMA)
+
+
+@pytest.fixture
+def served(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedMetrics]:
+    monkeypatch.setattr(exporter, "CACHE_S", 0.0)
+    with serve_metrics(spark, 0) as served:
+        yield served
+
+
+def retained(spark: SparkSession, feed: Feed) -> Any:
+    return retain(
+        feed.stream(spark),
+        uid=UID,
+        key="user",
+        event_time="event_time",
+        delay="0s",
+        aggregates={"n": "count"},
+        policy=Policy(ttl="1h"),
+    )
+
+
+def test_a_session_shows_its_operators_and_other_stateful_queries(
+    spark: SparkSession, feed: Feed, served: ServedMetrics, tmp_path: Path
+) -> None:
+    feed.add(rows(0, 10))
+    run(retained(spark, feed), tmp_path / "ours")
+    counts = feed.stream(spark).groupBy("user").agg(F.count("*").alias("n"))
+    writer = counts.writeStream.outputMode("update").queryName("counts").format("noop")
+    writer = writer.option("checkpointLocation", str(tmp_path / "theirs"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert served.url is not None
+    url = served.url
+    wait_for(lambda: scrape(url).get(spark_metrics.STATE_ROWS.name))
+    found = scrape(url)
+    assert found[names.LIVE_KEYS.name] == found[names.INPUT_ROWS.name] == 10
+    assert found[names.RETENTION_TTL.name] == 3600
+    assert found[names.STATE_BYTES.name] == sum(
+        each.current.bytes for each in shards(spark, tmp_path / "ours", UID)
+    )
+    assert found[names.BATCH_DURATION.name + "_count"] >= 1
+    # Only Spark's own: shards of ours would be rows too.
+    text = scrape_text(url)
+    own = [line for line in text.splitlines() if line.startswith("idlestate_spark_state_rows{")]
+    assert own == [
+        'idlestate_spark_state_rows{query="counts",state_operator="0:stateStoreSave"} 10.0'
+    ]
+
+
+def scrape_text(url: str) -> str:
+    from urllib.request import urlopen
+
+    with urlopen(url, timeout=30) as reply:
+        text: str = reply.read().decode()
+        return text
+
+
+def test_counters_go_on_where_the_checkpoint_stands(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    feed.add(rows(0, 10))
+    run(retained(spark, feed), tmp_path / "c")
+    feed.add(rows(5, 10))
+    registry = CollectorRegistry()
+    seen: list[float | None] = []
+
+    def look(*_: Any) -> None:
+        seen.append(registry.get_sample_value(INPUT, {"operator": UID}))
+
+    with serve_metrics(spark, registry=registry) as served:
+        assert served.url is None
+        changes = retained(spark, feed)
+        writer = changes.writeStream.foreachBatch(look)
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).start()
+        try:
+            query.processAllAvailable()
+            wait_for(lambda: registry.get_sample_value(INPUT, {"operator": UID}) == 20)
+        finally:
+            query.stop()
+    assert set(seen) <= {None, 10.0, 20.0}
+    assert b"idlestate" not in generate_latest(registry)
+
+
+def test_it_listens_no_more_when_it_was_stopped(spark: SparkSession) -> None:
+    with serve_metrics(spark, 0):
+        pass
+    assert not any(each.name == "idlestate-progress" for each in threading.enumerate())
+
+
+def test_a_port_or_a_registry_is_needed(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match="needs a port or a registry"):
+        serve_metrics(spark)
+
+
+def test_a_port_that_is_taken_is_refused(spark: SparkSession, served: ServedMetrics) -> None:
+    assert served.url is not None
+    port = int(served.url.rpartition(":")[2].partition("/")[0])
+    with pytest.raises(RefusedError, match="another program listens there"):
+        serve_metrics(spark, port)
+    assert sum(each.name == "idlestate-progress" for each in threading.enumerate()) == 1
