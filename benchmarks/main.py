@@ -51,6 +51,7 @@ PROGRAMS = {
     ),
     "table/dense": ("dense.py", "--quick"),
     "advise": ("advise.py", "--quick"),
+    "scrape": ("scrape.py", "--quick"),
     "sidecar": (
         "sidecar.py",
         *("--backend", "heap", "--keys", "3000", "--start-keys", "3000", "--calls", "1"),

@@ -39,6 +39,7 @@ ELSEWHERE = {
     "docs/cluster.md": "cluster/test_cluster.py",
     "docs/deduplicate.md": "test_deduplicate_docs.py",
     "docs/errors.md": "test_public_face.py",
+    "docs/metrics.md": "metrics/test_metrics_docs.py",
     "docs/sidecar.md": "test_sidecar_docs.py",
     "docs/plan.md": "service/test_plan_docs.py",
     "docs/spark-versions.md": "test_scripts.py",
