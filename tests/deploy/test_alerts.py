@@ -11,6 +11,7 @@ import yaml
 
 from tests.deploy.alert_cases import CASES, Case
 from tests.docs_pages import anchors, page
+from tests.prometheus_programs import programs  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/prometheus"
@@ -21,17 +22,6 @@ ALERTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def programs() -> Path:
-    """The folder of promtool, amtool and jsonnet."""
-    done = subprocess.run(
-        [str(ROOT / "scripts/prometheus.sh")], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
-    return Path(done.stdout.strip())
-
-
 def run(*command: str | Path, folder: Path = FOLDER) -> str:
     done = subprocess.run(
         [str(each) for each in command], cwd=folder, capture_output=True, text=True, check=False
@@ -40,7 +30,9 @@ def run(*command: str | Path, folder: Path = FOLDER) -> str:
     return done.stdout
 
 
-def test_promtool_and_amtool_accept_the_files(programs: Path) -> None:
+def test_promtool_and_amtool_accept_the_files(
+    programs: Path,  # noqa: F811
+) -> None:
     run(programs / "promtool", "check", "rules", "rules.yaml", "alerts.yaml")
     run(programs / "promtool", "check", "config", "prometheus.yaml")
     run(programs / "amtool", "check-config", "alertmanager.yaml")
@@ -62,7 +54,9 @@ def promtool_test(case: Case, series: dict[str, str], *, fires: bool) -> dict[st
 
 @pytest.mark.parametrize("step_minutes", [1, 30])
 def test_an_alert_fires_when_it_should_and_only_then(
-    programs: Path, tmp_path: Path, step_minutes: int
+    programs: Path,  # noqa: F811
+    tmp_path: Path,
+    step_minutes: int,
 ) -> None:
     tests = []
     for case in CASES:
@@ -127,7 +121,9 @@ def matches(matcher: str, alert: str) -> bool:
     return (value == alert) == (how == "=")
 
 
-def test_the_mixin_holds_the_dashboards_rules_and_alerts(programs: Path) -> None:
+def test_the_mixin_holds_the_dashboards_rules_and_alerts(
+    programs: Path,  # noqa: F811
+) -> None:
     program = (
         f'(import "{ROOT}/deploy/mixin/mixin.libsonnet")'
         " { all: [$.grafanaDashboards, $.prometheusAlerts, $.prometheusRules] }"

@@ -1,6 +1,8 @@
 """A scrape: both formats, its limit on series, and how often it is made."""
 
 import math
+import subprocess
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,7 +17,10 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.samples import BucketCounts, Samples
 from idlestate.metrics.series_cap import SeriesCap
+from idlestate.metrics.sidecar_metrics import OF_SIDECAR
+from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import FakeClock
+from tests.prometheus_programs import programs  # noqa: F401 - a fixture
 
 ODD = 'a"} 1\nodd{b="\\'
 AGES = Name("idlestate_ages", MetricKind.GAUGE_HISTOGRAM, "Ages.", buckets=(1.0, 60.0))
@@ -120,3 +125,21 @@ def test_an_operator_has_no_more_series_than_are_reckoned() -> None:
     figures = OperatorFigures(operator="one", swept_ms=1, compacted_ms=1, durations=every)
     OperatorMetrics(made, lambda _: [figures])
     assert made.reply("").body.count(b'{operator="one"') <= 150
+
+
+def test_promtool_finds_nothing_to_complain_about(
+    programs: Path,  # noqa: F811
+) -> None:
+    def one(name: Name) -> float | BucketCounts:
+        return BucketCounts.none(name).with_value(name, 1.0) if name.buckets else 1.0
+
+    every = (*names.ALL, *OF_SIDECAR, *OF_SPARK)
+    samples: Samples = {name: {tuple(ODD for _ in name.labels): one(name)} for name in every}
+    done = subprocess.run(
+        [programs / "promtool", "check", "metrics"],
+        input=exporter(samples).reply("").body,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")

@@ -18,7 +18,7 @@ OF_PROCESS = (*names.OF_RELOADS, names.DROPPED_FIGURES, names.OVERFLOWED_SERIES,
 
 def rows(of: tuple[Name, ...]) -> list[str]:
     return [
-        f"| `{name.name}` | {', '.join(name.labels) or '–'} | {name.help} |"
+        f"| `{name.name}` | {', '.join(name.labels) or 'none'} | {name.help} |"
         for name in of
         if name not in names.OF_RELOADS or of is OF_PROCESS
     ]
@@ -43,7 +43,7 @@ def test_every_metric_is_listed_as_it_is(heading: str, of: tuple[Name, ...]) -> 
 def test_the_block_exports_a_session(spark: SparkSession) -> None:  # noqa: F811
     (block,) = (each.text for each in blocks(PAGE) if each.language == "python")
     known = {"spark": spark}
-    exec(block.replace("9108", "0"), known)  # noqa: S102 - our own page; any free port
+    exec(block.replace("9108", "0"), known)
     served = known["served"]
     try:
         assert served.url.endswith("/metrics")

@@ -8,21 +8,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from pyspark.sql import SparkSession
+from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, retain, serve_metrics
 from idlestate.errors import RefusedError
 from idlestate.metrics import exporter, names, spark_metrics
 from idlestate.pipeline.serve_metrics import ServedMetrics
+from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS
 from tests.pipeline.streams import Feed, run, shards
-from tests.service.scrape import scrape
+from tests.service.scrape import scrape, text_of
 from tests.sidecar.sidecar_process import wait_for
 
 UID = "users"
 SCHEMA = pa.schema([("user", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
 DAY_US = 1_700_000_000_000_000
-LIVE, INPUT = f"{names.LIVE_KEYS.name}", f"{names.INPUT_ROWS.name}"
+INPUT = names.INPUT_ROWS.name
+ALWAYS = {*names.OF_OPERATOR, *spark_metrics.OF_SPARK, names.BUILD_INFO} - OF_BUDGETS - OF_SIDECARS
 
 
 def rows(first: int, count: int, at_s: int = 0) -> list[dict[str, Any]]:
@@ -75,20 +78,15 @@ def test_a_session_shows_its_operators_and_other_stateful_queries(
         each.current.bytes for each in shards(spark, tmp_path / "ours", UID)
     )
     assert found[names.BATCH_DURATION.name + "_count"] >= 1
+    families = {family.name for family in text_string_to_metric_families(text_of(url))}
+    assert {name.name.removesuffix("_total") for name in ALWAYS} <= families
     # Only Spark's own: shards of ours would be rows too.
-    text = scrape_text(url)
-    own = [line for line in text.splitlines() if line.startswith("idlestate_spark_state_rows{")]
+    own = [
+        line for line in text_of(url).splitlines() if line.startswith("idlestate_spark_state_rows{")
+    ]
     assert own == [
         'idlestate_spark_state_rows{query="counts",state_operator="0:stateStoreSave"} 10.0'
     ]
-
-
-def scrape_text(url: str) -> str:
-    from urllib.request import urlopen
-
-    with urlopen(url, timeout=30) as reply:
-        text: str = reply.read().decode()
-        return text
 
 
 def test_counters_go_on_where_the_checkpoint_stands(
@@ -100,7 +98,8 @@ def test_counters_go_on_where_the_checkpoint_stands(
     registry = CollectorRegistry()
     seen: list[float | None] = []
 
-    def look(*_: Any) -> None:
+    def look(frame: DataFrame, _: int) -> None:
+        frame.toArrow()
         seen.append(registry.get_sample_value(INPUT, {"operator": UID}))
 
     with serve_metrics(spark, registry=registry) as served:
