@@ -1,7 +1,7 @@
 """All metrics of a process, written down at most once a second however many scrape."""
 
 from collections.abc import Callable, Iterator, Sequence
-from threading import Lock
+from threading import RLock
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry
@@ -37,7 +37,7 @@ class Exporter:
         self.names: list[Name] = []
         self._clock = clock
         self._sources: list[Source] = []
-        self._lock = Lock()
+        self._lock = RLock()
         self._written: dict[bool, tuple[float, bytes]] = {}
         self.add((names.OVERFLOWED_SERIES, names.BUILD_INFO), self._own)
 
@@ -48,9 +48,10 @@ class Exporter:
 
     def samples(self) -> Samples:
         """All samples as of now, by family in the order of their names."""
-        now_ms = self._clock.now_ms()
-        # Its own come last: sources are capped while they are asked.
-        found = merged(source(now_ms) for source in reversed(self._sources))
+        with self._lock:
+            now_ms = self._clock.now_ms()
+            # Its own come last: sources are capped while they are asked.
+            found = merged(source(now_ms) for source in reversed(self._sources))
         return {name: found[name] for name in self.names if found.get(name)}
 
     def reply(self, accept: str) -> Reply:

@@ -36,6 +36,8 @@ class OperatorReports:
         self._in_force = PolicyVersion(1, 0, policy)
         self._reports: dict[int, ShardReport] = {}
         self._reached_ms = 0
+        self._begun_with = -1
+        """The batch that was taken over: what is reported of earlier ones is older."""
 
     @property
     def figures(self) -> OperatorFigures:
@@ -66,10 +68,22 @@ class OperatorReports:
         """Take over the reports of all shards after a committed batch."""
         self._in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
         self._reports = {report.shard: report for report in reports}
+        self._begun_with = batch_id
         self._follow_time(batch_id)
+
+    def replay_after(self, batch_id: int) -> None:
+        """Later batches run again: what is known of them holds until they report."""
+        self._begun_with = min(self._begun_with, batch_id)
+
+    def clear(self) -> None:
+        """Forget everything: the checkpoint is a new one."""
+        self._reports.clear()
+        self._reached_ms, self._begun_with = 0, -1
 
     def take(self, batch_id: int, reports: Iterable[Mapping[str, int]]) -> None:
         """Take the reports of a batch, as they stand in Spark's progress."""
+        if batch_id <= self._begun_with:
+            return
         self._reports |= {each["shard"]: ShardReport(**each) for each in reports}
         self._follow_policy()
         self._follow_time(batch_id)

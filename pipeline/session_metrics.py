@@ -38,6 +38,8 @@ from idlestate.timers.clock import SystemClock
 
 _MOST_EVENTS: Final = 10_000
 _LOOK_S: Final = 0.5
+_LOOKS: Final = 20
+_CLOSE_S: Final = 5.0
 _log = logging.getLogger("idlestate")
 
 
@@ -73,7 +75,8 @@ class SessionMetrics:
         self._events: Queue[tuple[str, str]] = Queue(_MOST_EVENTS)
         self._operators: dict[str, tuple[str, OperatorReports]] = {}
         self._followers: dict[str, Callable[[ObservedBatch], None]] = {}
-        self._starting: set[str] = set()
+        self._starting: dict[str, int] = {}
+        """Runs of queries whose operators are not known yet, and how often to look again."""
         self._ended: set[str] = set()
         self._has_ended = threading.Condition()
         self._spark: SparkSession | None = None
@@ -84,7 +87,7 @@ class SessionMetrics:
         """Listen to the queries of a session, those that run already too; once."""
         self._spark = spark
         self._listener = ProgressListener(spark, self._put)
-        self._starting |= {str(query.runId) for query in spark.streams.active}
+        self._starting |= {str(query.runId): _LOOKS for query in spark.streams.active}
         spark.streams.addListener(self._listener)
         self._thread.start()
 
@@ -93,7 +96,7 @@ class SessionMetrics:
         if self._spark is not None and self._listener is not None:
             self._spark.streams.removeListener(self._listener)
             self._put("close", "")
-            self._thread.join()
+            self._thread.join(_CLOSE_S)
 
     def operator(self, uid: str, policy: Policy, checkpoint: Folder) -> OperatorReports:
         """The reports of an operator of a checkpoint.
@@ -151,16 +154,19 @@ class SessionMetrics:
     def handle(self, kind: str, text: str) -> None:
         """Take what the listener handed over."""
         if kind == "started":
-            self._starting.add(text)
-        for run_id in list(self._starting):
+            self._starting[text] = _LOOKS
+        for run_id, looks in list(self._starting.items()):
             found = self._find(run_id)
+            if found is None and looks:
+                self._starting[run_id] = looks - 1
+                continue
+            del self._starting[run_id]
             if found is not None:
-                self._starting.discard(run_id)
                 self._begin(*found)
         if kind == "progress":
             self._take(json.loads(text))
         elif kind == "ended":
-            self._starting.discard(text)
+            self._starting.pop(text, None)
             with self._has_ended:
                 self._ended.add(text)
                 self._has_ended.notify_all()
@@ -172,15 +178,18 @@ class SessionMetrics:
     def _begin(self, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
         """Show the operators of a query that has started as its checkpoint has them."""
         for spec in specs:
-            if self._operators.get(spec.uid, ("",))[0] == _place(checkpoint):
-                continue
             reports = self.operator(spec.uid, spec.policy, checkpoint)
-            batch_id = newest_batch(checkpoint, "commits")
-            if batch_id is not None and checkpoint.exists(layout_path(spec.uid)):
-                try:
+            try:
+                batch_id = newest_batch(checkpoint, "commits")
+                if batch_id is None:
+                    reports.clear()
+                elif reports.is_known and batch_id <= reports.figures.batch_id:
+                    reports.replay_after(batch_id)
+                elif checkpoint.exists(layout_path(spec.uid)):
                     _take_over(reports, checkpoint, spec, batch_id)
-                except IdlestateError as error:
-                    _log.warning("operator %s has no metrics before a batch: %s", spec.uid, error)
+            except (IdlestateError, OSError) as error:
+                _log.warning("operator %s has no metrics before a batch: %s", spec.uid, error)
+                continue
             if batch_id is None or reports.is_known:
                 self.show(reports)
 
@@ -226,6 +235,6 @@ def _take_over(
         if records is not None:
             reports.begin(records, batch_id)
         return
-    link = link_of(checkpoint, spec.uid, spec.sidecar)
+    link = None if reports.is_known else link_of(checkpoint, spec.uid, spec.sidecar)
     if link is not None:
         reports.begin_with(reports_of(checkpoint, link, batch_id), batch_id)

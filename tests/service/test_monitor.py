@@ -164,3 +164,46 @@ def test_all_that_a_query_reported_is_there_when_it_has_ended(query: Query) -> N
     assert not query.metrics.wait_for_end(RUN, 0)
     query.metrics.handle("ended", RUN)
     assert query.metrics.wait_for_end(RUN, 0)
+
+
+def test_counters_do_not_fall_back_to_batches_that_were_taken_over(query: Query) -> None:
+    """A query is found late: its checkpoint is ahead of progress that is still on the way."""
+    one, other = query.reports
+    query.log("offsets", 5, batchTimestampMs=0, batchWatermarkMs=0)
+    reports = query.metrics.operator(UID, POLICY, query.checkpoint)
+    reports.begin_with([replace(one, input=50, batch_id=5), other], 5)
+    query.progress(4, 1, replace(one, input=40, batch_id=4))
+    assert query.shown(names.INPUT_ROWS) == 50
+    query.progress(6, 1, replace(one, input=60, batch_id=6))
+    assert query.shown(names.INPUT_ROWS) == 60
+
+
+def test_a_checkpoint_that_was_made_anew_starts_from_zero(query: Query) -> None:
+    query.progress(1, 1, *(replace(each, input=5) for each in query.reports))
+    assert query.shown(names.INPUT_ROWS) == 10
+    query.metrics.handle("started", RUN)
+    assert query.shown(names.INPUT_ROWS) == 0
+
+
+def test_a_query_without_operators_is_not_looked_for_without_end(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    monkeypatch.setattr(session_metrics, "started_query", lambda _, run_id: looks.append(run_id))
+    query.metrics.handle("started", "other")
+    for _ in range(100):
+        query.metrics.handle("", "")
+    assert len(looks) == 21
+
+
+def test_counters_do_not_fall_back_when_the_last_batch_runs_again(query: Query) -> None:
+    one, other = query.reports
+    query.log("offsets", 5, batchTimestampMs=0, batchWatermarkMs=0)
+    reports = query.metrics.operator(UID, POLICY, query.checkpoint)
+    reports.begin_with([replace(one, input=50, batch_id=5), other], 5)
+    query.metrics.show(reports)
+    query.log("commits", 4, nextBatchWatermarkMs=0)  # that of batch 5 was taken back
+    query.metrics.handle("started", RUN)
+    assert query.shown(names.INPUT_ROWS) == 50
+    query.progress(5, 1, replace(one, input=51, batch_id=5))
+    assert query.shown(names.INPUT_ROWS) == 51
