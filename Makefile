@@ -25,7 +25,7 @@ PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar oracle fuzz mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar observe oracle fuzz mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -61,6 +61,9 @@ bench: bench-state ## measure keyed state, the pipeline against Spark's own oper
 bench-state: setup ## measure keyed state against dict, rocksdict and Redis (STATE="--quick")
 	@scripts/redis.sh
 	@$(BIN)/python benchmarks/state.py $(STATE)
+
+observe: setup ## run a demo job, a sidecar and Prometheus with the alerts, until Ctrl-C
+	@$(WITH_JAVA) $(BIN)/python scripts/observe.py build/observe $(ARGS)
 
 oracle: setup ## run whole real data sets and compare with an oracle (IDLESTATE_DATA_DIR)
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
