@@ -26,7 +26,8 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404]
 
 [[operations]]
 include-path = "/advise"
-generation.max-examples = 2
+generation.max-examples = 8
+phases.coverage.enabled = false
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 503]
 """
 """The description cannot tell which columns a key or a log has, or how the fields of a policy fit
