@@ -26,7 +26,7 @@ class KeyLookup(Protocol):
     """Looks up keys."""
 
     def columns(self, uid: str) -> Sequence[tuple[str, str]]:
-        """Names and types of the columns of an operator's keys."""
+        """Names of the columns of an operator's keys, and their types as far as they are known."""
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
         """What is known of the key that a query asks for as `column=value&...`.
@@ -53,7 +53,7 @@ def lookup_view(
         tag(
             "label",
             f"{name} ",
-            tag("span", f"({kind})", class_="muted"),
+            tag("span", f"({kind})" if kind else "", class_="muted"),
             tag(
                 "input",
                 name=name,

@@ -1,19 +1,31 @@
 """The status page of `idlestate run`."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from idlestate.errors import IdlestateError
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.growth_curve import Size
+from idlestate.metrics.key_answer import answer_of
+from idlestate.metrics.key_lookup import KeyAnswer, KeyLookup
 from idlestate.metrics.status_page import StatusPage, Subject
+from idlestate.pipeline.explanations import explain
+from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock
 
 
-def run_page(metrics: DriverMetrics, growth: GrowthLog, clock: Clock) -> StatusPage:
+def run_page(
+    metrics: DriverMetrics, growth: GrowthLog, clock: Clock, keys: KeyLookup
+) -> StatusPage:
     """The page.
 
     Args:
         metrics: the figures of the pipeline.
         growth: its growth log.
         clock: the driver's.
+        keys: looks its keys up.
     """
     return StatusPage(
         Subject(
@@ -21,5 +33,33 @@ def run_page(metrics: DriverMetrics, growth: GrowthLog, clock: Clock) -> StatusP
             now_ms=clock.now_ms,
             figures=metrics.at,
             curve=lambda _: [Size(each.time_ms, each.live_keys) for each in growth.points()],
+            keys=keys,
         )
     )
+
+
+class CheckpointKeys:
+    """Looks keys up in the checkpoint of the pipeline, while it runs.
+
+    Args:
+        checkpoint: the folder.
+        key: the names of the key columns.
+        sidecar: where its sidecar is, if it was told.
+    """
+
+    def __init__(self, checkpoint: Path, key: Sequence[str], sidecar: Address | None) -> None:
+        self._checkpoint = checkpoint
+        self._key = key
+        self._sidecar = sidecar
+
+    def columns(self, uid: str) -> list[tuple[str, str]]:  # noqa: ARG002 - there is one
+        """As of `KeyLookup`."""
+        return [(name, "") for name in self._key]
+
+    def look_up(self, uid: str, query: str) -> KeyAnswer:
+        """As of `KeyLookup`."""
+        key = dict(parse_qsl(query, keep_blank_values=True))
+        try:
+            return answer_of(explain(key, self._checkpoint, uid=uid, sidecar=self._sidecar))
+        except (IdlestateError, OSError) as error:
+            raise ValueError(str(error)) from error

@@ -1,9 +1,9 @@
 """What the status page of a sidecar shows."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from idlestate.metrics.growth_curve import Size
+from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
@@ -11,12 +11,6 @@ from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.keys_in_urls import key_of, shown
 from idlestate.timers.clock import Clock
-
-_RULES = {
-    "idle": "idle time ends, unless it is accessed before",
-    "ttl": "time to live ends, unless it is written before",
-    "lifetime": "maximum lifetime ends, whatever happens to it",
-}
 
 
 def sidecar_page(
@@ -69,22 +63,8 @@ class _Keys:
     def look_up(self, uid: str, query: str) -> KeyAnswer:
         """As of `KeyLookup`."""
         operator = self._host[uid]
-        key = key_of(query, operator.state.spec.keys)
-        lives, batch_id = operator.look_up(stream_of(key), self._clock.now_ms())
-        if not lives.num_rows:
-            return KeyAnswer(f"This key is not in the state after batch {batch_id:,}.")
-        (life,) = shown(lives)
-        return KeyAnswer(_sentence(life), [(name, _text(each)) for name, each in life.items()])
-
-
-def _sentence(life: Mapping[str, Any]) -> str:
-    if life["deadline"] is None:
-        return "This key is in the state and never expires: its policy has no expiry rule."
-    return (
-        f"This key is in the state until {_text(life['deadline'])} UTC, when its "
-        f"{_RULES[life['reason']]}."
-    )
-
-
-def _text(value: object) -> str:
-    return "none" if value is None else str(value)
+        key, now_ms = stream_of(key_of(query, operator.state.spec.keys)), self._clock.now_ms()
+        lives, _ = operator.look_up(key, now_ms)
+        results = [name for name, _ in operator.state.spec.kind.results]
+        (values,) = shown(lives.select(results)) or [{}]
+        return answer_of(operator.explain(key, now_ms), values)
