@@ -80,7 +80,7 @@ def _in_checkpoint(
     link = link_of(checkpoint, uid, address)
     if link is not None:
         with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
-            found = _asked(connection, uid, key)
+            found = _asked(connection, uid, key, settles=True)
         return replace(found, policy=in_force.policy, policy_version=in_force.version)
     spec = layout.at(committed).spec()
     columns = _columns(uid, key, spec.keys)
@@ -100,8 +100,17 @@ def _in_checkpoint(
     return Explanation(uid, shown, now_ms, facts, in_force.policy, in_force.version)
 
 
-def _asked(connection: Connection, uid: str, key: Mapping[str, Any] | Sequence[Any]) -> Explanation:
+def _asked(
+    connection: Connection,
+    uid: str,
+    key: Mapping[str, Any] | Sequence[Any],
+    *,
+    settles: bool = False,
+) -> Explanation:
+    """Ask a sidecar, which first looks whether a batch was just committed if it `settles`."""
     try:
+        if settles:
+            connection.call("settle", {"uid": uid})
         declared = connection.call("describe", {"uid": uid}).header["declaration"]
         keys = Declaration.from_json(declared).spec().keys
         rows = pa.table(_columns(uid, key, keys), names=[name for name, _ in keys])
