@@ -7,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import idlestate
+from idlestate.config.loading import Config
+from idlestate.errors import RefusedError
 from idlestate.service.cli import main
 from tests.pipeline.made_checkpoint import tree_hash
 from tests.pipeline.test_explanations import one_life
@@ -104,3 +106,33 @@ def test_a_refusal_is_one_plain_line(
     found, out, err = called(*(places.get(word, word) for word in words))
     assert (found, out) == (code, "")
     assert message in err
+
+
+@pytest.mark.parametrize(("options", "share"), [([], 0.5), (["--allow-shrink"], 1.0)])
+def test_the_limit_of_a_change_is_lifted_for_one_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], share: float
+) -> None:
+    found: list[float] = []
+
+    def begun(config: Config, *_: object) -> object:
+        found.append(config.policy_for("law").max_shrink)
+        raise RefusedError("this is as far as it goes")
+
+    file = tmp_path / "both.yaml"
+    law = """
+  law:
+    source: {path: in, format: json, schema: {user: string, at: timestamp}}
+    event_time: at
+    delay: 1m
+    key: [user]
+    aggregates: {n: count}
+    checkpoint: out/checkpoint
+    sinks: {results: out/results}
+"""
+    file.write_text(f"{SHORT}pipelines:{law}sidecar: {{directory: state}}\n")
+    monkeypatch.setattr("idlestate.service.job.Job", begun)
+    monkeypatch.setattr("idlestate.sidecar.server.serving.Process", begun)
+    with pytest.raises(RefusedError):
+        CliRunner().invoke(main, ["run", str(file), *options], catch_exceptions=False)
+    assert called("serve", file, *options)[0] == 1
+    assert found == [share, share]
