@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, retain, serve_metrics
 from idlestate.errors import RefusedError
-from idlestate.metrics import exporter, names, spark_metrics
+from idlestate.metrics import exporter, names, sidecar_metrics, spark_metrics
+from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
 from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS
 from tests.pipeline.streams import Feed, run, shards
@@ -47,7 +48,7 @@ def served(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ser
         yield served
 
 
-def retained(spark: SparkSession, feed: Feed) -> Any:
+def retained(spark: SparkSession, feed: Feed, **more: Any) -> Any:
     return retain(
         feed.stream(spark),
         uid=UID,
@@ -56,6 +57,7 @@ def retained(spark: SparkSession, feed: Feed) -> Any:
         delay="0s",
         aggregates={"n": "count"},
         policy=Policy(ttl="1h"),
+        **more,
     )
 
 
@@ -87,6 +89,25 @@ def test_a_session_shows_its_operators_and_other_stateful_queries(
     assert own == [
         'idlestate_spark_state_rows{query="counts",state_operator="0:stateStoreSave"} 10.0'
     ]
+
+
+def test_a_sidecar_that_the_driver_started_needs_no_port(
+    spark: SparkSession, feed: Feed, served: ServedMetrics, tmp_path: Path
+) -> None:
+    feed.add(rows(0, 10))
+    try:
+        run(retained(spark, feed, backend="heap"), tmp_path / "c")
+        assert served.url is not None
+        url = served.url
+        wait_for(lambda: scrape(url).get(f"{names.BATCH_DURATION.name}_count"))
+        found = scrape(url)
+        assert found[names.LIVE_KEYS.name] == found[names.INPUT_ROWS.name] == 10
+        assert found[names.EXPIRY_LAG.name] == 0
+        assert found[f"{names.EXCHANGE_DURATION.name}_count"] >= 1
+        assert found[sidecar_metrics.WORKERS.name] == 1
+        assert found[sidecar_metrics.COMMITTED_BATCH.name] >= 0
+    finally:
+        stop_private_sidecars()
 
 
 def test_counters_go_on_where_the_checkpoint_stands(
