@@ -1,7 +1,7 @@
 """The growth of an operator's state as a picture in a page, and the same in words.
 
-The picture scales with the page, so its labels are text of the page around it. It shows at most
-`BUCKETS` spans of time, each by its lowest and highest point, so that no peak is left out.
+The picture scales with the page, so its labels are text of the page around it. It shows a fixed
+number of spans of time, each by its lowest and highest point, so that no peak is left out.
 """
 
 from collections.abc import Sequence
@@ -52,14 +52,15 @@ def curve_figure(points: Sequence[Size]) -> Element:
     )
 
 
-def curve(points: Sequence[Size], label: str) -> Element:
+def curve(points: Sequence[Size], label: str, buckets: int = BUCKETS) -> Element:
     """The bare curve, from zero to its peak.
 
     Args:
         points: two or more, by time.
         label: what a screen reader says instead.
+        buckets: into how many spans of time the curve is divided.
     """
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in _places(points))
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in _places(points, buckets))
     return tag(
         "svg",
         tag("polygon", points=f"0,{HEIGHT} {line} {WIDTH},{HEIGHT}"),
@@ -90,14 +91,14 @@ def moment(t_ms: int) -> str:
         return f"{t_ms:,} ms since 1970"
 
 
-def _places(points: Sequence[Size]) -> list[tuple[float, float]]:
+def _places(points: Sequence[Size], count: int) -> list[tuple[float, float]]:
     begin_ms = points[0].time_ms
     span_ms = max(points[-1].time_ms - begin_ms, 1)
     peak = max(*(point.live_keys for point in points), 1)
     buckets: dict[int, list[Size]] = {}
     for point in points:
-        at = (point.time_ms - begin_ms) * BUCKETS // span_ms
-        buckets.setdefault(min(max(at, 0), BUCKETS), []).append(point)
+        at = (point.time_ms - begin_ms) * count // span_ms
+        buckets.setdefault(min(max(at, 0), count), []).append(point)
     shown = [point for at in sorted(buckets) for point in _extremes(buckets[at])]
     return [
         (

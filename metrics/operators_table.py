@@ -16,6 +16,9 @@ from idlestate.web.html import tag
 ROWS: Final = 50
 """Operators on one page."""
 
+SMALL_BUCKETS: Final = 40
+"""Into how many spans of time a curve in the table is divided."""
+
 _NAME: Final = "name"
 
 
@@ -134,7 +137,7 @@ def _row(
     figures: OperatorFigures, now_ms: int, sizes: Sequence[Size], notices: Sequence[str]
 ) -> Element:
     uid = figures.operator
-    picture = curve(sizes, in_words(sizes)) if len(sizes) > 1 else "-"
+    picture = curve(sizes, in_words(sizes), SMALL_BUCKETS) if len(sizes) > 1 else "-"
     name = tag("th", tag("a", uid, href=f"/operators/{quote(uid)}"), scope="row")
     for notice in notices:
         name.append(tag("div", notice, class_="bad"))

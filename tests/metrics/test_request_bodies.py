@@ -2,12 +2,16 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from email.message import Message
 from io import BufferedReader
+from select import select
 from typing import TypeAlias
 
 import pytest
 
+from idlestate.web.http_reply import Reply
+from idlestate.web.http_server import HttpServer, Request, Service
 from idlestate.web.request_bodies import MAX_SHORT_BYTES, MAX_UPLOADS, Uploads, refuse_body
 from idlestate.web.request_reader import RequestReader, TooLongError
 
@@ -51,3 +55,61 @@ def test_a_long_body_is_read_whole_and_no_byte_more(sent: Sent) -> None:
     assert BufferedReader(body).read(30) == b"x" * 30
     with pytest.raises(TooLongError):
         body.read(1)
+
+
+@pytest.fixture
+def taken() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def server(taken: list[int]) -> Iterator[HttpServer]:
+    """A server that notes the length of each body."""
+
+    def answer(request: Request) -> Reply:
+        taken.append(len(request.body))
+        return Reply(b"ok\n")
+
+    service = Service("test", answer, takes_posts=True, most_body_bytes=lambda _: 100_000)
+    with HttpServer(service, 0) as server:
+        yield server
+
+
+def connected(server: HttpServer, length: int) -> socket.socket:
+    """A client that has sent the head of a request."""
+    client = socket.create_connection((server.host, server.port), 10.0)
+    client.sendall(f"POST / HTTP/1.0\r\nContent-Length: {length}\r\n\r\n".encode())
+    return client
+
+
+def reply_of(client: socket.socket) -> bytes:
+    with client.makefile("rb") as file:
+        return file.read()
+
+
+def test_a_long_body_that_stops_halfway_is_not_answered(
+    server: HttpServer, taken: list[int]
+) -> None:
+    with connected(server, 60_000) as client:
+        client.sendall(b"x" * 30_000)
+        client.shutdown(socket.SHUT_WR)
+        assert reply_of(client) == b""
+    assert taken == []
+    with connected(server, 60_000) as client:
+        client.sendall(b"x" * 60_000)
+        assert reply_of(client).startswith(b"HTTP/1.0 200 OK")
+    assert taken == [60_000]
+
+
+def test_uploads_that_hang_leave_room_for_ordinary_requests(
+    server: HttpServer, taken: list[int]
+) -> None:
+    with ExitStack() as stack:
+        uploads = [stack.enter_context(connected(server, 60_000)) for _ in range(MAX_UPLOADS + 1)]
+        (refused, *others), _, _ = select(uploads, [], [], 10.0)
+        assert others == []
+        assert reply_of(refused).startswith(b"HTTP/1.0 503 ")
+        with connected(server, 3) as client:
+            client.sendall(b"abc")
+            assert reply_of(client).startswith(b"HTTP/1.0 200 OK")
+    assert taken == [3]
