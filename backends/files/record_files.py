@@ -40,29 +40,30 @@ def write_copy(runs: Folder, name: str, value: bytes) -> None:
     runs.write(name, value + xxhash.xxh3_64_digest(value))
 
 
-def newest_copy(runs: Folder, upto: int) -> tuple[int, ShardRecord] | None:
-    """The newest record of a shard that a batch up to this one wrote, and that batch.
+def newest_copy(runs: Folder, upto: int) -> ShardRecord | None:
+    """The newest record of a shard that a batch up to this one wrote.
 
     Args:
         runs: the folder of the shard's runs.
         upto: a committed batch.
 
     Returns:
-        None when there is no copy, or none of the newest batch's is whole.
+        None when there is no copy, none of the newest batch's is whole, or a later batch wrote runs
+        and its copy is missing.
 
     Raises:
         RecordError: another version of idlestate wrote it.
         StoreError: the store cannot be reached.
     """
     names = set(runs.names(""))
-    by_batch = {name: batch for name in names if (batch := _batch_of(name)) is not None}
-    newest = max((batch for batch in by_batch.values() if batch <= upto), default=None)
-    for name in sorted(name for name, batch in by_batch.items() if batch == newest):
+    written = [batch for name in names if (batch := _batch_of(name)) is not None and batch <= upto]
+    newest = max(written, default=0)
+    for name in sorted(name for name in names if name.startswith(f"{newest}{_MARK}")):
         record = _read(runs, name)
         # Attempts of a batch differ in the names of their files alone, and those of one that lost
         # may be gone.
-        if newest is not None and record is not None and record.files <= names:
-            return newest, record
+        if record is not None and record.files <= names:
+            return record
     return None
 
 
@@ -72,13 +73,14 @@ def remove_copies(runs: Folder, shards: Iterable[int], after: int) -> None:
         folder = runs.below(str(shard))
         for name in folder.names(""):
             batch = _batch_of(name)
-            if batch is not None and batch > after:
+            if _MARK in name and batch is not None and batch > after:
                 folder.remove(name)
 
 
 def _batch_of(name: str) -> int | None:
-    batch, mark, rest = name.partition(_MARK)
-    return int(batch) if mark and rest.endswith(_END) and batch.isdigit() else None
+    """The batch that wrote a file, a copy or a run."""
+    batch = name.partition("-")[0]
+    return int(batch) if batch.isdigit() else None
 
 
 def _read(runs: Folder, name: str) -> ShardRecord | None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from idlestate.backends.files.batch_log import has_data
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import newest_copy
 from idlestate.backends.shards.shard_record import RecordError, ShardRecord
@@ -38,10 +37,6 @@ def recorded_shards(
         DamagedStateError: another version of idlestate wrote the records.
         StoreError: the place of the runs cannot be reached.
     """
-    # Every shard was visited by it, so what is older is not the newest.
-    with_data = batch_id
-    while not has_data(checkpoint, with_data):
-        with_data -= 1
     runs = runs_of(checkpoint, uid, layout)
     if not any(name.isdigit() for name in runs.names("")):
         return []  # so far no batch had a row
@@ -51,9 +46,9 @@ def recorded_shards(
             found = newest_copy(runs.below(str(shard)), batch_id)
         except RecordError as error:
             raise DamagedStateError(f"checkpoint {checkpoint}: {error}") from error
-        if found is None or found[0] < with_data or found[1].uid != uid:
+        if found is None:
             return None
-        records.append(found[1])
+        records.append(found)
     return records
 
 

@@ -16,7 +16,7 @@ from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError, recor
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
 from idlestate.pipeline.read_state import committed_batch, read_shards
-from tests.pipeline.clicks import SCHEMA, UID, hours, retained
+from tests.pipeline.clicks import SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, forget, run, shards
 from tests.spark_versions import needs_repartition
 
@@ -40,8 +40,8 @@ def test_the_newest_copy_up_to_a_batch_counts(runs: Folder) -> None:
     assert newest_copy(runs, 9) is None
     first, second = saved(runs, 2, time_ms=2), saved(runs, 11, time_ms=11)
     assert newest_copy(runs, 1) is None
-    assert newest_copy(runs, 2) == newest_copy(runs, 10) == (2, first)
-    assert newest_copy(runs, 11) == (11, second)
+    assert newest_copy(runs, 2) == newest_copy(runs, 10) == first
+    assert newest_copy(runs, 11) == second
 
 
 def test_a_copy_whose_writer_was_killed_does_not_count(runs: Folder) -> None:
@@ -52,7 +52,7 @@ def test_a_copy_whose_writer_was_killed_does_not_count(runs: Folder) -> None:
         write_copy(runs, name, value)
         path = Path(runs.path(name))
         path.write_bytes(path.read_bytes()[:cut])
-        assert newest_copy(runs, 5) == (5, whole), cut
+        assert newest_copy(runs, 5) == whole, cut
     runs.remove(whole.file)
     assert newest_copy(runs, 5) is None, "an older one would be too old"
 
@@ -62,7 +62,14 @@ def test_a_copy_of_an_attempt_whose_runs_are_gone_does_not_count(runs: Folder) -
     for _ in range(4):
         saved(runs, 5, made_of="5-open-of-a-loser.arrow")
     won = saved(runs, 5, made_of="5-open-of-the-winner.arrow")
-    assert newest_copy(runs, 5) == (5, won)
+    assert newest_copy(runs, 5) == won
+
+
+def test_a_copy_that_is_older_than_a_run_does_not_count(runs: Folder) -> None:
+    record = saved(runs, 5)
+    runs.write("7-open-run.arrow", b"run")
+    assert newest_copy(runs, 6) == record
+    assert newest_copy(runs, 7) is None
 
 
 def test_a_start_removes_copies_of_undone_batches_alone(runs: Folder) -> None:
@@ -120,6 +127,18 @@ def test_copies_are_the_state_after_rollback_replay_and_repartition(
     repartition(spark, str(query.checkpoint), 4)
     query.assert_copies_are_the_state()
     query.run(1)
+    query.assert_copies_are_the_state()
+
+
+def test_copies_are_the_state_after_a_batch_without_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its rows are filtered out before they are packed: no shard is visited."""
+    query = Query(spark, tmp_path)
+    query.run(1)
+    query.feed.add([click("nobody", 70, amount=-1)])
+    changes = retained(query.feed.stream(spark).where("amount >= 0"))
+    run(changes, query.checkpoint)
     query.assert_copies_are_the_state()
 
 

@@ -70,7 +70,7 @@ def test_a_record_is_copied_next_to_its_runs(loaded: tuple[str, ShardRecord], s3
     saved = ShardRecord.decode(started(s3, name).save(state, 7))
     runs = Folder(s3.url(name)).below("3")
     assert newest_copy(runs, 6) is None
-    assert newest_copy(runs, 7) == (7, saved)
+    assert newest_copy(runs, 7) == saved
     remove_copies(Folder(s3.url(name)), [3], after=6)
     assert newest_copy(runs, 7) is None
     assert few(state, started(s3, name)) == EXPECTED
