@@ -146,8 +146,9 @@ class PolicyPlan:
         return (
             f"operator {self.uid!r}: the new policy would remove {self.horizons[0].more.keys:,} of "
             f"{self.live_keys:,} live keys at once ({self.shrink:.0%}), more than its max_shrink "
-            f"of {most:.0%}; use longer spans, or set max_shrink: {_percent_above(self.shrink)}% "
-            "next to them if these keys may go (idlestate plan shows what goes when)"
+            f"of {most:.0%}; use longer spans, or, if these keys may go, set max_shrink: "
+            f"{_percent_above(self.shrink)}% next to them or start with --allow-shrink; "
+            "idlestate plan shows what goes when"
         )
 
     def to_message(self) -> dict[str, Any]:
