@@ -1,19 +1,23 @@
 """Names, labels, help texts and buckets of all exported metrics.
 
 Dashboards and alerts depend on them: renaming one is a breaking change. State keys, users and files
-are never labels. The only labels are `operator` (from the configuration), `reason` and `result`
-(from the lists below), and `version`.
+are never labels. The only labels are `operator` (from the configuration), `reason`, `result`,
+`within` and `part` (from the lists below), and `version`.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from idlestate.retention.age_buckets import AGE_BUCKETS_MS
+
 PREFIX: Final = "idlestate_"
 
 OPERATOR: Final = "operator"
 REASON: Final = "reason"
 RESULT: Final = "result"
+WITHIN: Final = "within"
+PART: Final = "part"
 
 BUDGET: Final = "budget"
 HORIZON: Final = "horizon"
@@ -30,12 +34,17 @@ REJECT_REASONS: Final = (
     "null_key",
 )
 EXPIRY_REASONS: Final = ("idle", "ttl", "lifetime")
+DUE_WITHIN_MS: Final = {"1h": 3_600_000, "24h": 86_400_000}
+DISK_PARTS: Final = ("state", "remembered", "expired_log", "dead")
 RELOAD_RESULTS: Final = ("success", "failure")
 
 STEP_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """From a look-up in memory to an exchange of a large batch."""
 BATCH_BUCKETS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 """From a batch of a few rows to one that works off a backlog of hours."""
+
+
+AGE_BUCKETS_S: Final = tuple(ms / 1000 for ms in AGE_BUCKETS_MS)
 
 
 class MetricKind(StrEnum):
@@ -63,8 +72,8 @@ def _counter(name: str, text: str, *more_labels: str) -> Name:
     return Name(f"{PREFIX}{name}_total", MetricKind.COUNTER, text, (OPERATOR, *more_labels))
 
 
-def _gauge(name: str, text: str) -> Name:
-    return Name(PREFIX + name, MetricKind.GAUGE, text)
+def _gauge(name: str, text: str, *more_labels: str) -> Name:
+    return Name(PREFIX + name, MetricKind.GAUGE, text, (OPERATOR, *more_labels))
 
 
 def _steps(name: str, text: str) -> Name:
@@ -95,6 +104,30 @@ KEYS_CREATED: Final = _counter("keys_created", "Keys added to the state, returni
 KEYS_EXPIRED: Final = _counter("keys_expired", "Keys expired, by reason.", REASON)
 RETURNING_KEYS: Final = _counter(
     "returning_keys", "Returning keys: keys that came back after they expired."
+)
+ABSENCE: Final = Name(
+    f"{PREFIX}returning_key_absence_seconds",
+    MetricKind.HISTOGRAM,
+    "How long returning keys had been expired when they came back.",
+    buckets=AGE_BUCKETS_S,
+)
+IDLE_AGE: Final = Name(
+    f"{PREFIX}idle_age_seconds",
+    MetricKind.GAUGE_HISTOGRAM,
+    "Time since the last access of the keys in state, as of at most a minute before the newest "
+    "batch.",
+    buckets=AGE_BUCKETS_S,
+)
+KEYS_DUE: Final = _gauge(
+    "keys_due",
+    "Keys in state that expire within this time unless they are used, overdue ones included.",
+    WITHIN,
+)
+DISK_BYTES: Final = _gauge(
+    "disk_bytes",
+    "Bytes on disk, by part; dead is what no key needs: old versions and rows that newer ones "
+    "replace.",
+    PART,
 )
 EXPIRY_LAG: Final = _gauge(
     "expiry_lag_seconds",
@@ -223,6 +256,10 @@ OF_OPERATOR: Final = (
     KEYS_CREATED,
     KEYS_EXPIRED,
     RETURNING_KEYS,
+    ABSENCE,
+    IDLE_AGE,
+    KEYS_DUE,
+    DISK_BYTES,
     EXPIRY_LAG,
     WATERMARK,
     LAST_BATCH,

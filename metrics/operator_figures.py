@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
+
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.names import Name
+from idlestate.metrics.names import ABSENCE, DUE_WITHIN_MS, Name
 from idlestate.metrics.samples import BucketCounts
+from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.time_bins import KeyTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +62,10 @@ class OperatorFigures:
         keys_created: lives started.
         keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
         returning_keys: lives started by remembered keys.
+        absences: how long returning keys had been away, by `names.AGE_BUCKETS_S`.
+        ends: deadlines of live keys, as of the last look at them.
+        accesses: last accesses of live keys, as of the same look.
+        disk_bytes: bytes on disk, by part (`names.DISK_PARTS`).
         policy_version: version of the policy in force, from 1.
         policy: the policy in force.
         swept_ms: when a sweep last left nothing overdue, ms since the epoch; None if not known.
@@ -84,6 +93,10 @@ class OperatorFigures:
     keys_created: int = 0
     keys_expired: Mapping[str, int] = field(default_factory=dict)
     returning_keys: int = 0
+    absences: BucketCounts = field(default_factory=lambda: BucketCounts.none(ABSENCE))
+    ends: KeyTimes = field(default_factory=KeyTimes)
+    accesses: KeyTimes = field(default_factory=KeyTimes)
+    disk_bytes: Mapping[str, int] = field(default_factory=dict)
     policy_version: int = 1
     policy: Policy = field(default_factory=Policy)
     swept_ms: int | None = None
@@ -119,6 +132,35 @@ class OperatorFigures:
         if self.next_end_ms is None:
             return None
         return max(self.time_ms(now_ms) - self.next_end_ms, 0)
+
+    def keys_due(self, now_ms: int) -> dict[str, int]:
+        """Live keys whose deadline falls within `names.DUE_WITHIN_MS`, or has passed.
+
+        Args:
+            now_ms: the wall clock, which counts in processing time.
+        """
+        time_ms, spans_ms = self.time_ms(now_ms), DUE_WITHIN_MS.values()
+        # What ended before the first open life does is closed, since the look.
+        end_ms = self.next_end_ms
+        gone = NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1
+        before, *due = self.ends.count([gone, *(time_ms + span_ms for span_ms in spans_ms)])
+        return {
+            name: max(int(count - before), 0)
+            for name, count in zip(DUE_WITHIN_MS, due, strict=True)
+        }
+
+    def idle_ages(self, now_ms: int) -> BucketCounts:
+        """Live keys by the time since their last access, in `names.AGE_BUCKETS_S`.
+
+        Args:
+            now_ms: the wall clock, which counts in processing time.
+        """
+        time_ms, keys = self.time_ms(now_ms), self.accesses.keys
+        # A key is at most so old if it was used after the moment before that.
+        since = self.accesses.count([time_ms - age_ms - 1 for age_ms in AGE_BUCKETS_MS])
+        upto = [keys - int(before) for before in since]
+        counts = np.diff([0, *upto, keys])
+        return BucketCounts(tuple(counts.tolist()), self.accesses.sum_of_ages_ms(time_ms) / 1000)
 
     def time_ms(self, now_ms: int) -> int:
         """The operator's own time: the wall clock, or how far event time has got."""

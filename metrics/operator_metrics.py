@@ -45,6 +45,7 @@ _PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
 _BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
     names.REJECTED_ROWS: lambda f: _bounded(f.rejected_rows, names.REJECT_REASONS),
     names.KEYS_EXPIRED: lambda f: _bounded(f.keys_expired, names.EXPIRY_REASONS),
+    names.DISK_BYTES: lambda f: {part: f.disk_bytes.get(part, 0) for part in names.DISK_PARTS},
 }
 """Families with one label more, by its value."""
 _OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None]] = {
@@ -118,6 +119,13 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
         found[name] = {labels: read(each) for labels, each in one}
     lags_s = ((labels, _optional_s(each.expiry_lag_ms(now_ms))) for labels, each in one)
     found[names.EXPIRY_LAG] = {labels: lag_s for labels, lag_s in lags_s if lag_s is not None}
+    found[names.IDLE_AGE] = {labels: each.idle_ages(now_ms) for labels, each in one}
+    found[names.ABSENCE] = {labels: each.absences for labels, each in one}
+    found[names.KEYS_DUE] = {
+        (each.operator, within): keys
+        for each in operators
+        for within, keys in each.keys_due(now_ms).items()
+    }
     for name, read_all in _BY_LABEL.items():
         found[name] = {
             (each.operator, label): value

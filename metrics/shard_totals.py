@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 from idlestate.backends.shards.shard_figures import ShardFigures
-from idlestate.metrics.names import EXPIRY_REASONS, REJECT_REASONS
+from idlestate.metrics.names import ABSENCE, EXPIRY_REASONS, REJECT_REASONS
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.time_bins import KeyTimes, TimeBins
 
 
 def operator_figures(
@@ -55,6 +57,19 @@ def operator_figures(
         keys_created=total("created"),
         keys_expired={name: total(f"expired_{name}") for name in EXPIRY_REASONS},
         returning_keys=total("returning_keys"),
+        absences=BucketCounts(
+            tuple(map(sum, zip(*(each.absences for each in every), strict=True)))
+            or BucketCounts.none(ABSENCE).counts,
+            total("absent_ms") / 1000,
+        ),
+        ends=KeyTimes(TimeBins(each.end_times_ms, each.end_keys) for each in every),
+        accesses=KeyTimes(TimeBins(each.access_times_ms, each.access_keys) for each in every),
+        disk_bytes={
+            "state": total("live_bytes"),
+            "remembered": total("live_remembered_bytes"),
+            "expired_log": 0,
+            "dead": total("dead_bytes"),
+        },
         policy_version=policy_version,
         policy=policy,
     )

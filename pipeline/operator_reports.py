@@ -80,7 +80,7 @@ class OperatorReports:
         self._reports.clear()
         self._reached_ms, self._begun_with = 0, -1
 
-    def take(self, batch_id: int, reports: Iterable[Mapping[str, int]]) -> None:
+    def take(self, batch_id: int, reports: Iterable[Mapping[str, Any]]) -> None:
         """Take the reports of a batch, as they stand in Spark's progress."""
         if batch_id <= self._begun_with:
             return
@@ -106,7 +106,7 @@ class OperatorReports:
             self._reached_ms = reached_watermark_ms(self._checkpoint, batch_id)
 
 
-def reports_in(progress: Mapping[str, Any], name: str) -> list[Mapping[str, int]] | None:
+def reports_in(progress: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | None:
     """The reports of an operator in the progress of a batch; None if the batch has none."""
     observed = progress.get("observedMetrics", {}).get(name)
     return None if observed is None else observed["shards"]

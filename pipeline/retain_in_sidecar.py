@@ -11,7 +11,8 @@ from idlestate.pipeline.changelog import changelog_schema
 from idlestate.pipeline.expired_source import FORMAT, LINK_FILE, register_source
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
-from idlestate.pipeline.sidecar_exchange import EXCHANGED_TYPE, exchanger
+from idlestate.pipeline.sidecar_exchange import exchanger
+from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 
 
 def retain_outside(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
@@ -20,7 +21,7 @@ def retain_outside(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     register_source(spark)
     # By number: whatever the session says later, these are the partitions.
     moved = packed(marked, spec).repartition(spec.partitions, "shard")
-    updates = unpacked(moved.mapInArrow(exchanger(spec), EXCHANGED_TYPE), spec)
+    updates = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
     expired = (
         spark.readStream.format(FORMAT)
         .schema(changelog_schema(spec))

@@ -64,7 +64,7 @@ def advance(
     outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)
     after = record.counted(counts)
     if files:
-        after = next_record(after, outcome, files, policy, now_ms)
+        after = next_record(after, outcome, files, policy, now_ms, times.time_ms)
         after = after.superseding(record, times.batch_id)
         after = after.with_recent(times.batch_id, policy)
     return Advanced(after, list(_cells(outcome.changes)))

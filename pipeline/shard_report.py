@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.shards.shard_figures import ShardFigures
@@ -29,7 +30,7 @@ def report_of(record: ShardRecord, in_force: PolicyVersion, times: BatchTimes) -
     return reported(asdict(ShardFigures.of(record, in_force.policy)), in_force.version, times)
 
 
-def reported(figures: Mapping[str, int], policy_version: int, times: BatchTimes) -> ShardReport:
+def reported(figures: Mapping[str, Any], policy_version: int, times: BatchTimes) -> ShardReport:
     """The report of a shard with these figures after a batch."""
     return ShardReport(
         **figures,
@@ -39,7 +40,8 @@ def reported(figures: Mapping[str, int], policy_version: int, times: BatchTimes)
     )
 
 
-REPORT_FIELDS = tuple(field.name for field in fields(ShardReport))
+REPORT_FIELDS = {field.name: field.type is not int for field in fields(ShardReport)}
+"""The figures of a report, and whether each is a list of numbers."""
 
 
 def figures(

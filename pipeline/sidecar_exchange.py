@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.errors import IdlestateError, RefusedError
@@ -22,7 +21,6 @@ from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
 from idlestate.pipeline.shards import spark_partition
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
-from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
 from idlestate.sidecar.protocol.errors import AwayError, GoneError
@@ -32,12 +30,14 @@ from idlestate.sidecar.protocol.transfers import CHUNK_BYTES
 _TRIES = 5
 EXCHANGED = pa.schema(
     [
-        *((name, pa.int64()) for name in REPORT_FIELDS),
+        *(
+            (name, pa.list_(pa.int64()) if is_list else pa.int64())
+            for name, is_list in REPORT_FIELDS.items()
+        ),
         ("cell", pa.binary()),
         ("rejected", pa.string()),
     ]
 )
-EXCHANGED_TYPE: StructType = spark_schema(EXCHANGED)
 """As the stateful step's rows: a report per shard, then cells of change rows."""
 
 
@@ -182,7 +182,7 @@ class _Exchange:
                 counts[shard] = counts.get(shard, RowCounts()).plus(more)
         return {shard: each.as_dict() for shard, each in counts.items()}, sorted(ranges)
 
-    def _reports(self, figures: dict[str, dict[str, int]]) -> pa.RecordBatch:
+    def _reports(self, figures: dict[str, dict[str, Any]]) -> pa.RecordBatch:
         times, version = self._batch.times, self._batch.in_force.version
         reports = [reported(each, version, times) for each in figures.values()]
         columns = zip(*(astuple(report) for report in reports), strict=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, ValueState
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.row_counts import RowCounts
@@ -25,7 +25,12 @@ from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
-REPORT_SCHEMA = StructType([StructField(name, LongType()) for name in REPORT_FIELDS])
+REPORT_SCHEMA = StructType(
+    [
+        StructField(name, ArrayType(LongType()) if is_list else LongType())
+        for name, is_list in REPORT_FIELDS.items()
+    ]
+)
 OUTPUT_SCHEMA = StructType(
     [
         *REPORT_SCHEMA.fields,
@@ -101,8 +106,9 @@ class StatefulStep:
         record = advanced.record
         if batch.in_force.policy.time is TimeDomain.EVENT:
             record = self._set_timer(record, fired=fired)
-        self._value.update((files.save(record, batch.times.batch_id),))
-        return record, advanced
+        value = files.save(record, batch.times.batch_id)
+        self._value.update((value,))
+        return replace(record, file_bytes=len(value)), advanced
 
     def _set_timer(self, record: ShardRecord, *, fired: bool) -> ShardRecord:
         """Have the timer stand at the next deadline, or before it; a timer too early finds none

@@ -13,6 +13,7 @@ rule counts from reads. `walk` computes the same without a loop over records:
    O(n log n) array steps, however often a hot key is re-armed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,6 +59,11 @@ class Lives:
             self.read_at_ms[rows],
             self.armed_at_ms[rows],
         )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Lives"]) -> "Lives":
+        """Lives one after the other, at least one part."""
+        return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
 
     def last_access_ms(self, policy: Policy) -> Times:
         """The last access that counts under `policy.update`."""

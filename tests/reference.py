@@ -117,6 +117,7 @@ class Reference:
         self.specs = dict(aggregates)
         self.lives: dict[Key, Life] = {}
         self.ended: dict[Key, int] = {}
+        self.absences_ms: list[int] = []
         self.expired: list[Row] = []
         self.batch_id = 0
         self.counts: dict[str, int] = dict.fromkeys(COUNTED, 0)
@@ -221,6 +222,7 @@ class Reference:
         ended_at = self.ended.get(key)
         if ended_at is not None and t_ms - ended_at <= self.rule.remember_for_ms:
             self.counts["returning_keys"] += 1
+            self.absences_ms.append(max(t_ms - ended_at, 0))
         return life
 
     def close(self, key: Key) -> None:

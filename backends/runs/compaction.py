@@ -143,6 +143,22 @@ def merged(
             yield _in_order(pieces)
 
 
+def open_positions(
+    runs: Sequence[Run], sweeps: Sweeps, nothing: Rows, upto: int | None
+) -> list[Ints]:
+    """Per run the rows of open lives; those with hashes up to `upto` (None: all).
+
+    Args:
+        runs: the runs, oldest first.
+        sweeps: the history.
+        nothing: no rows.
+        upto: the highest hash.
+    """
+    spans = [_span(run, None, upto) for run in runs]
+    none = [np.zeros(0, dtype=np.int64)] * len(runs)
+    return _kept(runs, spans, sweeps, none, nothing, keep_tombstones=False)
+
+
 def _in_order(pieces: Sequence[Rows]) -> Rows:
     if len(pieces) == 1:
         return pieces[0]

@@ -186,6 +186,13 @@ class Run:
         """Rows other than tombstones."""
         return np.flatnonzero(~self.are_tombstones(0, len(self)))
 
+    def lives(self, rows: Ints) -> Lives:
+        """The times of the rows at these positions, at least one; they ascend."""
+        begin, stop = int(rows[0]), int(rows[-1]) + 1
+        portions = self.stored.portions(begin, stop)
+        every = Lives.joined([self.stored.layout.lives(records) for records, _ in portions])
+        return every if len(rows) == len(every) else every.take(rows - begin)
+
     def _lives(self, rows: Ints) -> Lives:
         return self.stored.layout.lives(self.stored.at(rows)[0])
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.compaction import MergePolicy, merged
+from idlestate.backends.runs.compaction import MergePolicy, merged, open_positions
 from idlestate.backends.runs.keys import Keys, take_keys
 from idlestate.backends.runs.row_layout import extras_of
 from idlestate.backends.runs.rows import Rows
@@ -22,6 +22,7 @@ from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, since, with_sweep
 from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 
 _FIRST_LOOK_MS, _WIDER = 1_000, 16
@@ -150,6 +151,22 @@ class Runs:
         )
         is_last = all(run.last <= upto for run in self.runs)
         return next(found, nothing), None if is_last else upto + 1
+
+    def open_lives(self, most_rows: int) -> tuple[Lives, bool]:
+        """The times of open lives, and whether these are all of them.
+
+        Args:
+            most_rows: of more rows, about so many with the lowest hashes are looked at.
+        """
+        rows = sum(map(len, self.runs))
+        upto = None
+        if rows > most_rows:
+            largest = max(self.runs, key=len)
+            upto = int(largest.stored.hashes_at(np.array([len(largest) * most_rows // rows]))[0])
+        nothing = Rows.empty(self.schema)
+        places = open_positions(self.runs, self.sweeps, nothing, upto)
+        found = [run.lives(at) for run, at in zip(self.runs, places, strict=True) if len(at)]
+        return Lives.joined([nothing.lives, *found]), upto is None
 
     def after(
         self,

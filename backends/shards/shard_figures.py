@@ -1,5 +1,6 @@
 """A shard in figures: sizes now, and counts since it was made."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from idlestate.backends.shards.row_counts import RowCounts
@@ -9,7 +10,7 @@ from idlestate.retention.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFigures(RowCounts):
-    """What is told of a shard, besides what became of rows; all int.
+    """What is told of a shard, besides what became of rows; int, or lists of them.
 
     Every figure is absolute, so a lost or repeated one does no harm: the newest is the truth.
     """
@@ -17,15 +18,26 @@ class ShardFigures(RowCounts):
     shard: int
     time_ms: int
     next_end_ms: int
+    """No open life ends before this; `NEVER_MS` where only the table knows."""
+    end_times_ms: Sequence[int]
+    end_keys: Sequence[int]
+    access_times_ms: Sequence[int]
+    access_keys: Sequence[int]
+    """Deadlines and last accesses of open lives as `TimeBins`, as of the last look at them."""
     live_keys: int
     state_bytes: int
     runs: int
     stored_rows: int
     remembered_keys: int
     remembered_bytes: int
+    live_bytes: int
+    live_remembered_bytes: int
+    dead_bytes: int
     keys_ever_seen: int
     created: int
     returning_keys: int
+    absences: Sequence[int]
+    absent_ms: int
     expired_lifetime: int
     expired_ttl: int
     expired_idle: int
@@ -37,16 +49,25 @@ class ShardFigures(RowCounts):
         return ShardFigures(
             shard=record.shard,
             time_ms=record.time_ms,
-            next_end_ms=record.next_end_ms,
+            next_end_ms=record.first_end_ms(policy),
+            end_times_ms=record.ages.ends.upto_ms,
+            end_keys=record.ages.ends.keys,
+            access_times_ms=record.ages.accesses.upto_ms,
+            access_keys=record.ages.accesses.keys,
             live_keys=record.live_keys,
             state_bytes=record.current.bytes,
             runs=len(record.runs),
             stored_rows=record.current.rows,
             remembered_keys=record.remembered.live,
             remembered_bytes=record.remembered.bytes,
+            live_bytes=record.current.live_bytes + record.file_bytes,
+            live_remembered_bytes=record.remembered.live_bytes,
+            dead_bytes=record.dead_bytes,
             keys_ever_seen=record.keys_ever_seen(policy),
             created=record.tally.created,
             returning_keys=record.tally.returning_keys,
+            absences=record.tally.absences,
+            absent_ms=record.tally.absent_ms,
             expired_lifetime=lifetime,
             expired_ttl=ttl,
             expired_idle=idle,

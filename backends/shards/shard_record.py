@@ -1,7 +1,7 @@
 """The record of a shard: which runs its tables are made of, and its exact counts.
 
 Spark's state store, or the sidecar's own, holds it as one value, and with it every version of the
-shard. Layout, version 5: 4 bytes `IDS5`; a big-endian uint32 n; n bytes of JSON (the fields of
+shard. Layout, version 6: 4 bytes `IDS6`; a big-endian uint32 n; n bytes of JSON (the fields of
 `ShardRecord` but the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
@@ -13,16 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from idlestate.backends.runs.sweeps import Sweep, Sweeps
+from idlestate.backends.runs.sweeps import Sweep, Sweeps, ending
 from idlestate.backends.shards import keys_seen_sketch
+from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.tally import Tally
 from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS
 
 OPEN, REMEMBERED = "open", "remembered"
 """The tables of every shard: open lives, and keys that ended."""
-_MAGIC = b"IDS5"
+_MAGIC = b"IDS6"
 _RECENT = 16
 
 
@@ -72,6 +74,11 @@ class TableRecord:
         """Bytes of the runs."""
         return sum(ref.bytes for ref in self.runs)
 
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of the rows that count, as their share of all rows."""
+        return self.bytes * self.live // max(self.rows, 1)
+
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes."""
         return {
@@ -96,6 +103,7 @@ class Dropped:
 
     name: str
     version: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +118,13 @@ class ShardRecord:
         rows: what became of rows.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
         next_end_ms: no open life ends before this; it may be a little early.
+        ages: when open lives end and were used last, as of the last look at them.
         timer_ms: the event-time timer that Spark has for the shard.
         recent: the last batches: batch id, how far time got (ms), live keys, keys ever seen.
         seen: a sketch of every key that ever had a life.
         file: the copy of this record next to the runs (`idlestate.backends.files.record_files`);
             empty where there is none.
+        file_bytes: the size of the copy.
     """
 
     uid: str = ""
@@ -125,10 +135,12 @@ class ShardRecord:
     rows: RowCounts = field(default_factory=RowCounts)
     time_ms: int = 0
     next_end_ms: int = FOREVER_MS
+    ages: KeyAges = field(default_factory=KeyAges)
     timer_ms: int | None = None
     recent: tuple[tuple[int, int, int, int], ...] = ()
     seen: keys_seen_sketch.Registers = field(default_factory=keys_seen_sketch.empty, compare=False)
     file: str = ""
+    file_bytes: int = field(default=0, compare=False)
 
     def table(self, name: str) -> TableRecord:
         """One of its tables; one that nothing was written to is empty."""
@@ -155,6 +167,12 @@ class ShardRecord:
         return self.current.live
 
     @property
+    def dead_bytes(self) -> int:
+        """Bytes of runs that only older versions name, and of rows that count no more."""
+        stale = sum(table.bytes - table.live_bytes for table in self.tables.values())
+        return stale + sum(each.bytes for each in self.dropped)
+
+    @property
     def runs(self) -> tuple[RunRef, ...]:
         """Every run that the shard is made of."""
         return tuple(ref for table in self.tables.values() for ref in table.runs)
@@ -165,6 +183,12 @@ class ShardRecord:
             return self.tally.created - self.tally.returning_keys
         return round(keys_seen_sketch.estimate(self.seen))
 
+    def first_end_ms(self, policy: Policy) -> int:
+        """As `next_end_ms`, but without the rows that others shadow, as far as that is known."""
+        if self.next_end_ms == NEVER_MS or self.ages.policy != ending(policy):
+            return self.next_end_ms
+        return max(self.next_end_ms, self.ages.first_end_ms)
+
     def counted(self, more: RowCounts) -> "ShardRecord":
         """The record with more rows counted."""
         return replace(self, rows=self.rows.plus(more))
@@ -172,11 +196,12 @@ class ShardRecord:
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
         """The record with the files as dropped that the one before it names and it does not."""
         kept = {ref.name for ref in self.runs}
-        gone = [ref.name for ref in before.runs if ref.name not in kept]
+        gone = [
+            Dropped(ref.name, version, ref.bytes) for ref in before.runs if ref.name not in kept
+        ]
         if before.file:
-            gone.append(before.file)
-        dropped = (Dropped(name, version) for name in gone)
-        return replace(self, dropped=(*self.dropped, *dropped), file="")
+            gone.append(Dropped(before.file, version, before.file_bytes))
+        return replace(self, dropped=(*self.dropped, *gone), file="")
 
     def with_recent(self, batch_id: int, policy: Policy) -> "ShardRecord":
         """The record with this batch among the last ones."""
@@ -195,6 +220,7 @@ class ShardRecord:
             "rows": self.rows.as_dict(),
             "time_ms": self.time_ms,
             "next_end_ms": self.next_end_ms,
+            "ages": self.ages.to_json(),
             "timer_ms": self.timer_ms,
             "recent": self.recent,
             "file": self.file,
@@ -221,9 +247,15 @@ class ShardRecord:
         return cls(
             tables={name: TableRecord.from_json(each) for name, each in tables.items()},
             dropped=tuple(Dropped(*each) for each in facts.pop("dropped")),
-            tally=Tally(tally["created"], tally["returning_keys"], tuple(tally["expired"])),
+            tally=Tally(**{name: _frozen(each) for name, each in tally.items()}),
             rows=RowCounts(**facts.pop("rows")),
+            ages=KeyAges.from_json(facts.pop("ages")),
             recent=tuple(tuple(point) for point in facts.pop("recent")),
             seen=np.frombuffer(value[8 + length :], dtype=np.uint8),
+            file_bytes=len(value) if facts["file"] else 0,
             **facts,
         )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -41,7 +41,12 @@ def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> ShardTa
 
 
 def next_record(
-    record: ShardRecord, outcome: Outcome, place: RunPlace, policy: Policy, reached_ms: int
+    record: ShardRecord,
+    outcome: Outcome,
+    place: RunPlace,
+    policy: Policy,
+    reached_ms: int,
+    now_ms: int,
 ) -> ShardRecord:
     """Write what an outcome makes of a shard's tables; the record that names it.
 
@@ -51,17 +56,20 @@ def next_record(
         place: where its runs are.
         policy: by which.
         reached_ms: the time that it reached.
+        now_ms: the clock; it decides only how fresh `ages` are.
     """
-    tables, next_end_ms = {}, FOREVER_MS
+    tables, next_end_ms, ages = {}, FOREVER_MS, record.ages
     for name, following in ((OPEN, outcome.current), (REMEMBERED, outcome.remembered)):
         tables[name], runs = write_table(place, name, following, record.table(name))
         if name == OPEN:
             next_end_ms = runs.next_end_ms(policy)
+            ages = ages.after(runs, policy, now_ms, outcome.first_end_ms)
     return replace(
         record,
         tables=tables,
         tally=record.tally.plus(outcome.tally),
         time_ms=max(record.time_ms, reached_ms),
         next_end_ms=next_end_ms,
+        ages=ages,
         seen=outcome.seen,
     )

@@ -25,8 +25,9 @@ from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
+from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Accesses, DividedLives
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
 from idlestate.retention.times_running_back import walk_sequence
 
@@ -44,6 +45,8 @@ class Outcome:
     seen: keys_seen_sketch.Registers
     changes: pa.Table
     tally: Tally
+    first_end_ms: int
+    """The first deadline of the lives that it wrote; `FOREVER_MS` when none ends."""
 
     @property
     def table(self) -> "ShardTable":
@@ -132,7 +135,7 @@ class ShardTable:
         moved = np.ones(len(steps), dtype=bool)
         moved[walk.key[~is_over & ~is_kept]] = False
         closed = np.concatenate([at[has_old & moved], due])
-        tally = _tally(walk, is_over, self._returning_keys(walk, touched, policy), swept_ends)
+        tally = _tally(walk, is_over, self._absences_ms(walk, touched, policy), swept_ends)
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
@@ -165,6 +168,7 @@ class ShardTable:
             keys_seen_sketch.add(self.seen, born) if len(born) else self.seen,
             change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
             tally,
+            int(walk.ends.deadline_ms[is_kept].min(initial=FOREVER_MS)),
         )
 
     def _changes(
@@ -218,7 +222,8 @@ class ShardTable:
         by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))
         return replace(lives, payload=[by_id[column.id] for column in kind.stored])
 
-    def _returning_keys(self, walk: DividedLives, touched: Rows, policy: Policy) -> int:
+    def _absences_ms(self, walk: DividedLives, touched: Rows, policy: Policy) -> Ints:
+        """How long each returning key was away: from the end of its last life to the next one."""
         is_new = np.flatnonzero(~walk.is_old)
         previous_end = np.full(len(walk.key), NEVER_MS)
         previous_end[is_new] = remembered_keys.ends_of(self.remembered, touched.hashes[is_new])
@@ -226,8 +231,10 @@ class ShardTable:
         follows[1:] = walk.key[1:] == walk.key[:-1]
         previous_end[1:] = np.where(follows[1:], walk.ends.deadline_ms[:-1], previous_end[1:])
         until = saturating_add(previous_end, policy.remember_for_ms)
-        back = ~walk.is_old & (previous_end != NEVER_MS) & (walk.lives.created_at_ms <= until)
-        return int(back.sum())
+        begun_ms = walk.lives.created_at_ms
+        back = ~walk.is_old & (previous_end != NEVER_MS) & (begun_ms <= until)
+        away_ms: Ints = np.maximum(begun_ms[back] - previous_end[back], 0)  # time may run back
+        return away_ms
 
 
 def _silent_keys(steps: Steps, walk: DividedLives) -> list[pa.Array]:
@@ -239,11 +246,13 @@ def _silent_keys(steps: Steps, walk: DividedLives) -> list[pa.Array]:
     return take_keys(steps.keys, np.flatnonzero(~answered))
 
 
-def _tally(walk: DividedLives, is_over: Flags, returning_keys: int, swept: Ends) -> Tally:
+def _tally(walk: DividedLives, is_over: Flags, absences_ms: Ints, swept: Ends) -> Tally:
     reasons = np.concatenate([walk.ends.reason[is_over], swept.reason])
     counts = np.bincount(reasons, minlength=len(Reason))
     return Tally(
         created=int((~walk.is_old).sum()),
-        returning_keys=returning_keys,
+        returning_keys=len(absences_ms),
         expired=(int(counts[0]), int(counts[1]), int(counts[2])),
+        absences=count_ages(absences_ms),
+        absent_ms=int(absences_ms.sum()),
     )

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from idlestate.retention.age_buckets import AGE_BUCKETS_MS
+
+_NONE = (0,) * (len(AGE_BUCKETS_MS) + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
@@ -11,12 +15,19 @@ class Tally:
     returning_keys: int = 0
     expired: tuple[int, int, int] = (0, 0, 0)
     """By reason: lifetime, ttl, idle (the order of `Reason`)."""
+    absences: tuple[int, ...] = _NONE
+    """Returning keys by the time from their expiry to their return (`age_buckets`)."""
+    absent_ms: int = 0
+    """These times together."""
 
     def plus(self, other: "Tally") -> "Tally":
         """Both together."""
         added = tuple(a + b for a, b in zip(self.expired, other.expired, strict=True))
+        absences = zip(self.absences, other.absences, strict=True)
         return Tally(
             self.created + other.created,
             self.returning_keys + other.returning_keys,
             (added[0], added[1], added[2]),
+            tuple(a + b for a, b in absences),
+            self.absent_ms + other.absent_ms,
         )

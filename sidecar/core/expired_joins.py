@@ -71,8 +71,8 @@ class ExpiredJoins:
         state = self._state
         key = f"j/{state.uid}/{uuid4().hex}"
         at_ms = max(entry.at_ms for entry in group)
-        joined = LogEntry(group[0].first, len(records), key, at_ms)
         value = stream_of(records)
+        joined = LogEntry(group[0].first, len(records), key, at_ms, len(value))
         with state.lock:
             entries = state.log.entries
             at = bisect_left(entries, joined.first, key=lambda entry: entry.first)

@@ -32,6 +32,7 @@ class Staged:
 
     key: str
     rows: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class LogEntry:
     rows: int
     key: str
     at_ms: int
+    bytes: int
+    """The size of the value that has its rows."""
 
     @property
     def stop(self) -> int:
@@ -62,7 +65,7 @@ def stage_rows(
         return ()
     key = f"x/{uid}/{shard:05}/{uuid4().hex}"
     values[key] = stream_of(stored_rows(spec, rows))
-    return (Staged(key, rows.num_rows),)
+    return (Staged(key, rows.num_rows, len(values[key])),)
 
 
 class ExpiredLog:
@@ -83,13 +86,13 @@ class ExpiredLog:
         for key, entry in store.scan(f"e/{uid}/"):
             facts = json.loads(entry)
             first = int(key.rpartition("/")[2])
-            self.entries.append(LogEntry(first, facts["rows"], facts["key"], facts["at_ms"]))
+            self.entries.append(LogEntry(first, **facts))
 
     def numbered(self, staged: Iterable[Staged], first: int, at_ms: int) -> list[LogEntry]:
         """The entries that staged rows become from a number on."""
         found = []
         for each in staged:
-            found.append(LogEntry(first, each.rows, each.key, at_ms))
+            found.append(LogEntry(first, each.rows, each.key, at_ms, each.bytes))
             first += each.rows
         return found
 
@@ -97,7 +100,7 @@ class ExpiredLog:
         """Entries as values to write."""
         return {
             self._key(each): json.dumps(
-                {"rows": each.rows, "key": each.key, "at_ms": each.at_ms}
+                {"rows": each.rows, "key": each.key, "at_ms": each.at_ms, "bytes": each.bytes}
             ).encode()
             for each in entries
         }

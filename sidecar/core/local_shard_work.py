@@ -239,7 +239,7 @@ class ShardWork:
     ) -> tuple[Stepped, pa.Table]:
         """What an outcome makes of a shard, and its update rows."""
         reached_ms = going.t_ms if to_ms is None else to_ms
-        written = self.tables.write(shard, at, outcome, going.policy, reached_ms)
+        written = self.tables.write(shard, at, outcome, going.policy, reached_ms, going.now_ms)
         changes = _of_batch(outcome.changes, going.batch_id)
         ends = pc.equal(changes.column("change"), "expire")
         expired = stage_rows(self._uid, at, self._spec, changes.filter(ends), written.values)

@@ -9,6 +9,7 @@ newest complete set is committed when a later batch opens or the query's commit 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_figures import ShardFigures
@@ -59,7 +60,7 @@ class Prepared:
     """
 
     chunks: tuple[int, ...]
-    figures: dict[int, dict[str, int]]
+    figures: dict[int, dict[str, Any]]
 
 
 class Batches:
@@ -157,7 +158,8 @@ class Batches:
         """
         opened = self._opened(attempt)
         shards = self._state.shards
-        going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id)
+        now_ms = self._state.clock.now_ms()
+        going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id, now_ms)
         mine = {at: shards[at].counted(RowCounts(**counts.get(at, {}))) for at in attempt.shards}
         stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
         piece = Piece(

@@ -168,7 +168,7 @@ class DirectWrites:
         state, record = self._state, self._state.record
         t_ms = max(now_ms, record.time_ms)
         version = record.version + 1
-        going = Going(record.policy, t_ms, version, record.committed)
+        going = Going(record.policy, t_ms, version, record.committed, state.clock.now_ms())
         stepped = edit.apply(dict(enumerate(state.shards)), going)
         values = dict(changes)
         for each in stepped.values():

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,6 +41,10 @@ class Sizes:
     state_bytes: int
     expired_kept: int
     """Expired records that somebody may still ask for."""
+    expired_bytes: int
+    """Bytes of these records."""
+    prepared_bytes: int
+    """Bytes of what tasks have made of the open batch, which no record names yet."""
     next_seq: int
     waiting: int
     """Writes that wait for a batch border."""
@@ -251,7 +256,7 @@ class Operator:
         """
         return self.record.reached_ms if self.state.is_event_time else now_ms
 
-    def figures(self) -> tuple[int, dict[int, dict[str, int]]]:
+    def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard behind it."""
         record, shards = self.state.now
         figures = (asdict(ShardFigures.of(each, record.policy)) for each in shards)
@@ -266,6 +271,8 @@ class Operator:
             live_keys=sum(shard.current.live for shard in shards),
             state_bytes=sum(shard.current.bytes for shard in shards),
             expired_kept=sum(entry.rows for entry in entries),
+            expired_bytes=sum(entry.bytes for entry in entries),
+            prepared_bytes=self.state.prepared_bytes(),
             next_seq=record.next_seq,
             waiting=len(self.state.waiting),
             quarantined=self.writes.quarantined.rows,

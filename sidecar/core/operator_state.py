@@ -118,6 +118,16 @@ class OperatorState:
         yield from (staged.key for piece in pieces for staged in piece.expired)
         yield from (entry.key for entry in self.log.entries if is_of_shard(entry.key))
 
+    def prepared_bytes(self) -> int:
+        """Bytes of the runs and expired records that the pieces of the open batch alone name."""
+        kept = {run.name for shard in self.shards for run in shard.runs}
+        pieces = [
+            piece for each in list(self.sets.sets.values()) for piece in list(each.pieces.values())
+        ]
+        runs = (run for piece in pieces for shard in piece.shards.values() for run in shard.runs)
+        staged = sum(each.bytes for piece in pieces for each in piece.expired)
+        return staged + sum(run.bytes for run in runs if run.name not in kept)
+
     def save(
         self,
         record: OperatorRecord,

@@ -6,7 +6,7 @@ records are values of their own, written with it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.sidecar.core.expired_log import Staged
@@ -32,7 +32,7 @@ class Piece:
             "partitions": partitions,
             "attempt": self.attempt,
             "shards": list(self.shards),
-            "expired": [[each.key, each.rows] for each in self.expired],
+            "expired": [astuple(each) for each in self.expired],
         }
         return Message(header, tuple(record.encode() for record in self.shards.values())).encode()
 
@@ -70,7 +70,7 @@ class PreparedSets:
             found.pieces[int(partition)] = Piece(
                 header["attempt"],
                 {shard: ShardRecord.decode(part) for shard, part in shards},
-                tuple(Staged(key, rows) for key, rows in header["expired"]),
+                tuple(Staged(*each) for each in header["expired"]),
             )
 
     def newest_complete(self) -> PreparedSet | None:

@@ -61,7 +61,13 @@ class ShardTables:
         return open_table(self._spec, record, _Values(self, shard))
 
     def write(
-        self, record: ShardRecord, shard: int, outcome: Outcome, policy: Policy, to_ms: int
+        self,
+        record: ShardRecord,
+        shard: int,
+        outcome: Outcome,
+        policy: Policy,
+        to_ms: int,
+        now_ms: int,
     ) -> Written:
         """What an outcome makes of a record.
 
@@ -71,9 +77,11 @@ class ShardTables:
             outcome: what happened to it.
             policy: under which.
             to_ms: the time that it reached.
+            now_ms: the clock.
         """
         place = _Values(self, shard)
-        return Written(next_record(record, outcome, place, policy, to_ms), place.values)
+        after = next_record(record, outcome, place, policy, to_ms, now_ms)
+        return Written(after, place.values)
 
     def forget(self, runs: Iterable[str]) -> None:
         """Let go of runs that nobody will ask for again."""

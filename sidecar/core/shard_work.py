@@ -29,12 +29,14 @@ class Going:
         t_ms: the time of its records in processing time, and how far lives are closed.
         version: that of the tables it makes.
         batch_id: the batch that its change rows name.
+        now_ms: the clock, where shards are written; no row is judged by it.
     """
 
     policy: Policy
     t_ms: int
     version: int
     batch_id: int
+    now_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,8 @@ class Sweeper:
         the shard was changed meanwhile.
         """
         work, shards = self._state.work, self._state.shards
-        going = Going(record.policy, to_ms or 0, record.version + 1, record.committed)
+        now_ms = self._state.clock.now_ms()
+        going = Going(record.policy, to_ms or 0, record.version + 1, record.committed, now_ms)
         try:
             return work.merge(shard, at, going) if to_ms is None else work.close(shard, at, going)
         except DamagedError:

@@ -23,7 +23,7 @@ from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
 from idlestate.retention.lives import Lives
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, is_due
 
 Ints = npt.NDArray[np.int64]
@@ -116,7 +116,9 @@ def _removed(
         table.remembered, none, none, Ends.joined([]), policy, None, version, merge
     )
     nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
-    return Outcome(table.spec, current, remembered, table.seen, nothing.changes, Tally())
+    return Outcome(
+        table.spec, current, remembered, table.seen, nothing.changes, Tally(), FOREVER_MS
+    )
 
 
 def _never(n: int) -> Lives:

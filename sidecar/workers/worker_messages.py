@@ -20,6 +20,7 @@ def going_header(going: Going) -> Header:
         "t_ms": going.t_ms,
         "version": going.version,
         "batch_id": going.batch_id,
+        "now_ms": going.now_ms,
     }
 
 

@@ -1,9 +1,9 @@
 """Runs one case of the law through the table and through the reference, and compares them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,15 @@ from idlestate.backends.runs.run_codec import decode_run
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.packet import decode_packet, encode_packet
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
-from idlestate.retention.policy import Policy, TimeDomain, UpdateType
+from idlestate.retention.age_buckets import AGE_BUCKETS_MS
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
+from idlestate.retention.time_bins import KeyTimes, TimeBins
 from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
 from tests.backends.veiled import Veiled
 from tests.compare import assert_rows, assert_states
@@ -134,6 +137,7 @@ def run_table(
 ) -> tuple[list[ShardTable], list[Found], Tally]:
     """Every batch through the table: the shards' last tables, all change rows, the counts."""
     tables, tally = [ShardTable.empty(spec)] * case.shards, Tally()
+    ages = [KeyAges()] * case.shards
     rows: list[Found] = []
     for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
         policy = policy_of(case.rule_of(batch_id))
@@ -144,12 +148,43 @@ def run_table(
             is_reread = case.restores[batch_id % len(case.restores)]
             tables[at] = restored(outcome.table) if is_reread else outcome.table
             assert_table_is_whole(tables[at], max(each.most_runs for each in case.merges))
+            ages[at] = ages[at].after(tables[at].current, policy, 0, outcome.first_end_ms)
+            if is_reread:
+                assert_ages_hold(ages[at], tables[at], policy)
             tally = tally.plus(outcome.tally)
             found += plain_rows(spec, outcome.changes)
         if in_form:
             assert_batch_is_in_form(found, batch, batch_id)
         rows += found
     return tables, rows, tally
+
+
+def assert_ages_hold(ages: KeyAges, table: ShardTable, policy: Policy) -> None:
+    """Nothing ends before they say, however long ago the look was; and after one they are exact."""
+    every = list(open_rows(table.current, 1000))
+    deadlines_ms = [ms for rows in every for ms in rows.lives.ends(policy).deadline_ms.tolist()]
+    accesses_ms = [ms for rows in every for ms in rows.lives.last_access_ms(policy).tolist()]
+    first_ms = min(deadlines_ms, default=FOREVER_MS)
+    assert ages.first_end_ms <= first_ms
+    fresh = KeyAges().after(table.current, policy, 0, FOREVER_MS)
+    assert fresh.first_end_ms == first_ms
+    assert_bins_count(fresh.ends, [] if policy.is_unbounded else deadlines_ms)
+    assert_bins_count(fresh.accesses, accesses_ms)
+
+
+def assert_bins_count(bins: TimeBins, times_ms: list[int]) -> None:
+    """So few keys are counted exactly."""
+    moments = sorted({ms + by for ms in times_ms for by in (-1, 0, 1) if abs(ms) < 2**52})
+    counts = KeyTimes([bins]).count(moments).tolist()
+    assert counts == [sum(ms <= moment for ms in times_ms) for moment in moments]
+    assert sum(bins.keys) == len(times_ms)
+
+
+def open_rows(runs: Runs, most_rows: int) -> Iterator[Rows]:
+    since: int | None = LOWEST_HASH
+    while since is not None:
+        part, since = runs.open_rows(since, most_rows)
+        yield part
 
 
 def run_reference(case: Case) -> Reference:
@@ -184,7 +219,16 @@ def assert_equal_ends(
     assert tally.created == counts["created"]
     assert tally.expired == (counts["lifetime"], counts["ttl"], counts["idle"])
     if case.compares_returning_keys:
-        assert tally.returning_keys == counts["returning_keys"]
+        assert_returning_keys(reference, tally)
+
+
+def assert_returning_keys(reference: Reference, tally: Tally) -> None:
+    """How many there were, and how long they had been away."""
+    assert tally.returning_keys == reference.counts["returning_keys"]
+    assert tally.absent_ms == sum(reference.absences_ms)
+    bounds = [*AGE_BUCKETS_MS, FOREVER_MS]
+    upto = [sum(away <= bound for away in reference.absences_ms) for bound in bounds]
+    assert list(accumulate(tally.absences)) == upto
 
 
 def plain_rows(spec: TableSpec, table: pa.Table) -> list[Found]:
@@ -246,10 +290,7 @@ def assert_batch_is_in_form(rows: Sequence[Found], batch: Sequence[Record], batc
 def assert_table_is_whole(table: ShardTable, most_runs: int) -> None:
     """Counts are exact, no key is there twice, runs are in order and no more than allowed."""
     for runs in (table.current, table.remembered):
-        rows, since = [], LOWEST_HASH
-        while since is not None:
-            part, since = runs.open_rows(since, 2)
-            rows += keys_of(part)
+        rows = [key for part in open_rows(runs, 2) for key in keys_of(part)]
         assert len(rows) == len(set(rows)) == runs.live
         assert len(runs.runs) <= most_runs
         for run in runs.runs:

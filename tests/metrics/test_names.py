@@ -29,12 +29,14 @@ def test_units_are_base_units() -> None:
 def test_labels_are_of_few_kinds() -> None:
     assert {label for name in names.ALL for label in name.labels} == {
         "operator",
+        "part",
         "reason",
         "result",
         "version",
         "budget",
         "horizon",
         "bound",
+        "within",
     }
 
 

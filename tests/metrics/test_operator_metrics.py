@@ -10,8 +10,10 @@ from idlestate.metrics import names
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.samples import BucketCounts
 from idlestate.metrics.version import VERSION
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+from idlestate.retention.time_bins import KeyTimes, TimeBins
 from idlestate.timers.clock import FakeClock
 
 UID = "clicks-by-session"
@@ -41,6 +43,10 @@ FIGURES = OperatorFigures(
     keys_created=120,
     keys_expired={"idle": 60, "ttl": 7, "lifetime": 3},
     returning_keys=10,
+    absences=BucketCounts((4, 0, 0, 5, *[0] * 7, 1), 3_000_000.5),
+    ends=KeyTimes([TimeBins([1_740_990_010_000, 1_740_993_630_000, 1_740_993_630_001], [3, 2, 1])]),
+    accesses=KeyTimes([TimeBins([1_740_989_970_000, 1_740_990_029_999], [1, 5])]),
+    disk_bytes={"state": 3_000, "remembered": 320, "expired_log": 700, "dead": 1_000},
     policy=Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000, ttl_ms=500),
 )
 
@@ -97,6 +103,20 @@ def test_a_scrape_shows_the_figures() -> None:
         of("keys_expired_total", reason="ttl"): 7,
         of("keys_expired_total", reason="lifetime"): 3,
         of("returning_keys_total"): 10,
+        of("returning_key_absence_seconds_bucket", le="60.0"): 4,
+        of("returning_key_absence_seconds_bucket", le="3600.0"): 9,
+        of("returning_key_absence_seconds_bucket", le="2592000.0"): 9,
+        of("returning_key_absence_seconds_bucket", le="+Inf"): 10,
+        of("returning_key_absence_seconds_count"): 10,
+        of("returning_key_absence_seconds_sum"): 3_000_000.5,
+        of("keys_due", within="1h"): 5,
+        of("keys_due", within="24h"): 6,
+        of("idle_age_seconds_bucket", le="60.0"): 6,
+        of("idle_age_seconds_bucket", le="+Inf"): 6,
+        of("disk_bytes", part="state"): 3_000,
+        of("disk_bytes", part="remembered"): 320,
+        of("disk_bytes", part="expired_log"): 700,
+        of("disk_bytes", part="dead"): 1_000,
         of("watermark_timestamp_seconds"): 1_740_990_000.25,
         of("last_batch_timestamp_seconds"): 1_741_000_000.5,
         of("batches_total"): 8,
@@ -113,7 +133,8 @@ def test_a_scrape_shows_the_figures() -> None:
     }
     assert {name: shown[name] for name in wanted} == wanted
     rest = set(shown) - set(wanted)
-    assert all(name.startswith("idlestate_batch_duration_seconds_") for name in rest)
+    histograms = ("batch_duration", "returning_key_absence", "idle_age")
+    assert all(name.startswith(tuple(f"idlestate_{each}_" for each in histograms)) for name in rest)
 
 
 def test_before_the_first_batch_every_series_is_there_at_zero() -> None:

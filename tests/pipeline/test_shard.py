@@ -106,7 +106,7 @@ def test_a_dropped_file_goes_when_no_retained_batch_names_it(
     first = step(ShardRecord("clicks", 3), files, [packet(["a"], [5])], 0).record
     second = step(first, files, [packet(["a"], [6])], 1).record
     (old,) = first.current.runs
-    assert second.dropped == (Dropped(old.name, 1),)
+    assert second.dropped == (Dropped(old.name, 1, old.bytes),)
     # With two batches retained, batch 3 may still go back to the state before batch 1 ... 2.
     for batch_id, is_there in ((2, True), (3, True), (4, False)):
         files.remove_unwanted(second, batch_id, retain_batches=2, orphans=False)
@@ -195,7 +195,7 @@ def test_processing_time_does_not_run_back(files: RunFiles) -> None:
 def test_state_is_read_back_as_it_was_written(files: RunFiles) -> None:
     state = step(ShardRecord("clicks", 3), files, [packet(["a", "b"], [5, 6])], 0).record
     state = step(state, files, [packet(["a"], [60])], 1, watermark_ms=30).record
-    state = replace(state, timer_ms=77, dropped=(Dropped("x.arrow", 1),))
+    state = replace(state, timer_ms=77, dropped=(Dropped("x.arrow", 1, 77),))
     found = ShardRecord.decode(state.encode())
     assert found == state
     assert (found.seen == state.seen).all()
