@@ -63,9 +63,9 @@ class Sidecar:
     def start(self) -> None:
         self.store = STORES[self.kind](self.folder)
         self.works = OneRange(self.store, self.clock)
-        host = Host(self.store, self.clock, lambda *_: self.reached_ms, self.works)
+        self.host = Host(self.store, self.clock, lambda *_: self.reached_ms, self.works)
         declaration = Declaration.of(UID, self.spec, self.time, self.case.shards)
-        self.operator = host.declare(declaration, self.policy(0))
+        self.operator = self.host.declare(declaration, self.policy(0))
 
     def close(self) -> None:
         self.store.close()

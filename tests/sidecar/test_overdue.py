@@ -89,8 +89,7 @@ def test_in_event_time_it_is_told_by_what_the_query_has_reached(tmp_path: Path) 
     case = named_case(IDLE, batches, [0], is_sorted=True, aggregates={"n": "count"})
     sidecar = Sidecar(case, "heap", tmp_path / "state")
     sidecar.run(0, 0)
-    host: Any = [sidecar.operator]
-    asked = OperatorSnapshot(host)
+    asked = OperatorSnapshot(sidecar.host)
     assert lag_ms(sidecar, asked) == 0
     sidecar.reached_ms = 100 + IDLE.idle_max_ms + 25
     sidecar.operator.batches.settle()
