@@ -11,7 +11,7 @@ apply to an operator, such as a budget that it has not, has no series.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from idlestate.metrics import names
 from idlestate.metrics.exporter import Exporter
@@ -82,7 +82,7 @@ _BY_LABELS: Mapping[Name, Callable[[OperatorFigures], Mapping[Labels, float]]] =
     names.FORECAST: _forecasts,
 }
 """Families with several labels more, or with labels that not every operator has."""
-_SERIES = 150
+SERIES: Final = 200
 """Of one operator, with every histogram; more than it has."""
 
 
@@ -102,7 +102,7 @@ class OperatorMetrics:
 
     def _samples(self, now_ms: int) -> Samples:
         every = self._figures_at(now_ms)
-        shown = self._cap.admitted(names.OPERATOR, (each.operator for each in every), _SERIES)
+        shown = self._cap.admitted(names.OPERATOR, (each.operator for each in every), SERIES)
         return samples_of([each for each in every if each.operator in shown], now_ms)
 
 

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 _K = TypeVar("_K", bound=str)
 
-MAX_SERIES = 150_000
+MAX_SERIES = 200_000
 """Of a thousand operators: about 15 MB of text."""
 
 

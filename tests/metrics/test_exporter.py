@@ -14,7 +14,7 @@ from idlestate.metrics import names
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.names import MetricKind, Name
 from idlestate.metrics.operator_figures import OperatorFigures
-from idlestate.metrics.operator_metrics import OperatorMetrics
+from idlestate.metrics.operator_metrics import SERIES, OperatorMetrics
 from idlestate.metrics.samples import BucketCounts, Samples
 from idlestate.metrics.series_cap import SeriesCap
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
@@ -98,7 +98,7 @@ def operators(made: Exporter) -> set[str]:
 
 
 def test_series_are_limited_and_the_same_operators_stay() -> None:
-    made = Exporter(FakeClock(), max_series=450)  # of three operators
+    made = Exporter(FakeClock(), max_series=3 * SERIES)
     uids = ["m", "n", "o", "p"]
     OperatorMetrics(made, lambda _: [OperatorFigures(operator=uid) for uid in uids])
     assert operators(made) == {"m", "n", "o"}
@@ -124,7 +124,7 @@ def test_an_operator_has_no_more_series_than_are_reckoned() -> None:
     made = Exporter(FakeClock())
     figures = OperatorFigures(operator="one", swept_ms=1, compacted_ms=1, durations=every)
     OperatorMetrics(made, lambda _: [figures])
-    assert made.reply("").body.count(b'{operator="one"') <= 150
+    assert made.reply("").body.count(b'{operator="one"') <= SERIES
 
 
 def test_promtool_finds_nothing_to_complain_about(

@@ -22,6 +22,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
     PolicyJournal,
     PolicyVersion,
+    read_layout,
     write_layout,
 )
 from idlestate.pipeline.session_metrics import SessionMetrics
@@ -207,3 +208,14 @@ def test_counters_do_not_fall_back_when_the_last_batch_runs_again(query: Query) 
     assert query.shown(names.INPUT_ROWS) == 50
     query.progress(5, 1, replace(one, input=51, batch_id=5))
     assert query.shown(names.INPUT_ROWS) == 51
+
+
+def test_of_state_in_a_sidecar_the_driver_does_not_say_what_is_overdue(query: Query) -> None:
+    """The sidecar sweeps between batches: what was due after the last one says nothing."""
+    layout = replace(read_layout(query.checkpoint, UID), backend="heap")
+    write_layout(query.checkpoint, UID, layout)
+    query.log("commits", 1, nextBatchWatermarkMs=7_000)
+    query.progress(1, 1, *(replace(each, next_end_ms=5_000) for each in query.reports))
+    assert query.shown(names.LIVE_KEYS) == 0
+    assert query.shown(names.EXPIRY_LAG) is None
+    assert query.shown(names.SWEPT) is None
