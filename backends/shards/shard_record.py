@@ -215,7 +215,7 @@ class ShardRecord:
             "uid": self.uid,
             "shard": self.shard,
             "tables": {name: table.to_json() for name, table in self.tables.items()},
-            "dropped": [(each.name, each.version) for each in self.dropped],
+            "dropped": [(each.name, each.version, each.bytes) for each in self.dropped],
             "tally": asdict(self.tally),
             "rows": self.rows.as_dict(),
             "time_ms": self.time_ms,
