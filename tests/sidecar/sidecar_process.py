@@ -22,6 +22,8 @@ from idlestate.sidecar.protocol.errors import DiskFullError
 
 COMMAND = [sys.executable, "-m", "idlestate.service.cli"]
 PATIENCE_S = 30
+RESTARTS_S = 120
+"""How long a client waits for a sidecar that is killed and started again several times."""
 MOST_WRITES = 10_000
 UID = "carts"
 POLICIES: dict[str, Any] = {
@@ -161,7 +163,7 @@ class Sidecar:
         self, writer: str | None = None, place: str | Address | None = None, uid: str = UID
     ) -> Any:
         place = place or f"unix:{self.data_socket}"
-        patience = timedelta(seconds=PATIENCE_S)  # also for one that is being started again
+        patience = timedelta(seconds=RESTARTS_S)
         return SidecarClient(place, uid, writer=writer, patience=patience, connect_timeout=patience)
 
     def ask(
