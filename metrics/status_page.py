@@ -8,6 +8,7 @@ script and load nothing else.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,7 @@ class Subject:
         curve: the sizes of an operator over time, oldest first.
         notices: what needs attention in an operator, if anything.
         keys: looks up keys; None if they cannot be looked up.
+        may_look_up: whether a request with these headers may look up keys.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Subject:
     curve: Callable[[str], Sequence[Size]] = lambda _: ()
     notices: Callable[[str], Sequence[str]] = lambda _: ()
     keys: KeyLookup | None = None
+    may_look_up: Callable[[Message], bool] = lambda _: True
 
 
 class StatusPage:
@@ -61,40 +64,43 @@ class StatusPage:
 
     def answer(self, request: Request) -> Reply | None:
         """The page that a request asks for; None if its path is not one of a page."""
+        keys = self._subject.keys if self._subject.may_look_up(request.headers) else None
         if request.path == "/":
-            return self._start(request.query)
+            return self._start(request.query, keys)
         found = _OPERATOR.fullmatch(request.path)
         if not found:
             return None
-        return self._operator(unquote(found[1]), request.query if found[2] else None)
+        return self._operator(unquote(found[1]), request.query if found[2] else None, keys)
 
-    def _start(self, query: str) -> Reply:
+    def _start(self, query: str, keys: KeyLookup | None) -> Reply:
         now_ms = self._subject.now_ms()
         every = self._subject.figures(now_ms)
         if len(every) == 1:
-            return self._shown(every[0], now_ms, None)
+            return self._shown(every[0], now_ms, None, keys)
         listed = operators_table(every, query, now_ms, self._subject.curve, self._subject.notices)
         return self._page("Operators", now_ms, listed)
 
-    def _operator(self, uid: str, key: str | None) -> Reply:
+    def _operator(self, uid: str, key: str | None, keys: KeyLookup | None) -> Reply:
         now_ms = self._subject.now_ms()
         for figures in self._subject.figures(now_ms):
             if figures.operator == uid:
-                return self._shown(figures, now_ms, key)
+                return self._shown(figures, now_ms, key, keys)
         text = tag("p", "There is no operator ", tag("code", uid), ".", role="alert")
         return self._page("Not found", now_ms, [text], HTTPStatus.NOT_FOUND)
 
-    def _shown(self, figures: OperatorFigures, now_ms: int, key: str | None) -> Reply:
+    def _shown(
+        self, figures: OperatorFigures, now_ms: int, key: str | None, keys: KeyLookup | None
+    ) -> Reply:
         uid, status = figures.operator, HTTPStatus.OK
         body = operator_view(figures, now_ms, self._subject.curve(uid), self._subject.notices(uid))
-        if self._subject.keys is not None:
+        if keys is not None:
             answer: KeyAnswer | str | None = None
             if key is not None:
                 try:
-                    answer = self._subject.keys.look_up(uid, key)
+                    answer = keys.look_up(uid, key)
                 except ValueError as error:
                     answer, status = str(error), HTTPStatus.BAD_REQUEST
-            columns = self._subject.keys.columns(uid)
+            columns = keys.columns(uid)
             body.append(lookup_view(uid, columns, key or "", answer))
         return self._page(uid, now_ms, body, status)
 

@@ -11,6 +11,7 @@ from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.series_cap import MAX_SERIES
+from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.timers.clock import SystemClock
 
@@ -57,7 +58,7 @@ def serve_metrics(
 
     Args:
         spark: the session (classic, not Spark Connect).
-        port: serves `/metrics` on this port; 0 takes a free one.
+        port: serves `/metrics` and a status page at `/` on this port; 0 takes a free one.
         address: the address to listen on; the default answers this machine only.
         registry: adds the metrics to this registry of `prometheus_client`.
         max_series: at most this many series of operators and queries are shown;
@@ -73,7 +74,8 @@ def serve_metrics(
     """
     if port is None and registry is None:
         raise ValueError("serve_metrics needs a port or a registry; pass port=9108, for example")
-    exporter = Exporter(SystemClock(), max_series=max_series)
+    clock = SystemClock()
+    exporter = Exporter(clock, max_series=max_series)
     metrics = SessionMetrics(exporter)
     url = None
     with ExitStack() as ends:
@@ -81,8 +83,14 @@ def serve_metrics(
             bridge = RegistryBridge(registry, exporter)
             ends.callback(registry.unregister, bridge)
         if port is not None:
+            driver = metrics.driver
+            job = Subject(
+                name="job", now_ms=clock.now_ms, figures=driver.at, curve=driver.outlooks.sizes
+            )
             try:
-                server = ends.enter_context(MetricsServer(exporter, port, address))
+                server = ends.enter_context(
+                    MetricsServer(exporter, port, address, page=StatusPage(job))
+                )
             except ListenError as error:
                 raise RefusedError(str(error)) from error
             url = server.url

@@ -44,7 +44,7 @@ from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
-from idlestate.service.run_page import CheckpointKeys, run_page
+from idlestate.service.run_page import run_page
 from idlestate.service.spark import start_spark
 from idlestate.service.spark_errors import plain_error
 from idlestate.sidecar.protocol.connection import Address
@@ -168,8 +168,7 @@ class Job:
         growth = GrowthLog(self.growth_path)
         place = self.pipeline.metrics
         try:
-            keys = CheckpointKeys(self.checkpoint, self.pipeline.key, self._sidecar)
-            page = run_page(metrics.driver, growth, clock, keys)
+            page = run_page(metrics.driver, growth, clock, self.pipeline, self._sidecar)
             server = MetricsServer(exporter, place.port, place.address, page=page)
         except ListenError as error:
             raise RefusedError(str(error)) from error

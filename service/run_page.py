@@ -4,36 +4,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from idlestate.config.models import Pipeline
+from idlestate.config.sidecar_rules import is_loopback
 from idlestate.errors import IdlestateError
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.growth_curve import Size
 from idlestate.metrics.key_answer import answer_of
-from idlestate.metrics.key_lookup import KeyAnswer, KeyLookup
+from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.explanations import explain
 from idlestate.sidecar.protocol.connection import Address
+from idlestate.sidecar.server.access import names_this_machine
 from idlestate.timers.clock import Clock
 
 
 def run_page(
-    metrics: DriverMetrics, growth: GrowthLog, clock: Clock, keys: KeyLookup
+    metrics: DriverMetrics,
+    growth: GrowthLog,
+    clock: Clock,
+    pipeline: Pipeline,
+    sidecar: Address | None,
 ) -> StatusPage:
-    """The page.
+    """The page. It looks keys up for this machine alone, since nobody shows a token.
 
     Args:
         metrics: the figures of the pipeline.
         growth: its growth log.
         clock: the driver's.
-        keys: looks its keys up.
+        pipeline: what it is.
+        sidecar: where its sidecar is, if it was told.
     """
+    keys = CheckpointKeys(Path(pipeline.checkpoint), pipeline.key, sidecar)
     return StatusPage(
         Subject(
             name="run",
             now_ms=clock.now_ms,
             figures=metrics.at,
             curve=lambda _: [Size(each.time_ms, each.live_keys) for each in growth.points()],
-            keys=keys,
+            keys=keys if is_loopback(pipeline.metrics.address) else None,
+            may_look_up=names_this_machine,
         )
     )
 

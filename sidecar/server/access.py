@@ -62,14 +62,19 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
             "enter it as the password, with any user name"
         )
         return error_reply(HTTPStatus.UNAUTHORIZED, text, WWW_Authenticate=_CHALLENGE)
-    host = headers.get("Host", "localhost")
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if is_local and not is_loopback(name):
-        # A page whose own name was made to point here.
+    if is_local and not names_this_machine(headers):
         return error_reply(HTTPStatus.FORBIDDEN, "wrong Host: use localhost or 127.0.0.1")
     if headers.get("Origin") is not None:
         return error_reply(HTTPStatus.FORBIDDEN, "requests from web pages are refused")
     return None
+
+
+def names_this_machine(headers: Message) -> bool:
+    """Whether a request asks for loopback by name; a web page whose own name was made to point here
+    does not.
+    """
+    host = headers.get("Host", "localhost")
+    return is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host)
 
 
 def _bearer(authorization: str) -> str:

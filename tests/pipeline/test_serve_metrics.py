@@ -4,6 +4,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
@@ -135,6 +137,26 @@ def test_counters_go_on_where_the_checkpoint_stands(
             query.stop()
     assert set(seen) <= {None, 10.0, 20.0}
     assert b"idlestate" not in generate_latest(registry)
+
+
+def test_browsers_get_a_status_page_of_the_session(
+    spark: SparkSession, feed: Feed, served: ServedMetrics, tmp_path: Path
+) -> None:
+    assert served.url is not None
+    start = served.url.removesuffix("metrics")
+    page = Request(f"{start}operators/{UID}", headers={"Accept": "text/html"})
+    feed.add(rows(0, 10))
+    run(retained(spark, feed), tmp_path / "ours")
+
+    def shown() -> bool:
+        try:
+            with urlopen(page) as reply:
+                text = reply.read().decode()
+        except HTTPError:  # until the first batch reports
+            return False
+        return f"<h1>{UID}</h1>" in text and "<dt>Keys</dt><dd>10</dd>" in text
+
+    assert wait_for(shown)
 
 
 def test_it_listens_no_more_when_it_was_stopped(spark: SparkSession) -> None:

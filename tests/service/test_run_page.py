@@ -1,27 +1,36 @@
 """The status page of `idlestate run`: its growth log as a curve, and keys of its checkpoint."""
 
+from collections.abc import Callable
 from email.message import Message
 from pathlib import Path
 
 import pytest
 
+from idlestate.config.loading import load_config
+from idlestate.config.models import Pipeline
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth import GrowthLog, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.service.run_page import CheckpointKeys, run_page
 from idlestate.timers.clock import FakeClock
-from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import Request
 from tests.pipeline.made_checkpoint import START_MS, make_clicks
 
 UID = "clicks-by-session"
+EXAMPLES = Path(__file__).resolve().parents[2] / "config"
 
 
 @pytest.fixture
-def keys(tmp_path: Path) -> CheckpointKeys:
+def pipeline(tmp_path: Path) -> Pipeline:
     make_clicks(tmp_path / "checkpoint")
-    return CheckpointKeys(tmp_path / "checkpoint", ("session_id",), None)
+    pipeline = load_config(EXAMPLES / "clicks.yaml").pipelines[UID]
+    return pipeline.model_copy(update={"checkpoint": str(tmp_path / "checkpoint")})
+
+
+@pytest.fixture
+def keys(pipeline: Pipeline) -> CheckpointKeys:
+    return CheckpointKeys(Path(pipeline.checkpoint), pipeline.key, None)
 
 
 def test_keys_of_the_checkpoint_are_explained_without_a_jvm(keys: CheckpointKeys) -> None:
@@ -39,24 +48,41 @@ def test_a_checkpoint_that_is_not_there_yet_is_one_plain_line(tmp_path: Path) ->
         CheckpointKeys(tmp_path / "none", ("session_id",), None).look_up(UID, "session_id=a")
 
 
-def test_the_page_draws_the_growth_log(tmp_path: Path, keys: CheckpointKeys) -> None:
+@pytest.fixture
+def ask(tmp_path: Path, pipeline: Pipeline) -> Callable[..., str]:
+    """Asks the page of a run for HTML."""
     clock = FakeClock(START_MS)
     metrics = DriverMetrics(Exporter(clock))
     metrics.show(OperatorFigures(operator=UID, batch_id=1, live_keys=7))
     growth = GrowthLog(tmp_path / "growth.jsonl")
     for batch in (0, 1):
         growth.append(GrowthPoint(batch_id=batch, time_ms=START_MS + batch, live_keys=6 + batch))
-    page = run_page(metrics, growth, clock, keys)
 
-    def ask(path: str, query: str = "") -> Reply:
-        reply = page.answer(Request("GET", path, query, Message(), b""))
+    def ask(path: str, query: str = "", host: str = "localhost:9464", listen: str = "::1") -> str:
+        metrics_at = pipeline.metrics.model_copy(update={"address": listen})
+        served = pipeline.model_copy(update={"metrics": metrics_at})
+        headers = Message()
+        headers["Host"] = host
+        page = run_page(metrics, growth, clock, served, None)
+        reply = page.answer(Request("GET", path, query, headers, b""))
         assert reply is not None
-        return reply
+        return reply.body.decode()
 
-    body = ask("/").body.decode()
+    return ask
+
+
+def test_the_page_draws_the_growth_log(ask: Callable[..., str]) -> None:
+    body = ask("/")
     assert f"<h1>{UID}</h1>" in body
     assert "Keys in state: 7 at 2025-03-03 00:00:00 UTC, 6 at" in body
     assert "<polyline" in body
-    found = ask(f"/operators/{UID}/keys", "session_id=b").body.decode()
-    assert "This key is in state until" in found
-    assert ask(f"/operators/{UID}/keys", "no=b").status == 400
+
+
+def test_keys_are_looked_up_from_this_machine_alone(ask: Callable[..., str]) -> None:
+    keys = f"/operators/{UID}/keys"
+    assert "This key is in state until" in ask(keys, "session_id=b")
+    assert "its key columns are session_id" in ask(keys, "no=b")
+    # Other machines reach it, or a web page whose own name was made to point here.
+    for others in ({"listen": "0.0.0.0"}, {"host": "evil.example"}):
+        assert "This key" not in ask(keys, "session_id=b", **others)
+        assert "<form" not in ask("/", **others)
