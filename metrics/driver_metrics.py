@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from threading import Lock
 
 from idlestate.metrics import names
@@ -20,6 +21,7 @@ class DriverMetrics:
     Args:
         exporter: where they are exported.
         budget_for: the budget of an operator, by its uid; default: no budgets.
+        file_of: as of `Outlooks`.
 
     Attributes:
         durations: takes the durations of batches.
@@ -28,9 +30,12 @@ class DriverMetrics:
     """
 
     def __init__(
-        self, exporter: Exporter, budget_for: Callable[[str], Budget] = lambda _: Budget()
+        self,
+        exporter: Exporter,
+        budget_for: Callable[[str], Budget] = lambda _: Budget(),
+        file_of: Callable[[str], Path | None] = lambda _: None,
     ) -> None:
-        self.outlooks = Outlooks(budget_for)
+        self.outlooks = Outlooks(budget_for, file_of)
         self.durations = Durations(names.BATCH_DURATION)
         self.dropped = 0
         self._lock = Lock()

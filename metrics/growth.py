@@ -10,7 +10,7 @@ highest and the last one) and the file is rewritten, so that older points are fu
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -139,12 +139,6 @@ class GrowthLog:
     def points(self) -> Sequence[GrowthPoint]:
         """All points, by batch."""
         return tuple(self._points)
-
-    def sizes(self) -> Iterator[tuple[int, int, int]]:
-        """Time in ms, live keys and bytes of the points whose bytes are known."""
-        for point in self._points:
-            if point.state_bytes or not point.live_keys:
-                yield point.time_ms, point.live_keys, point.state_bytes
 
     def last(self) -> GrowthPoint | None:
         """The newest point; None if there is none."""

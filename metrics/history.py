@@ -81,12 +81,17 @@ class History:
         draft.replace(path)
 
     @classmethod
-    def load(cls, path: Path) -> "History":
-        """The history in a file; an empty one if the file is missing or damaged."""
+    def load(cls, path: Path, until_ms: int) -> "History":
+        """The history in a file up to a time, after which it may have been rolled back.
+
+        It is empty if the file is missing or damaged.
+        """
         try:
             with path.open("rb") as file:
                 rows = np.load(file, allow_pickle=False)
         except (OSError, ValueError, EOFError):
             return cls()
         is_whole = rows.dtype == np.int64 and rows.ndim == 2 and rows.shape[1] == _COLUMNS
-        return cls(rows) if is_whole and (np.diff(rows[:, 0]) > 0).all() else cls()
+        if not is_whole or (np.diff(rows[:, 0]) <= 0).any():
+            return cls()
+        return cls(rows[rows[:, 0] <= until_ms // SLOT_MS])

@@ -20,9 +20,10 @@ from idlestate.retention.policy import Policy
 
 @dataclass(slots=True)
 class _Known:
-    """An operator's history, and its curves as of the newest slot."""
+    """An operator's history, where it is kept, and what was made of it."""
 
     history: History
+    file: Path | None
     outlook: Outlook = field(default_factory=Outlook)
     made_for: tuple[Policy, Budget] | None = None
 
@@ -32,14 +33,16 @@ class Outlooks:
 
     Args:
         budget_for: the budget of an operator, by its uid; default: no budgets.
-        folder: where histories are kept over a restart; None: nowhere.
+        file_of: the file that keeps the history of an operator over a restart; default: none.
     """
 
     def __init__(
-        self, budget_for: Callable[[str], Budget] = lambda _: Budget(), folder: Path | None = None
+        self,
+        budget_for: Callable[[str], Budget] = lambda _: Budget(),
+        file_of: Callable[[str], Path | None] = lambda _: None,
     ) -> None:
         self._budget_for = budget_for
-        self._folder = folder
+        self._file_of = file_of
         self._lock = Lock()
         self._known: dict[str, _Known] = {}
 
@@ -47,23 +50,20 @@ class Outlooks:
         """Take an operator's size at a time of its own (event time or the clock), in ms."""
         uid = figures.operator
         with self._lock:
-            known = self._of(uid)
+            file = self._file_of(uid)
+            known = self._known.get(uid)
+            if known is None or known.file != file:
+                known = _Known(History.load(file, time_ms) if file else History(), file)
+                self._known[uid] = known
             made_for = figures.policy, self._budget_for(uid)
             is_new = known.history.add(time_ms, figures.live_keys, figures.state_bytes)
             if not is_new and known.made_for == made_for:
                 return
             known.made_for = made_for
             known.outlook = _outlook(known.history, *made_for)
-            if is_new and self._folder is not None:
+            if is_new and file is not None:
                 with suppress(OSError):  # a full disk: the next slot is saved with this one
-                    known.history.save(_path(self._folder, uid))
-
-    def restore(self, uid: str, sizes: Iterable[tuple[int, int, int]]) -> None:
-        """Take the sizes that an operator had before: time in ms, live keys, bytes; in order."""
-        with self._lock:
-            history = self._of(uid).history
-            for time_ms, live_keys, state_bytes in sizes:
-                history.add(time_ms, live_keys, state_bytes)
+                    known.history.save(file)
 
     def complete(self, figures: OperatorFigures) -> OperatorFigures:
         """The figures with the operator's budget and outlook."""
@@ -85,18 +85,8 @@ class Outlooks:
         with self._lock:
             for uid in self._known.keys() - kept:
                 del self._known[uid]
-                if self._folder is not None:
-                    _path(self._folder, uid).unlink(missing_ok=True)
-
-    def _of(self, uid: str) -> _Known:
-        if uid not in self._known:
-            history = History.load(_path(self._folder, uid)) if self._folder else History()
-            self._known[uid] = _Known(history)
-        return self._known[uid]
-
-
-def _path(folder: Path, uid: str) -> Path:
-    return folder / f"{uid}.npy"
+                if file := self._file_of(uid):
+                    file.unlink(missing_ok=True)
 
 
 def _outlook(history: History, policy: Policy, budget: Budget) -> Outlook:

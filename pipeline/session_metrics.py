@@ -70,7 +70,8 @@ class SessionMetrics:
         self, exporter: Exporter, budget_for: Callable[[str], Budget] = lambda _: Budget()
     ) -> None:
         PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows its operators better
-        self.driver = DriverMetrics(exporter, budget_for)
+        self._histories: dict[str, Path] = {}
+        self.driver = DriverMetrics(exporter, budget_for, self._histories.get)
         self._spark_metrics = SparkMetrics(exporter)
         self._events: Queue[tuple[str, str]] = Queue(_MOST_EVENTS)
         self._operators: dict[str, tuple[str, OperatorReports]] = {}
@@ -110,6 +111,8 @@ class SessionMetrics:
         if reports is None or place != _place(checkpoint):
             reports = OperatorReports(uid, policy, checkpoint)
             self._operators[uid] = _place(checkpoint), reports
+            if checkpoint.is_local:
+                self._histories[uid] = Path(checkpoint.path(f"idlestate/{uid}/history.npy"))
         return reports
 
     def show(self, reports: OperatorReports) -> None:

@@ -217,7 +217,6 @@ class Job:
         if planned is not None:
             self._sinks.forget_after(spark, planned)
             growth.forget_after(planned)
-        metrics.driver.outlooks.restore(self.uid, growth.sizes())
         monitor = Monitor(self.uid, self.policy, self._folder, metrics, growth)
         self._take_state(spark, monitor)
         writer = (

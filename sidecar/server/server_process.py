@@ -194,7 +194,7 @@ class Process:
         self, host: Host, directory: Path, facts: Facts, calls: Calls, ticks: Ticks
     ) -> ControlPlane:
         """The control plane; the sizes of operators are noted from now on."""
-        outlooks = Outlooks(self._budget_for, directory / "history")
+        outlooks = Outlooks(self._budget_for, lambda uid: directory / "history" / f"{uid}.npy")
         snapshot = OperatorSnapshot(host, outlooks)
         snapshot.note_sizes(self._clock.now_ms())
         ticks.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))

@@ -62,7 +62,7 @@ def test_it_keeps_eight_days() -> None:
 def test_a_saved_history_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "history" / "u.npy"
     filled((0, 1), (1, 2)).save(path)
-    again = History.load(path)
+    again = History.load(path, 9 * SLOT_MS)
     assert keys(again) == [1, 2]
     assert again.add(2 * SLOT_MS, 3, 3)
     assert [each.name for each in path.parent.iterdir()] == ["u.npy"]
@@ -71,12 +71,12 @@ def test_a_saved_history_comes_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"not an array"])
 def test_a_damaged_history_starts_afresh(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "u.npy"
-    assert keys(History.load(path)) == []
+    assert keys(History.load(path, 9 * SLOT_MS)) == []
     path.write_bytes(damage)
-    assert keys(History.load(path)) == []
+    assert keys(History.load(path, 9 * SLOT_MS)) == []
 
 
 @pytest.mark.parametrize("rows", [np.zeros((2, 3), np.int64), np.zeros((2, 2), np.int64), [1.5]])
 def test_another_array_starts_afresh(tmp_path: Path, rows: object) -> None:
     np.save(tmp_path / "u.npy", np.asarray(rows))
-    assert keys(History.load(tmp_path / "u.npy")) == []
+    assert keys(History.load(tmp_path / "u.npy", 9 * SLOT_MS)) == []

@@ -7,6 +7,7 @@ import pytest
 
 from idlestate.metrics import names
 from idlestate.metrics.forecast import Range
+from idlestate.metrics.growth_curve import Size
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.operator_metrics import samples_of
@@ -77,29 +78,40 @@ def test_a_new_budget_counts_from_the_next_size_on() -> None:
 
 
 def test_histories_survive_a_restart_and_go_with_their_operator(tmp_path: Path) -> None:
-    folder = tmp_path / "history"
-    first = Outlooks(folder=folder)
+    file = tmp_path / "history" / "u.npy"
+    first = Outlooks(file_of=lambda _: file)
     now = filled(first, 7)
-    again = Outlooks(folder=folder)
+    again = Outlooks(file_of=lambda _: file)
     assert again.complete(now).outlook == Outlook()
     again.note(now, 7 * SLOT_MS)
     assert again.complete(now).outlook.in_1h == Range(1000, 1000, 1000)
     again.keep([UID])
-    assert [path.name for path in folder.iterdir()] == ["u.npy"]
+    assert list(file.parent.iterdir()) == [file]
     again.keep([])
-    assert list(folder.iterdir()) == []
+    assert not file.exists()
     assert again.complete(now).outlook == Outlook()
 
 
-def test_sizes_from_before_are_taken_over() -> None:
-    outlooks = Outlooks()
-    outlooks.restore(UID, ((slot * SLOT_MS, 10, 0) for slot in range(6)))
-    outlooks.note(figures(10), 6 * SLOT_MS)
-    assert outlooks.complete(figures(10)).outlook.in_1h == Range(10, 10, 10)
+def test_what_was_rolled_back_is_not_taken_over(tmp_path: Path) -> None:
+    file = tmp_path / "u.npy"
+    filled(Outlooks(file_of=lambda _: file), 20, keys_a_slot=100)
+    again = Outlooks(file_of=lambda _: file)
+    again.note(figures(1000), 6 * SLOT_MS)
+    assert again.sizes(UID)[-1] == Size(6 * SLOT_MS, 1000)
+    assert len(again.sizes(UID)) == 7
+
+
+def test_an_operator_in_another_place_has_another_past(tmp_path: Path) -> None:
+    file = tmp_path / "one.npy"
+    outlooks = Outlooks(file_of=lambda _: file)
+    now = filled(outlooks, 7)
+    file = tmp_path / "two.npy"
+    outlooks.note(now, 7 * SLOT_MS)
+    assert len(outlooks.sizes(UID)) == 1
 
 
 def test_a_history_that_cannot_be_saved_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    outlooks = Outlooks(folder=tmp_path / "file")
+    outlooks = Outlooks(file_of=lambda _: tmp_path / "file" / "u.npy")
     now = filled(outlooks, 7)
     assert outlooks.complete(now).outlook.in_1h is not None

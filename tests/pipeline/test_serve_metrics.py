@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from idlestate import Policy, retain, serve_metrics
 from idlestate.errors import RefusedError
 from idlestate.metrics import exporter, names, sidecar_metrics, spark_metrics
+from idlestate.metrics.history import History
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
 from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS
@@ -82,6 +83,8 @@ def test_a_session_shows_its_operators_and_other_stateful_queries(
         each.current.bytes for each in shards(spark, tmp_path / "ours", UID)
     )
     assert found[names.BATCH_DURATION.name + "_count"] >= 1
+    history = tmp_path / "ours" / "idlestate" / UID / "history.npy"  # for forecasts
+    assert [each.live_keys for each in History.load(history, DAY_US).sizes()] == [10]
     families = {family.name for family in text_string_to_metric_families(text_of(url))}
     assert {name.name.removesuffix("_total") for name in ALWAYS} <= families
     # Only Spark's own: shards of ours would be rows too.
