@@ -203,6 +203,12 @@ FORECAST: Final = Name(
     "Live keys expected in 1h or 24h, as a range; missing while there is too little history.",
     (OPERATOR, HORIZON, BOUND),
 )
+FORECAST_FLOOR: Final = Name(
+    f"{PREFIX}forecast_live_keys_floor",
+    MetricKind.GAUGE,
+    "Keys in state whose deadline is later than in 1h or 24h: so many stay, whatever comes in.",
+    (OPERATOR, HORIZON),
+)
 CONFIG_RELOADS: Final = Name(
     f"{PREFIX}config_reloads_total",
     MetricKind.COUNTER,
@@ -275,6 +281,7 @@ OF_OPERATOR: Final = (
     BUDGET_BYTES,
     BUDGET_FULL,
     FORECAST,
+    FORECAST_FLOOR,
     *DURATIONS,
 )
 """What operators have, whatever runs them."""

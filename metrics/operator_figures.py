@@ -149,6 +149,19 @@ class OperatorFigures:
             for name, count in zip(DUE_WITHIN_MS, due, strict=True)
         }
 
+    def keys_staying(self, now_ms: int) -> dict[str, int]:
+        """Live keys whose deadline is beyond `names.DUE_WITHIN_MS`: the floor of forecasts.
+
+        Args:
+            now_ms: the wall clock, which counts in processing time.
+        """
+        time_ms = self.time_ms(now_ms)
+        due = self.ends.count([time_ms + span_ms for span_ms in DUE_WITHIN_MS.values()])
+        return {
+            name: self.ends.keys - int(count)
+            for name, count in zip(DUE_WITHIN_MS, due, strict=True)
+        }
+
     def idle_ages(self, now_ms: int) -> BucketCounts:
         """Live keys by the time since their last access, in `names.AGE_BUCKETS_S`.
 

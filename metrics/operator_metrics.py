@@ -126,6 +126,11 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
         for each in operators
         for within, keys in each.keys_due(now_ms).items()
     }
+    found[names.FORECAST_FLOOR] = {
+        (each.operator, horizon): keys
+        for each in operators
+        for horizon, keys in each.keys_staying(now_ms).items()
+    }
     for name, read_all in _BY_LABEL.items():
         found[name] = {
             (each.operator, label): value

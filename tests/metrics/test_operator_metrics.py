@@ -111,6 +111,8 @@ def test_a_scrape_shows_the_figures() -> None:
         of("returning_key_absence_seconds_sum"): 3_000_000.5,
         of("keys_due", within="1h"): 5,
         of("keys_due", within="24h"): 6,
+        of("forecast_live_keys_floor", horizon="1h"): 1,
+        of("forecast_live_keys_floor", horizon="24h"): 0,
         of("idle_age_seconds_bucket", le="60.0"): 6,
         of("idle_age_seconds_bucket", le="+Inf"): 6,
         of("disk_bytes", part="state"): 3_000,
