@@ -1,7 +1,7 @@
 """A shard's absolute figures after a batch, as they travel to the driver and add up there."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from idlestate.backends.files.batch_log import BatchTimes
@@ -27,7 +27,7 @@ class ShardReport(ShardFigures):
 
 def report_of(record: ShardRecord, in_force: PolicyVersion, times: BatchTimes) -> ShardReport:
     """The report of a shard after a batch that went by this policy."""
-    return reported(asdict(ShardFigures.of(record, in_force.policy)), in_force.version, times)
+    return reported(ShardFigures.of(record, in_force.policy).facts(), in_force.version, times)
 
 
 def reported(figures: Mapping[str, Any], policy_version: int, times: BatchTimes) -> ShardReport:

@@ -8,7 +8,6 @@ the exchange meanwhile gets it again from the beginning.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
 from typing import Any
 
 import pyarrow as pa
@@ -185,9 +184,7 @@ class _Exchange:
     def _reports(self, figures: dict[str, dict[str, Any]]) -> pa.RecordBatch:
         times, version = self._batch.times, self._batch.in_force.version
         reports = [reported(each, version, times) for each in figures.values()]
-        columns = zip(*(astuple(report) for report in reports), strict=True)
-        named = dict(zip(REPORT_FIELDS, columns, strict=True))
-        return _rows(**named)
+        return _rows(**{name: [getattr(each, name) for each in reports] for name in REPORT_FIELDS})
 
 
 def _rows(**columns: Sequence[Any]) -> pa.RecordBatch:

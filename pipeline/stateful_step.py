@@ -6,7 +6,7 @@ next deadline: it makes Spark call the shard in the batch without data that foll
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -84,7 +84,7 @@ class StatefulStep:
         except IdlestateError as error:
             raise marked(error) from error
         report = report_of(record, self._batch.in_force, self._batch.times)
-        yield _row(**asdict(report))
+        yield _row(**report.facts())
         for cell in advanced.cells:
             yield _row(cell=cell)
         for text in rejected:

@@ -1,7 +1,8 @@
 """A shard in figures: sizes now, and counts since it was made."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
@@ -41,6 +42,10 @@ class ShardFigures(RowCounts):
     expired_lifetime: int
     expired_ttl: int
     expired_idle: int
+
+    def facts(self) -> dict[str, Any]:
+        """The figures by name; lists are not copied."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def of(cls, record: ShardRecord, policy: Policy) -> "ShardFigures":

@@ -8,7 +8,7 @@ newest complete set is committed when a later batch opens or the query's commit 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from idlestate.backends.shards.row_counts import RowCounts
@@ -178,7 +178,7 @@ class Batches:
         return Prepared(
             chunks,
             {
-                at: asdict(ShardFigures.of(each.shard, opened.policy))
+                at: ShardFigures.of(each.shard, opened.policy).facts()
                 for at, each in stepped.items()
             },
         )

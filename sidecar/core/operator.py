@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -259,7 +259,7 @@ class Operator:
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard behind it."""
         record, shards = self.state.now
-        figures = (asdict(ShardFigures.of(each, record.policy)) for each in shards)
+        figures = (ShardFigures.of(each, record.policy).facts() for each in shards)
         return record.committed, dict(enumerate(figures))
 
     def sizes(self) -> Sizes:
