@@ -95,7 +95,7 @@ def test_change_rows_go_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     sidecar = SimpleNamespace(call=call)
     routes: Any = SimpleNamespace(main=sidecar, take=lambda _: None, to_range=lambda _: sidecar)
     batch: Any = SimpleNamespace(
-        times=SimpleNamespace(batch_id=7), in_force=SimpleNamespace(version=1)
+        times=SimpleNamespace(batch_id=7, time_ms=0), in_force=SimpleNamespace(version=1)
     )
     monkeypatch.setattr(exchange._Exchange, "_opening", lambda _: {})
     rows = list(exchange._Exchange(SPEC, batch, routes, []).run())
