@@ -56,7 +56,7 @@ class MetricKind(StrEnum):
     GAUGE_HISTOGRAM = "gaugehistogram"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # each is one of its kind, and a key of many dicts
 class Name:
     """One metric family."""
 

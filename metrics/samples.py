@@ -34,12 +34,12 @@ Samples: TypeAlias = Mapping[Name, Mapping[Labels, Value]]
 """Families with their samples; histograms have `BucketCounts`."""
 
 
-def merged(parts: Iterable[Samples]) -> dict[Name, dict[Labels, Value]]:
+def merged(parts: Iterable[Samples]) -> Samples:
     """All samples, by family; of one series the last."""
-    every: dict[Name, dict[Labels, Value]] = {}
+    every: dict[Name, Mapping[Labels, Value]] = {}
     for part in parts:
         for name, samples in part.items():
-            every.setdefault(name, {}).update(samples)
+            every[name] = {**every[name], **samples} if every.get(name) else samples
     return every
 
 

@@ -4,9 +4,9 @@ The client library makes several Python objects per sample, which takes a second
 operators; here a sample is a line. Families without samples are left out.
 """
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 from idlestate.metrics.names import MetricKind, Name
@@ -14,6 +14,8 @@ from idlestate.metrics.samples import BucketCounts, Labels, Samples
 
 PLAIN_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_NOT_FINITE: Final = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
+_PAIRS: Final = "\0"
 
 
 def text_of(samples: Samples, *, openmetrics: bool = False) -> bytes:
@@ -32,27 +34,30 @@ def _family(name: Name, samples: Mapping[Labels, float | BucketCounts], openmetr
         kind, sums = (
             ("gaugehistogram", ("_gsum", "_gcount")) if openmetrics else ("histogram", sums)
         )
-    head = f"# HELP {called} {_escaped(name.help)}\n# TYPE {called} {kind}\n"
-    lines: list[str] = []
+    form = _form(name, sums) if name.buckets else ""
+    lines = [f"# HELP {called} {_escaped(name.help)}\n# TYPE {called} {kind}\n"]
     for labels, value in samples.items():
+        pairs = _labels(name.labels, labels)
         if isinstance(value, BucketCounts):
-            lines += _buckets(name, labels, value, sums)
+            lines.append(_buckets(form, pairs, value))
         else:
-            lines.append(f"{name.name}{_labels(name.labels, labels)} {_number(value)}\n")
-    return head + "".join(lines)
+            lines.append(f"{name.name}{pairs} {_number(value)}\n")
+    return "".join(lines)
 
 
-def _buckets(
-    name: Name, labels: Labels, value: BucketCounts, sums: tuple[str, str]
-) -> Iterator[str]:
-    pairs = _labels(name.labels, labels)
-    begin = f'{name.name}_bucket{pairs[:-1] + "," if pairs else "{"}le="'
-    below = 0
-    for edge, count in zip((*map(_number, name.buckets), "+Inf"), value.counts, strict=True):
-        below += count
-        yield f'{begin}{edge}"}} {below}\n'
-    yield f"{name.name}{sums[1]}{pairs} {below}\n"
-    yield f"{name.name}{sums[0]}{pairs} {_number(value.sum)}\n"
+def _form(name: Name, sums: tuple[str, str]) -> str:
+    """The lines of one histogram, with `%` for values and `_PAIRS` for labels."""
+    begin, edges = f"{name.name}_bucket{_PAIRS},", (*map(_number, name.buckets), "+Inf")
+    lines = [f'{begin}le="{edge}"}} %d\n' for edge in edges]
+    return "".join(lines) + "".join(f"{name.name}{end}{_PAIRS}}} %s\n" for end in reversed(sums))
+
+
+def _buckets(form: str, pairs: str, value: BucketCounts) -> str:
+    below = tuple(accumulate(value.counts))
+    lines = form % (*below, below[-1], _number(value.sum))
+    if not pairs:
+        return lines.replace(f"{_PAIRS},", "{").replace(f"{_PAIRS}}}", "")
+    return lines.replace(_PAIRS, pairs[:-1])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -71,6 +76,5 @@ def _escaped(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    if math.isfinite(value):
-        return repr(float(value))
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    text = repr(float(value))
+    return _NOT_FINITE.get(text, text)

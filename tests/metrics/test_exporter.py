@@ -24,6 +24,7 @@ from tests.prometheus_programs import programs  # noqa: F401 - a fixture
 
 ODD = 'a"} 1\nodd{b="\\'
 AGES = Name("idlestate_ages", MetricKind.GAUGE_HISTOGRAM, "Ages.", buckets=(1.0, 60.0))
+PLAIN_AGES = Name("idlestate_of_all", MetricKind.HISTOGRAM, "Of all.", (), buckets=(0.5,))
 HELP = Name("idlestate_odd_help", MetricKind.GAUGE, "A \\ and a\nline.", ())
 SAMPLES: Samples = {
     names.INPUT_ROWS: {("one",): 3, (ODD,): 4},
@@ -34,6 +35,7 @@ SAMPLES: Samples = {
     },
     AGES: {("one",): BucketCounts((2, 0, 1), 99.5)},
     HELP: {(): 1},
+    PLAIN_AGES: {(): BucketCounts((1, 2), 3.5)},
 }
 
 
