@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.runs.byte_arrays import Flags, Positions
+from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.state.codec import Codec
 
 Column = npt.NDArray[Any]
@@ -129,6 +129,18 @@ class Cells:
         stamps = None if self.stamps is None else self.stamps[positions]
         return Cells(self.values[positions], self.has[positions], self.there[positions], stamps)
 
+    def then(self, others: "Cells") -> "Cells":
+        """These cells and then others of the same state."""
+        stamps = None
+        if self.stamps is not None and others.stamps is not None:
+            stamps = np.concatenate((self.stamps, others.stamps))
+        return Cells(
+            np.concatenate((self.values, others.values)),
+            np.concatenate((self.has, others.has)),
+            np.concatenate((self.there, others.there)),
+            stamps,
+        )
+
     def visible(self, kind: pa.DataType, hidden: Flags | None = None) -> pa.Array:
         """The values as an Arrow array, null where there is none or it is hidden."""
         has = self.has if hidden is None else self.has & ~hidden
@@ -179,6 +191,14 @@ class Lists:
         sizes = np.fromiter((len(each or ()) for each in lists), np.int64, len(lists))
         flat = [item for each in lists if each for item in each]
         return cls(there, sizes, Cells.of(flat, kind, stamped=stamped))
+
+    def mixed(self, flags: Flags, others: "Lists") -> "Lists":
+        """These lists where the flags are not, and others where they are."""
+        order = np.argsort(np.argsort(flags, kind="stable"), kind="stable")
+        sizes = np.concatenate((self.sizes, others.sizes))
+        begins = np.cumsum(sizes) - sizes
+        items = self.items.then(others.items).take(spread(begins[order], sizes[order]))
+        return Lists(np.concatenate((self.there, others.there))[order], sizes[order], items)
 
     def visible(self, kind: pa.DataType, there: Flags) -> pa.Array:
         """The lists as an Arrow array, null where there is none."""

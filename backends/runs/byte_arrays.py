@@ -41,6 +41,12 @@ def slices(data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions) -> 
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, offsets, pa.py_buffer(data[at])])
 
 
+def spread(starts: Positions, sizes: Positions) -> Positions:
+    """From each start on so many numbers."""
+    before = np.cumsum(sizes) - sizes
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
+
 def order_of(array: pa.BinaryArray) -> pa.Array:
     """The positions of the items in the order of their bytes; equal ones keep theirs."""
     return pc.array_sort_indices(array)

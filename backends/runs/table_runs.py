@@ -13,6 +13,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from idlestate.backends.runs.byte_arrays import spread
 from idlestate.backends.runs.compaction import MergePolicy, merged, open_positions
 from idlestate.backends.runs.keys import Keys, take_keys
 from idlestate.backends.runs.row_layout import extras_of
@@ -64,6 +65,27 @@ class Runs:
             at[np.flatnonzero(at >= 0)[is_gone]] = -1
             rows = rows.take(~is_gone)
         return at, rows
+
+    def between(self, begins: Ints, ends: Ints) -> tuple[Ints, Rows]:
+        """The rows of open lives with hashes in some ranges, and their positions.
+
+        Sweeps are not asked: this is for tables whose policy ends nothing.
+
+        Args:
+            begins: the lowest hash of each range, ascending.
+            ends: the hash after its last one; no two ranges overlap.
+        """
+        found, parts = [np.zeros(0, dtype=np.int64)], [Rows.empty(self.schema)]
+        for at, (run, start) in enumerate(zip(self.runs, self._starts(), strict=True)):
+            first = run.stored.first_at_least(begins)
+            places = spread(first, run.stored.first_at_least(ends) - first)
+            if not len(places):
+                continue
+            rows = run.take(places, keys=True)
+            counts = ~rows.are_tombstones & ~_shadowed(rows, self.runs[at + 1 :])
+            found.append(places[counts] + start)
+            parts.append(rows.take(counts))
+        return np.concatenate(found), Rows.gathered(parts)
 
     def take(self, positions: Ints, *, keys: bool = True) -> Rows:
         """The rows at positions, with or without keys; in each run they ascend."""

@@ -17,7 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width, layout_of, slices
+from idlestate.backends.runs.byte_arrays import (
+    Flags,
+    Positions,
+    fixed_width,
+    layout_of,
+    slices,
+    spread,
+)
 from idlestate.state.cells import Cells, Lists, dtype_of
 from idlestate.state.descriptors import StateKind
 from idlestate.state.rows import ValueLayout
@@ -165,7 +172,7 @@ def _map_heads(sizes: Positions, lengths: list[Positions]) -> pa.BinaryArray:
     numbers = np.empty(ends[-1], dtype=_LENGTH)
     numbers[ends[:-1]] = sizes
     for at, each in enumerate(lengths):
-        numbers[_spread(ends[:-1] + 1 + at * sizes, sizes)] = each
+        numbers[spread(ends[:-1] + 1 + at * sizes, sizes)] = each
     return _binary(4 * ends, pa.py_buffer(numbers))
 
 
@@ -176,19 +183,13 @@ def _maps(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
     parts, begins = [], starts + 4 + 8 * sizes
     for at in (0, 1):
         # The n-th length of a map stands four bytes after the one before it.
-        place = _spread(np.zeros_like(sizes), sizes)
+        place = spread(np.zeros_like(sizes), sizes)
         lengths = number[np.repeat(starts + 4 + 4 * at * sizes, sizes) + 4 * place].astype(np.int64)
         ends = np.concatenate(([0], np.cumsum(lengths)))
         bounds = ends[np.concatenate(([0], np.cumsum(sizes)))]
         parts.append(slices(data, np.repeat(begins - bounds[:-1], sizes) + ends[:-1], lengths))
         begins = begins + np.diff(bounds)
     return Items(sizes, _decoded(layout, parts[1]), parts[0])
-
-
-def _spread(starts: Positions, sizes: Positions) -> Positions:
-    """From each start on so many numbers."""
-    before = np.cumsum(sizes) - sizes
-    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def _lengths(array: pa.BinaryArray) -> Positions:

@@ -21,10 +21,12 @@ from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.errors import SnapshotError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.meta import VERSIONS, StateMeta, check_versions
+from idlestate.state.runs import entry_rows
+from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.runs_table import RunsTable
-from idlestate.state.runs.runs_tables import TABLES
+from idlestate.state.runs.runs_tables import ITEMS_TABLES, RunsSingleTable
 from idlestate.state.runs.runs_timers import RunsTimerQueue
-from idlestate.state.runs.stored_rows import state_rows, timer_rows
+from idlestate.state.runs.stored_rows import timer_rows
 from idlestate.state.runs.working_set import KEYS, WorkingSet, WrittenRows, column
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
@@ -44,7 +46,9 @@ SEGMENT_BYTES = 1 << 28
 
 
 class RunsKeyedStateBackend(KeyedStateBackend):
-    """States in the columns of one table, timers in a table for each queue."""
+    """States in the columns of one table, large lists and maps in second tables of their own,
+    timers in a table for each queue.
+    """
 
     kind = "runs"
 
@@ -69,9 +73,10 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             check_restore(info, self._settings)
         if infos and record is not None:
             raise SnapshotError(f"{path} holds state already: restore into an empty folder")
-        record = record or {"version": 0, "states": [], "queues": {}, "tables": {}}
+        record = record or {"version": 0, "states": [], "queues": {}, "entries": {}, "tables": {}}
         self._version: int = record["version"]
         self._table_of_queue: dict[str, str] = record["queues"]
+        self._table_of_entries: dict[str, str] = record["entries"]
         self._records = {
             name: TableRecord.from_json(each) for name, each in record["tables"].items()
         }
@@ -80,8 +85,9 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         self._metas = {each["name"]: StateMeta.from_json(each) for each in record["states"]}
         families = [meta.family for meta in self._metas.values()]
         rows = self._stored(ROWS, TableSchema(KEYS, tuple(map(column, families))))
-        self._working = WorkingSet(self._keys, rows, self._write_back)
         self._columns: dict[str, RunsTable] = {}
+        self._entries: dict[str, EntryTable] = {}
+        self._working = WorkingSet(self._keys, rows, self._write_back, self._count_entries)
         for name, meta in self._metas.items():
             self._tables[name] = self._table_over(meta)
         for name in self._table_of_queue:
@@ -132,11 +138,16 @@ class RunsKeyedStateBackend(KeyedStateBackend):
                 ),
             )
         }
+        # After the rows: entries of what has become large move when rows are encoded.
+        for family, entries in self._entries.items():
+            changed[self._table_of_entries[family]] = (entries.stored, entries.changed())
         for name, table in self._table_of_queue.items():
             queue = self._timers(name)
             changed[table] = (queue.stored, queue.changed())
         after = self._written(changed, merge)
         self._working.reset(after[ROWS])
+        for family, entries in self._entries.items():
+            entries.reset(after[self._table_of_entries[family]])
         for each in self._columns.values():
             each.reset()
         for name, table in self._table_of_queue.items():
@@ -178,6 +189,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             | {
                 "version": self._version,
                 "queues": dict(self._table_of_queue),
+                "entries": dict(self._table_of_entries),
                 "tables": {name: record.to_json() for name, record in self._records.items()},
             }
         )
@@ -191,6 +203,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             total += record.bytes
             dead += record.bytes * (record.rows - record.live) // max(record.rows, 1)
         memory = self._working.index.total_bytes
+        memory += sum([each.total_bytes for each in self._entries.values()])
         memory += sum([self._timers(name).usage_bytes() for name in self._table_of_queue])
         return Usage(total + memory, dead)
 
@@ -203,7 +216,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         """Hold the state as it is now, committed or not: its runs stay as they are."""
         self._write_back()
         parts = [
-            Part(name, meta, state_rows(self._working.stored, meta))
+            Part(name, meta, self._columns[meta.family].stored_rows())
             for name, meta in self._metas.items()
         ]
         parts += [
@@ -229,9 +242,24 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         return self._table_over(meta)
 
     def _table_over(self, meta: StateMeta) -> Table:
-        table = TABLES[meta.kind](self._keys, meta, self._working)
-        self._columns[meta.family] = table
-        return table
+        family = meta.family
+        if meta.kind in ITEMS_TABLES:
+            name = self._table_of_entries.get(family) or self._next_entries()
+            stored = self._stored(name, entry_rows.SCHEMA)
+            table = ITEMS_TABLES[meta.kind](self._keys, meta, self._working, stored)
+            self._table_of_entries[family], self._entries[family] = name, table.entries
+            self._columns[family] = table
+        else:
+            self._columns[family] = RunsSingleTable(self._keys, meta, self._working)
+        return self._columns[family]
+
+    def _next_entries(self) -> str:
+        """A name that no second table has."""
+        taken = [int(name.partition("_")[2]) for name in self._table_of_entries.values()]
+        return f"entries_{max(taken, default=-1) + 1}"
+
+    def _count_entries(self) -> int:
+        return sum([each.index.count for each in self._entries.values()])
 
     def _make_queue(self, name: str, /) -> TimerQueue:
         table = self._table_of_queue.setdefault(name, f"timers_{len(self._table_of_queue)}")
@@ -239,6 +267,8 @@ class RunsKeyedStateBackend(KeyedStateBackend):
 
     def _drop_table(self, meta: StateMeta) -> None:
         del self._columns[meta.family]
+        if self._entries.pop(meta.family, None) is not None:
+            self._records.pop(self._table_of_entries.pop(meta.family), None)
         self._working.use_columns(self._columns)
 
     def _record_metas(self) -> None:

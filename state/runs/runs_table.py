@@ -6,7 +6,7 @@ came. Elements that are appended to a list that is not open are a *tail*: the he
 alone, and they are joined to the cell when rows are written back.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
+from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.opened_rows import Front, load, make_front, read
 from idlestate.state.runs.stored_rows import cells_of, portions, state_rows
 from idlestate.state.runs.stored_walk import StoredWalk
@@ -41,9 +42,11 @@ class RunsTable(Table):
         family: its column.
         working: the working set.
         front: the heap table with what is opened, by prefix.
+        entries: the second table, of lists and maps.
     """
 
     front: Front
+    entries: EntryTable | None = None
 
     def __init__(self, keys: KeyLayout, meta: StateMeta, rows: WorkingSet) -> None:
         """The table of a column that the working set has."""
@@ -219,7 +222,12 @@ class RunsTable(Table):
     def rows(self, groups: KeyGroupRange = ALL_GROUPS) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
         self.working.spill()
-        return state_rows(self.working.stored, self.meta)(groups)
+        return self.stored_rows()(groups)
+
+    def stored_rows(self) -> Callable[[KeyGroupRange], Iterator[Row]]:
+        """What the runs have now, as the part of a snapshot."""
+        entries = None if self.entries is None else self.entries.stored
+        return state_rows(self.working.stored, self.meta, entries)
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""
@@ -233,7 +241,11 @@ class RunsTable(Table):
             numbers = self.working.numbers(prefixes)
             self._open(numbers)
             self.working.dirty[numbers] = True
-            load(self.front, KeyBatch(BYTES, prefixes), self._items(each))
+            self._take_in(KeyBatch(BYTES, prefixes), numbers, self._items(each))
+
+    def _take_in(self, keys: KeyBatch, _numbers: Positions, items: Items) -> None:
+        """Have what distinct keys, just opened, have in a snapshot."""
+        load(self.front, keys, items)
 
     def _items(self, each: list[tuple[bytes, list[Row]]]) -> Items:
         """What rows, those of one key together, hold."""

@@ -1,6 +1,7 @@
 """Reading all rows of runs: by key group, as snapshots have them, and portion by portion."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,9 @@ from idlestate.state.descriptors import StateKind
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.meta import StateMeta
 from idlestate.state.rows import MERGED
-from idlestate.state.runs.cell_bytes import split_map
+from idlestate.state.runs import cell_bytes
+from idlestate.state.runs.cell_bytes import Items, split_map
+from idlestate.state.runs.entry_rows import markers_in, parts_of, stored_entries
 from idlestate.state.runs.working_set import GROUP_BITS
 from idlestate.state.table import Row
 
@@ -62,8 +65,10 @@ def _group(place: int | None) -> int:
     return (place or 0) >> GROUP_BITS
 
 
-def state_rows(runs: Runs, meta: StateMeta) -> Callable[[KeyGroupRange], Iterator[Row]]:
-    """The rows of a state as the part of a snapshot."""
+def state_rows(
+    runs: Runs, meta: StateMeta, entries: Runs | None
+) -> Callable[[KeyGroupRange], Iterator[Row]]:
+    """The rows of a state as the part of a snapshot, with those of its second table."""
 
     def rows(groups: KeyGroupRange) -> Iterator[Row]:
         for some in of_groups(runs, groups):
@@ -71,23 +76,53 @@ def state_rows(runs: Runs, meta: StateMeta) -> Callable[[KeyGroupRange], Iterato
             there = cells.is_valid()
             prefixes, cells = some.keys[0].filter(there), cells.filter(there)
             order = pc.array_sort_indices(prefixes)
-            yield from _rows(meta.kind, prefixes.take(order), cells.take(order))
+            prefixes, cells = prefixes.take(order), cells.take(order)
+            if meta.kind is StateKind.MAP:
+                yield from _map_rows(prefixes, cells, entries)
+            elif meta.kind is StateKind.LIST:
+                yield from _list_rows(meta, prefixes, cells, entries)
+            else:
+                yield from map(Row, prefixes.to_pylist(), cells.to_pylist())
 
     return rows
 
 
-def _rows(kind: StateKind, prefixes: pa.BinaryArray, cells: pa.BinaryArray) -> Iterator[Row]:
-    if kind is StateKind.MAP:
-        for prefix, cell in zip(prefixes.to_pylist(), cells, strict=True):
-            entries = split_map(cell)
-            if not entries:
-                yield Row(prefix, b"")
-            for user_key, value in entries:
-                yield Row(prefix + user_key, value)
-        return
-    rest = MERGED if kind is StateKind.LIST else b""
-    for prefix, cell in zip(prefixes.to_pylist(), cells.to_pylist(), strict=True):
-        yield Row(prefix + rest, cell)
+def _map_rows(
+    prefixes: pa.BinaryArray, cells: pa.BinaryArray, entries: Runs | None
+) -> Iterator[Row]:
+    each = zip(prefixes.to_pylist(), cells, markers_in(cells).marked.tolist(), strict=True)
+    for prefix, cell, is_large in each:
+        found = _large(entries, prefix) if is_large else split_map(cell)
+        if not found:
+            yield Row(prefix, b"")
+        for user_key, value in found:
+            yield Row(prefix + user_key, value)
+
+
+def _list_rows(
+    meta: StateMeta, prefixes: pa.BinaryArray, cells: pa.BinaryArray, entries: Runs | None
+) -> Iterator[Row]:
+    each = zip(
+        prefixes.to_pylist(), cells.to_pylist(), markers_in(cells).marked.tolist(), strict=True
+    )
+    for prefix, cell, is_large in each:
+        value = cell
+        if is_large:
+            values = pa.array([value for _, value in _large(entries, prefix)], pa.binary())
+            items = cell_bytes.decode(replace(meta.layout, kind=StateKind.VALUE), values)
+            whole = Items(np.array([len(values)]), items.cells)
+            value = cell_bytes.encode(meta.layout, whole, np.array([True]))[0].as_py()
+        yield Row(prefix + MERGED, value)
+
+
+def _large(entries: Runs | None, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    """The user keys and row values of a large list or map, in the order of their bytes."""
+    assert entries is not None
+    _, _, found = stored_entries(entries, pa.array([prefix], pa.binary()))
+    names, user_keys = parts_of(found.field("row"))
+    values = found.field("cell").to_pylist()
+    each = zip(names.to_pylist(), user_keys.to_pylist(), values, strict=True)
+    return sorted((user_key, value) for name, user_key, value in each if name == prefix)
 
 
 def timer_rows(runs: Runs) -> Callable[[KeyGroupRange], Iterator[Row]]:

@@ -13,6 +13,7 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
+from idlestate.state.runs.entry_rows import markers_in
 from idlestate.state.runs.stored_rows import cells_of
 from idlestate.state.table import Removed, Visit, Walk
 
@@ -53,6 +54,8 @@ class StoredWalk(Walk):
         table = self._table
         cells = cells_of(rows, table.working.stored, table.family)
         mine = is_valid(cells) & ~table.working.has(rows.keys[0])
+        if table.entries is not None:
+            mine &= ~markers_in(cells).marked
         prefixes, cells = rows.keys[0].filter(pa.array(mine)), cells.filter(pa.array(mine))
         items = cell_bytes.decode(table.layout, cells)
         stamps = items.cells.stamps

@@ -7,7 +7,7 @@ prefixes is looked up together.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -67,6 +67,34 @@ class WrittenRows:
         return runs.after(self.rows, self.closed, self.live, NO_POLICY, None, version, merge)
 
 
+def changed_rows(
+    stored: Runs,
+    at: Positions,
+    gone: Flags,
+    keys: pa.BinaryArray,
+    columns: Iterable[pa.BinaryArray],
+    places_of: Callable[[pa.BinaryArray], Positions],
+) -> WrittenRows | None:
+    """What is to be written of rows that changed; None for nothing.
+
+    Args:
+        stored: the runs below.
+        at: where they have each row, `ABSENT` for nowhere.
+        gone: which rows are to go.
+        keys: the rows' keys.
+        columns: what they have now.
+        places_of: where rows stand in a run.
+    """
+    was = at != ABSENT
+    kept = was | ~gone
+    if not kept.any():
+        return None
+    live = stored.live + int((~gone & ~was).sum()) - int((gone & was).sum())
+    keys = keys.filter(pa.array(kept))
+    payload = [each.filter(pa.array(kept)) for each in columns]
+    return WrittenRows(rows_of(places_of(keys), keys, gone[kept], payload), at[was], live)
+
+
 def column(family: str) -> Column:
     """The column of a state."""
     return Column(family, pa.array([None], pa.binary()))
@@ -74,10 +102,20 @@ def column(family: str) -> Column:
 
 def places_of(prefixes: pa.BinaryArray) -> Positions:
     """Where rows stand in a run: by key group, then by hash."""
-    data, starts, _ = layout_of(prefixes)
-    groups = data[starts].astype(np.int64) << 8 | data[starts + 1]
-    hashes = hash_keys([prefixes]).view(np.uint64) >> np.uint64(64 - GROUP_BITS)
-    found: Positions = (groups << GROUP_BITS) | hashes.view(np.int64)
+    found: Positions = groups_of(prefixes) << GROUP_BITS | upper_bits(prefixes, GROUP_BITS)
+    return found
+
+
+def groups_of(rows: pa.BinaryArray) -> Positions:
+    """The key groups of rows: all begin with them."""
+    data, starts, _ = layout_of(rows)
+    found: Positions = data[starts].astype(np.int64) << 8 | data[starts + 1]
+    return found
+
+
+def upper_bits(strings: pa.BinaryArray, bits: int) -> Positions:
+    """So many bits of the hash of each byte string."""
+    found: Positions = (hash_keys([strings]).view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
     return found
 
 
@@ -103,15 +141,22 @@ class WorkingSet:
         spill: writes rows back.
     """
 
-    def __init__(self, keys: KeyLayout, stored: Runs, spill: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        keys: KeyLayout,
+        stored: Runs,
+        spill: Callable[[], None],
+        entries: Callable[[], int],
+    ) -> None:
         """No rows are in memory.
 
         Args:
             keys: how keys become bytes.
             stored: the runs.
             spill: writes rows back, when there are too many.
+            entries: how many rows of second tables are in memory too.
         """
-        self.keys, self.spill = keys, spill
+        self.keys, self.spill, self._entries = keys, spill, entries
         self.reset(stored)
 
     def reset(self, stored: Runs) -> None:
@@ -161,6 +206,10 @@ class WorkingSet:
         """The numbers of rows; those that are not in memory are fetched together."""
         if self.is_full:
             self.spill()
+        return self.kept_numbers(prefixes)
+
+    def kept_numbers(self, prefixes: pa.BinaryArray) -> Positions:
+        """The same, and what is in memory stays there, however much it is."""
         first = self.index.count
         numbers, new = self.index.add(prefixes, 0)
         if len(new):
@@ -170,7 +219,7 @@ class WorkingSet:
     @property
     def is_full(self) -> bool:
         """Whether there are too many rows in memory."""
-        return self.index.count > MOST_ROWS
+        return self.index.count + self._entries() > MOST_ROWS
 
     def mark(self, prefixes: pa.BinaryArray) -> None:
         """Note that rows in memory changed."""
@@ -237,6 +286,12 @@ class WorkingSet:
             parts, at = self._parts[family], 0
         return parts[at].take(pa.array(numbers - self._starts[at]))
 
+    def cells_since(self, family: str, first: int) -> Iterator[pa.BinaryArray]:
+        """The same of all rows from this number on, as they lie."""
+        at = max(bisect_right(self._starts, first) - 1, 0)
+        for start, part in zip(self._starts[at:], self._parts[family][at:], strict=True):
+            yield part.slice(max(first - start, 0))
+
     def _gather(self) -> None:
         for parts in self._parts.values():
             parts[:] = [pa.concat_arrays(parts)]
@@ -257,14 +312,5 @@ class WorkingSet:
         gone = np.ones(len(numbers), dtype=np.bool_)
         for each in columns:
             gone &= ~is_valid(each)
-        was = self._at[numbers] != ABSENT
-        kept = was | ~gone
-        if not kept.any():
-            return None
-        closed = self._at[numbers[was]]
-        live = self.stored.live + int((~gone & ~was).sum()) - int((gone & was).sum())
-        prefixes = self.prefixes(numbers[kept])
-        payload = [each.filter(pa.array(kept)) for each in columns]
-        return WrittenRows(
-            rows_of(places_of(prefixes), prefixes, gone[kept], payload), closed, live
-        )
+        prefixes = self.prefixes(numbers)
+        return changed_rows(self.stored, self._at[numbers], gone, prefixes, columns, places_of)

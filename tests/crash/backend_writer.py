@@ -19,6 +19,7 @@ from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.opening import open_backend
 from idlestate.state.rocksdb import rows_walk
+from idlestate.state.runs import items_table
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(300)]
@@ -49,6 +50,7 @@ def service(backend):
 
 def main(folder: Path, first: int, kind: str) -> None:
     clock = FakeClock(first)
+    items_table.CELL_BYTES = 40  # so that lists on runs soon move into their second table
     with open_backend(kind, folder / "db", clock=clock) as backend:
         value, elements, brief = states(backend)
         timers = service(backend)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.state.heap import heap_table, single_values
-from idlestate.state.runs import runs_table, runs_timers, stored_rows, working_set
+from idlestate.state.runs import (
+    items_table,
+    runs_table,
+    runs_timers,
+    stored_rows,
+    working_set,
+)
 from tests.state.idle_machine import IdleLives
 from tests.state.state_machine import KeyedState, machine_of
 from tests.state.state_steps import CALLS, TTLS
@@ -36,6 +42,7 @@ def small_tables(monkeypatch):
     monkeypatch.setattr(stored_rows, "AT_ONCE", 3)
     monkeypatch.setattr(runs_timers, "AHEAD", 2)
     monkeypatch.setattr(runs_table, "LOADED", 3)
+    monkeypatch.setattr(items_table, "CELL_BYTES", 30)
 
 
 @pytest.mark.parametrize("kind", sorted(CALLS))

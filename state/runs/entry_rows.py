@@ -1,0 +1,134 @@
+"""Rows of the second table of a list or map state: one for each entry.
+
+A row is named by
+
+    prefix         of the key and namespace, as in the first table
+    user key       as in a row of a map (`state/rows.py`); of a list the element's number, 8 bytes
+    length         of the prefix, 4 bytes
+
+Its place in a run is the key group, some bits of the prefix's hash, some of the user key's: so one
+entry is found by a look-up, and the entries of a key are one range. The cell in the first table is
+a *marker* then: 4 bytes that no other cell begins with, how many entries there are, and the number
+of the next element, 8 bytes each. Numbers are little-endian, but those of elements big-endian.
+"""
+
+import struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.runs.byte_arrays import (
+    Flags,
+    Positions,
+    fixed_width,
+    layout_of,
+    slices,
+)
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.state.runs.working_set import GROUP_BITS, KEYS, column, groups_of, upper_bits
+
+SCHEMA: Final = TableSchema(KEYS, (column("entry"),))
+
+_LENGTH: Final = struct.Struct("<I")
+_ENTRY_BITS: Final = 22
+_AFTER: Final = (1 << _ENTRY_BITS) - 1
+"""No entry has this place in its key's range: it ends there."""
+
+_MARKER: Final = np.dtype([("mark", "<u4"), ("count", "<i8"), ("next", "<i8")])
+_MARK: Final = (1 << 32) - 1
+
+
+class Markers(NamedTuple):
+    """What cells say of entries in a second table: which do, and of these how many and the next."""
+
+    marked: Flags
+    counts: Positions
+    following: Positions
+
+
+def marker_cells(counts: Positions, following: Positions) -> pa.BinaryArray:
+    """The cells of lists or maps whose entries are in the second table."""
+    cells = np.empty(len(counts), dtype=_MARKER)
+    cells["mark"], cells["count"], cells["next"] = _MARK, counts, following
+    return fixed_width(cells)
+
+
+def markers_in(cells: pa.BinaryArray) -> Markers:
+    """The markers among cells of a list or map state."""
+    marked = pc.equal(pc.binary_length(cells), _MARKER.itemsize).fill_null(fill_value=False)
+    flags: npt.NDArray[np.bool_] = marked.to_numpy(zero_copy_only=False)
+    if not flags.any():
+        return Markers(flags, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    data, _, _ = layout_of(cells.filter(marked))
+    found = data[:-8].view(_MARKER)
+    is_mark = found["mark"] == _MARK
+    found, flags = found[is_mark], flags.copy()
+    flags[flags] = is_mark
+    return Markers(flags, found["count"].astype(np.int64), found["next"].astype(np.int64))
+
+
+def entry_row(prefix: bytes, user_key: bytes) -> bytes:
+    """The row of one entry."""
+    return prefix + user_key + _LENGTH.pack(len(prefix))
+
+
+def entry_rows(prefixes: pa.BinaryArray, user_keys: pa.BinaryArray) -> pa.BinaryArray:
+    """The row of each entry."""
+    lengths = pc.binary_length(prefixes).to_numpy(zero_copy_only=False).astype("<u4")
+    return pc.binary_join_element_wise(prefixes, user_keys, fixed_width(lengths), b"")
+
+
+def parts_of(rows: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """The prefix and the user key of each row."""
+    data, starts, sizes = layout_of(rows)
+    number: npt.NDArray[Any] = np.ndarray((len(data) - 3,), "<u4", buffer=data, strides=(1,))
+    lengths = number[starts + sizes - 4].astype(np.int64)
+    return slices(data, starts, lengths), slices(data, starts + lengths, sizes - 4 - lengths)
+
+
+def element_keys(numbers: Positions) -> pa.BinaryArray:
+    """The user keys of elements of lists."""
+    return fixed_width(numbers.astype(">i8"))
+
+
+def element_numbers(user_keys: pa.BinaryArray) -> Positions:
+    """The numbers of elements of lists."""
+    data, _, _ = layout_of(user_keys)
+    return data[:-8].view(">i8").astype(np.int64)
+
+
+def places_of(rows: pa.BinaryArray) -> Positions:
+    """Where entries stand in a run."""
+    prefixes, user_keys = parts_of(rows)
+    in_range = np.minimum(upper_bits(user_keys, _ENTRY_BITS), _AFTER - 1)
+    found: Positions = range_numbers(prefixes) << _ENTRY_BITS | in_range
+    return found
+
+
+def range_numbers(prefixes: pa.BinaryArray) -> Positions:
+    """The number of the range of places that each key's entries have; keys may share one."""
+    bits = GROUP_BITS - _ENTRY_BITS
+    found: Positions = groups_of(prefixes) << bits | upper_bits(prefixes, bits)
+    return found
+
+
+def ranges_at(places: Positions) -> Positions:
+    """The numbers of the ranges that places are in."""
+    found: Positions = places >> _ENTRY_BITS
+    return found
+
+
+def stored_entries(runs: Runs, prefixes: pa.BinaryArray) -> tuple[Positions, Positions, pa.Array]:
+    """What runs have in the ranges of some keys, those of other keys that share them included.
+
+    Returns:
+        Positions in the runs, places, and the rows with their cells as a struct.
+    """
+    begins = np.unique(range_numbers(prefixes)) << _ENTRY_BITS
+    at, rows = runs.between(begins, begins | _AFTER)
+    both = pa.StructArray.from_arrays([rows.keys[0], rows.payload[0]], ["row", "cell"])
+    return at, rows.hashes, both

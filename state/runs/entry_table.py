@@ -1,0 +1,206 @@
+"""The second table of a list or map state: the entries of lists and maps that are large.
+
+Entries are touched one by one, or all of a key: what was touched is in memory, by number, until
+rows are written back.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
+from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, grown
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.state.cells import Cells, Stored
+from idlestate.state.descriptors import StateKind
+from idlestate.state.heap.stored_columns import StoredColumns
+from idlestate.state.rows import ValueLayout
+from idlestate.state.runs import cell_bytes
+from idlestate.state.runs.cell_bytes import Items
+from idlestate.state.runs.entry_rows import (
+    element_numbers,
+    parts_of,
+    places_of,
+    range_numbers,
+    ranges_at,
+    stored_entries,
+)
+from idlestate.state.runs.working_set import WrittenRows, changed_rows
+
+_FEW: Final = 4
+"""The ranges of so many keys are looked for in all places, those of more in sorted ones."""
+
+
+class EntryTable:
+    """Numbered entries; some are absent.
+
+    Attributes:
+        layout: how the value of one entry becomes bytes.
+        stored: the runs below.
+        index: numbers the rows of entries.
+    """
+
+    def __init__(self, layout: ValueLayout, stored: Runs) -> None:
+        """The entries of a state with this layout that the runs have."""
+        self._is_list = layout.kind is StateKind.LIST
+        self.layout = replace(layout, kind=StateKind.VALUE)
+        self.reset(stored)
+
+    def reset(self, stored: Runs) -> None:
+        """Have all entries in these runs, none in memory."""
+        self.stored = stored
+        self.index = ByteIndex()
+        self._columns = StoredColumns(self.layout)
+        self._there = np.zeros(0, dtype=np.bool_)
+        self._dirty = np.zeros(0, dtype=np.bool_)
+        self._at = np.zeros(0, dtype=np.int64)  # where the runs have the entry
+        self._places = np.zeros(0, dtype=np.int64)
+
+    @property
+    def total_bytes(self) -> int:
+        """Memory of entries."""
+        return self.index.total_bytes + self._columns.nbytes
+
+    # -------------------------------------------------------------- bringing entries into memory
+
+    def one(self, row: bytes) -> int:
+        """The number of an entry, there or not."""
+        number = self.index.find_one(row, 0)
+        return int(self.numbers(pa.array([row], pa.binary()))[0]) if number == ABSENT else number
+
+    def numbers(self, rows: pa.BinaryArray, *, may_be_stored: bool = True) -> Positions:
+        """The numbers of entries; those that are not in memory are looked up together."""
+        numbers, new = self.index.add(rows, 0)
+        if not len(new):
+            return numbers
+        rows = self.rows(new)
+        places, at = places_of(rows), np.full(len(new), ABSENT)
+        cells = pa.array([], pa.binary())
+        if may_be_stored and self.stored.runs:
+            order = np.argsort(places)
+            at[order], found = self.stored.look_up(places[order], [rows.take(pa.array(order))])
+            back = np.argsort(order[at[order] != ABSENT])
+            cells = found.payload[0].take(pa.array(back))
+        self._hold(places, at, cells)
+        return numbers
+
+    def decoded(self, rows: Rows) -> Cells:
+        """What rows of the runs hold."""
+        cells = rows.payload[0]
+        assert isinstance(cells, pa.Array)
+        return cell_bytes.decode(self.layout, cells).cells
+
+    def scan(self, prefixes: pa.BinaryArray) -> None:
+        """Have all entries of keys in memory."""
+        if not self.stored.runs:
+            return
+        at, places, found = stored_entries(self.stored, prefixes)
+        new = self.index.find(found.field("row"), 0) == ABSENT
+        found = found.filter(pa.array(new))
+        self.index.add(found.field("row"), 0)
+        self._hold(places[new], at[new], found.field("cell"))
+
+    def _hold(self, places: Positions, at: Positions, cells: pa.BinaryArray) -> None:
+        """Have what was just numbered: where it belongs, where it is stored, what is stored."""
+        count = self.index.count
+        first = count - len(places)
+        self._there, self._dirty = grown(self._there, count), grown(self._dirty, count)
+        self._at, self._places = grown(self._at, count), grown(self._places, count)
+        self._at[first:count], self._places[first:count] = at, places
+        self._there[first:count], self._dirty[first:count] = at != ABSENT, False
+        self._set(first + np.flatnonzero(at != ABSENT), cell_bytes.decode(self.layout, cells).cells)
+
+    def _set(self, numbers: Positions, cells: Cells) -> None:
+        self._columns.set(numbers, cells.values, cells.has, cells.stamps, cells.there)
+
+    # -------------------------------------------------------------- what is in memory
+
+    def rows(self, numbers: Positions) -> pa.BinaryArray:
+        """The rows of entries."""
+        return self.index.keys.take(pa.array(numbers)).cast(pa.binary())
+
+    def has(self, row: bytes) -> bool:
+        """Whether an entry is there."""
+        number = self.one(row)
+        return bool(self._there[number])
+
+    def get(self, row: bytes) -> Stored:
+        """What an entry has, None when it is not there."""
+        number = self.one(row)
+        return self._columns.one(number) if self._there[number] else None
+
+    def at(self, numbers: Positions) -> Cells:
+        """What entries have; those that are not there have nothing."""
+        there = self._there[numbers]
+        return self._columns.at(np.where(there, numbers, ABSENT), there)
+
+    def of_keys(self, prefixes: pa.BinaryArray) -> tuple[Positions, Positions]:
+        """How many entries each of these keys has, and their numbers, those of a list in order."""
+        self.scan(prefixes)
+        mine, wanted = ranges_at(self._places[: self.index.count]), range_numbers(prefixes)
+        if len(prefixes) <= _FEW:
+            each = [np.flatnonzero(mine == number) for number in wanted.tolist()]
+            sizes = np.array(list(map(len, each)), dtype=np.int64)
+            numbers = np.concatenate([np.zeros(0, dtype=np.int64), *each])
+        else:
+            order = np.argsort(mine, kind="stable")
+            mine = mine[order]
+            begins = np.searchsorted(mine, wanted)
+            sizes = np.searchsorted(mine, wanted, side="right") - begins
+            numbers = order[spread(begins, sizes)]
+        owners = np.repeat(np.arange(len(prefixes)), sizes)
+        there = self._there[numbers]
+        owners, numbers = owners[there], numbers[there]
+        names, user_keys = parts_of(self.rows(numbers))
+        same = pc.equal(names, prefixes.take(pa.array(owners))).to_numpy(zero_copy_only=False)
+        if not same.all():  # different keys share a range
+            owners, numbers = owners[same], numbers[same]
+            user_keys = user_keys.filter(pa.array(same))
+        if self._is_list:
+            numbers = numbers[np.lexsort((element_numbers(user_keys), owners))]
+        return np.bincount(owners, minlength=len(prefixes)), numbers
+
+    # -------------------------------------------------------------- changing entries
+
+    def put(self, rows: pa.BinaryArray, cells: Cells, *, may_be_stored: bool = True) -> Flags:
+        """Set entries, of one that comes twice to the last; flags those that are new, once each."""
+        numbers = self.numbers(rows, may_be_stored=may_be_stored)
+        new = _first_of(numbers, ~self._there[numbers])
+        self._set(numbers, cells)
+        self._there[numbers] = self._dirty[numbers] = True
+        return new
+
+    def remove(self, numbers: Positions) -> Flags:
+        """Remove entries; flags those that were there, once each."""
+        gone = _first_of(numbers, self._there[numbers])
+        self._there[numbers[gone]] = False
+        self._dirty[numbers[gone]] = True
+        self._columns.let_go(numbers[gone])
+        return gone
+
+    def in_memory(self, first: int, end: int) -> Positions:
+        """Those of these numbers that are there."""
+        found: Positions = first + np.flatnonzero(self._there[first:end])
+        return found
+
+    def changed(self) -> WrittenRows | None:
+        """What is to be written; None for nothing."""
+        numbers = np.flatnonzero(self._dirty[: self.index.count])
+        there = self._there[numbers]
+        cells = self.at(numbers[there])
+        ones = np.ones(len(cells), dtype=np.int64)
+        column = cell_bytes.encode(self.layout, Items(ones, cells), there)
+        rows = self.rows(numbers)
+        return changed_rows(self.stored, self._at[numbers], ~there, rows, [column], places_of)
+
+
+def _first_of(numbers: Positions, flags: Flags) -> Flags:
+    """The flags without those of numbers that came before."""
+    found = np.zeros(len(numbers), dtype=np.bool_)
+    rows = np.flatnonzero(flags)
+    found[rows[np.unique(numbers[rows], return_index=True)[1]]] = True
+    return found
