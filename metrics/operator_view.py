@@ -56,6 +56,8 @@ def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
     yield "Keys", f"{figures.live_keys:,}"
     yield "Keys without retention", f"about {max(figures.keys_seen, figures.live_keys):,}"
     yield "State", in_bytes(figures.state_bytes)
+    if figures.disk_bytes:
+        yield "On disk", in_bytes(sum(figures.disk_bytes.values()))
     remembered = f"{figures.remembered_keys:,} keys, {in_bytes(figures.remembered_bytes)}"
     yield "Remembered", remembered
     yield "Newest batch", "none yet" if figures.batch_id < 0 else f"{figures.batch_id:,}"
@@ -69,6 +71,9 @@ def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
 def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "Expiry lag", lag(figures, now_ms)
     yield "Next key due", next_due(figures)
+    if figures.ends.keys:
+        for within, keys in figures.keys_due(now_ms).items():
+            yield f"Due within {within}", f"{keys:,}"
     yield "Created", f"{figures.keys_created:,}"
     yield "Expired", f"{figures.expired_total:,}"
     for reason, count in figures.keys_expired.items():

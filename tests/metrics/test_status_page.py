@@ -17,6 +17,7 @@ from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.policy_in_words import policy_in_words
 from idlestate.retention.quantities import in_bytes, span_in_words
+from idlestate.retention.time_bins import KeyTimes, TimeBins
 from idlestate.web.html import page_reply, tag, wants_html
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import Request
@@ -99,6 +100,10 @@ def test_one_operator_is_shown_at_once() -> None:
         keys_expired={"idle": 4000, "ttl": 0, "lifetime": 766},
         returning_keys=60,
         next_end_ms=NOW_MS - 90_000,
+        ends=KeyTimes(
+            [TimeBins([NOW_MS - 90_000, NOW_MS + 3_600_000, NOW_MS + 7_200_000], [4, 30, 1200])]
+        ),
+        disk_bytes={"state": 1_300_000, "remembered": 0, "expired_log": 100_000, "dead": 700_000},
         policy=policy,
         policy_version=3,
     )
@@ -107,7 +112,10 @@ def test_one_operator_is_shown_at_once() -> None:
         "Keys": "1,234",
         "Keys without retention": "about 5,000",
         "State": "1.2 MB",
+        "On disk": "2.1 MB",
         "Newest batch": "7",
+        "Due within 1h": "34",
+        "Due within 24h": "1,234",
         "Expiry lag": "1 minute 30 seconds",
         "Next key due": "2026-09-21 14:11:50 UTC",
         "Created": "6,000",

@@ -11,6 +11,7 @@ from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.time_bins import KeyTimes, TimeBins
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import HttpServer, Request, Service
 
@@ -40,6 +41,10 @@ def operator(uid: str, peak: int = 48_000) -> OperatorFigures:
         watermark_ms=NOW_MS - 600_000,
         reached_ms=NOW_MS - 600_000,
         next_end_ms=NOW_MS - 598_000,
+        ends=KeyTimes(
+            [TimeBins([NOW_MS, NOW_MS + 9 * HOUR_MS // 4], [live // 9, live - live // 9])]
+        ),
+        disk_bytes={"state": live * 63, "remembered": live * 6, "expired_log": 0, "dead": live * 9},
         input_rows=410 * peak,
         late_rows=peak // 100,
         live_keys=live,
