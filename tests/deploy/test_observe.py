@@ -1,6 +1,7 @@
 """`make observe` with a real Prometheus: every panel, rule and alert has series to look at."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +15,10 @@ from time import monotonic
 import numpy as np
 import pytest
 
+from idlestate.metrics import names
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History
+from idlestate.metrics.sidecar_metrics import OF_SIDECAR
+from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import SystemClock
 from tests.deploy.panel_queries import queries, without_thresholds
 
@@ -36,6 +40,14 @@ DAY_S = 86_400
 )
 def test_thresholds_are_left_out(expr: str, plain: str) -> None:
     assert without_thresholds(expr) == plain
+
+
+def test_every_metric_that_is_asked_for_is_exported() -> None:
+    every = {name.name for name in (*names.ALL, *OF_SIDECAR, *OF_SPARK)}
+    known = re.compile(r"(?<!:)\bidlestate_\w+?(?=(?:_bucket|_count|_sum)?(?![\w:]))")
+    asked = {found for _, expr in queries() for found in known.findall(expr)}
+    assert len(asked) > 40
+    assert asked <= every
 
 
 def free_ports(count: int) -> list[int]:
@@ -62,8 +74,8 @@ class Observed:
         past.write_text(_past(self.ports[1], now_ms // 1000))
         backfill = ["tsdb", "create-blocks-from", "openmetrics", str(past), f"{folder}/prometheus"]
         subprocess.run([str(programs / "promtool"), *backfill], check=True, capture_output=True)
-        names = ("--prometheus-port", "--sidecar-port", "--job-port")
-        ports = [each for pair in zip(names, map(str, self.ports), strict=True) for each in pair]
+        options = ("--prometheus-port", "--sidecar-port", "--job-port")
+        ports = [each for pair in zip(options, map(str, self.ports), strict=True) for each in pair]
         self.process = subprocess.Popen(
             [sys.executable, ROOT / "scripts/observe.py", folder, *ports, "--scrape-interval=2s"],
             stdout=subprocess.PIPE,
@@ -88,13 +100,13 @@ class Observed:
 
 def _past(sidecar_port: int, now_s: int) -> str:
     """What yesterday's scrapes and rules left, for expressions with an offset."""
-    names = (
+    series = (
         "operator:idlestate_live_keys:min1d",
         'idlestate_forecast_live_keys{horizon="24h",bound="low"}',
         'idlestate_keys_expired_total{reason="idle"}',
     )
     lines = []
-    for name in names:
+    for name in series:
         metric, _, labels = name.partition("{")
         kind = "counter" if metric.endswith("_total") else "gauge"
         lines.append(f"# TYPE {metric.removesuffix('_total')} {kind}")
