@@ -1,14 +1,16 @@
 """Expired keys that are still remembered, so that returning keys can be counted.
 
 They are rows like others, in runs of their own: no key columns (the hash alone counts), the end of
-the key's last life as the time it was written, and the reason of that end. To forget an end is to
-let that row expire: `remember` is its ttl. A key that lives again leaves a tombstone.
+the key's last life as the time it was written, and the reason of that end, in a column that is left
+out as long as all were idle. To forget an end is to let that row expire: `remember` is its ttl. A
+key that lives again leaves a tombstone.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Next, Runs
 from idlestate.backends.runs.table_schema import Column, TableSchema
@@ -18,7 +20,8 @@ from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due
 
 Ints = npt.NDArray[np.int64]
 Reasons = npt.NDArray[np.int8]
-SCHEMA = TableSchema(columns=(Column("reason", np.array([Reason.OPEN], dtype=np.int8)),))
+SCHEMA = TableSchema(columns=(Column("reason", np.array([Reason.IDLE], dtype=np.int8)),))
+_ALL_IDLE = TableSchema()
 
 
 def remembering(policy: Policy) -> Policy:
@@ -39,7 +42,7 @@ def ends_of(ended: Runs, hashes: Ints) -> Ints:
 
 def end_of(ended: Runs, hashes: Ints) -> tuple[int, Reason] | None:
     """When and why the key of this one hash ended; None if that is not remembered."""
-    _, rows = ended.look_up(hashes, [])
+    _, rows = ended.with_schema(SCHEMA).look_up(hashes, [])
     if not len(rows):
         return None
     return int(rows.lives.written_at_ms[0]), Reason(int(np.asarray(rows.payload[0])[0]))
@@ -72,7 +75,7 @@ def remembered(
     times_ms = np.full(len(changed), NEVER_MS)
     place = np.searchsorted(changed, hashes)
     times_ms[place] = ended_at_ms
-    reasons = np.full(len(changed), Reason.OPEN, dtype=np.int8)
+    reasons = np.full(len(changed), Reason.IDLE, dtype=np.int8)
     reasons[place] = why
     lives = _lives(times_ms)
     is_kept = times_ms != NEVER_MS
@@ -83,7 +86,12 @@ def remembered(
     live = ended.live - len(known) - len(forgotten) + int(is_kept.sum())
     written = np.flatnonzero(is_kept | (at >= 0))
     times_ms = np.where(is_kept, times_ms, NEVER_MS)[written]
-    fresh = Rows(changed[written], [], _lives(times_ms), [reasons[written]])
+    others = (reasons != Reason.IDLE).any() or any(
+        "reason" in run.stored.layout.schema.names for run in ended.runs
+    )
+    ended = ended.with_schema(SCHEMA if others else _ALL_IDLE)
+    payload: list[Field] = [reasons[written]] if others else []
+    fresh = Rows(changed[written], [], _lives(times_ms), payload)
     closed = np.concatenate([known, forgotten])
     return ended.after(fresh, closed, live, rule, sweep_at_ms, batch_id, merge)
 

@@ -204,6 +204,25 @@ def test_each_rule_is_named_as_the_reason_of_an_end(tmp_path: Path) -> None:
         assert (facts.state, facts.deadline_ms, facts.reason) == (KeyState.GONE, 140, reason)
 
 
+def test_reasons_of_older_ends_are_kept_when_another_rule_ends_a_life(tmp_path: Path) -> None:
+    """Ends by being idle take no column; key 0 ends so, keys 1 and 2 by their lifetime."""
+    rule = Rule(idle_min_ms=20, idle_max_ms=40, max_lifetime_ms=50, remember_ms=FOREVER_MS)
+    writes = [(100, [0]), (200, [1, 2]), (215, [1, 2]), (230, [1, 2]), (300, [3]), (400, [3])]
+    batches = [[Record((key,), t_ms, ROW_VALUES[0]) for key in keys] for t_ms, keys in writes]
+    sweeps = [t_ms for t_ms, _ in writes]
+    make_checkpoint(tmp_path, make_case(rule, batches, sweeps, "int64"))
+    ends = {}
+    for key in range(4):
+        facts = idlestate.explain([key], tmp_path).facts
+        ends[key] = (facts.state, facts.deadline_ms, facts.reason)
+    assert ends == {
+        0: (KeyState.GONE, 140, "idle"),
+        1: (KeyState.GONE, 250, "lifetime"),
+        2: (KeyState.GONE, 250, "lifetime"),
+        3: (KeyState.OPEN, 440, "idle"),
+    }
+
+
 def test_a_key_that_never_came_is_told_from_a_forgotten_one_where_that_can_be_known(
     tmp_path: Path,
 ) -> None:
