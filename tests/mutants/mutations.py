@@ -243,8 +243,8 @@ MUTATIONS = [
     Mutation(
         "a key that returns at exactly remember is missed",
         BACKENDS,
-        "walk.lives.created_at_ms <= until",
-        "walk.lives.created_at_ms < until",
+        "begun_ms <= until",
+        "begun_ms < until",
     ),
     Mutation(
         "returning_keys inside a batch are missed",
