@@ -139,27 +139,24 @@ class OperatorFigures:
         Args:
             now_ms: the wall clock, which counts in processing time.
         """
-        time_ms, spans_ms = self.time_ms(now_ms), DUE_WITHIN_MS.values()
-        # What ended before the first open life does is closed, since the look.
-        end_ms = self.next_end_ms
-        gone = NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1
-        before, *due = self.ends.count([gone, *(time_ms + span_ms for span_ms in spans_ms)])
-        return {
-            name: max(int(count - before), 0)
-            for name, count in zip(DUE_WITHIN_MS, due, strict=True)
-        }
+        return {name: due for name, (due, _) in self.keys_by_deadline(now_ms).items()}
 
-    def keys_staying(self, now_ms: int) -> dict[str, int]:
-        """Live keys whose deadline is beyond `names.DUE_WITHIN_MS`: the floor of forecasts.
+    def keys_by_deadline(self, now_ms: int) -> dict[str, tuple[int, int]]:
+        """Live keys whose deadline falls within each of `names.DUE_WITHIN_MS`, or has passed, and
+        those whose deadline is later: the floor of forecasts.
 
         Args:
             now_ms: the wall clock, which counts in processing time.
         """
-        time_ms = self.time_ms(now_ms)
-        due = self.ends.count([time_ms + span_ms for span_ms in DUE_WITHIN_MS.values()])
+        time_ms, spans_ms = self.time_ms(now_ms), DUE_WITHIN_MS.values()
+        # What ended before the first open life does is closed, since the look.
+        end_ms = self.next_end_ms
+        gone = NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1
+        ended = self.ends.count([gone, *(time_ms + span_ms for span_ms in spans_ms)])
+        before, *counts = map(int, ended)
         return {
-            name: self.ends.keys - int(count)
-            for name, count in zip(DUE_WITHIN_MS, due, strict=True)
+            name: (max(count - before, 0), self.ends.keys - count)
+            for name, count in zip(DUE_WITHIN_MS, counts, strict=True)
         }
 
     def idle_ages(self, now_ms: int) -> BucketCounts:

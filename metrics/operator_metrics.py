@@ -121,16 +121,13 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
     found[names.EXPIRY_LAG] = {labels: lag_s for labels, lag_s in lags_s if lag_s is not None}
     found[names.IDLE_AGE] = {labels: each.idle_ages(now_ms) for labels, each in one}
     found[names.ABSENCE] = {labels: each.absences for labels, each in one}
-    found[names.KEYS_DUE] = {
-        (each.operator, within): keys
+    deadlines = [
+        ((each.operator, within), keys)
         for each in operators
-        for within, keys in each.keys_due(now_ms).items()
-    }
-    found[names.FORECAST_FLOOR] = {
-        (each.operator, horizon): keys
-        for each in operators
-        for horizon, keys in each.keys_staying(now_ms).items()
-    }
+        for within, keys in each.keys_by_deadline(now_ms).items()
+    ]
+    found[names.KEYS_DUE] = {labels: due for labels, (due, _) in deadlines}
+    found[names.FORECAST_FLOOR] = {labels: staying for labels, (_, staying) in deadlines}
     for name, read_all in _BY_LABEL.items():
         found[name] = {
             (each.operator, label): value

@@ -36,7 +36,9 @@ def assert_ages_are_true(world: World) -> None:
     left_ms = [row["deadline"] - now_ms for row in lives]
     due = {name: sum(ms <= span_ms for ms in left_ms) for name, span_ms in DUE_WITHIN_MS.items()}
     assert found.keys_due(now_ms) == due
-    assert found.keys_staying(now_ms) == {name: len(lives) - keys for name, keys in due.items()}
+    assert found.keys_by_deadline(now_ms) == {
+        name: (keys, len(lives) - keys) for name, keys in due.items()
+    }
     ages_ms = [now_ms - row["last_access"] for row in lives]
     ages = found.idle_ages(now_ms)
     upto = [sum(age <= bound_ms for age in ages_ms) for bound_ms in AGE_BUCKETS_MS]
