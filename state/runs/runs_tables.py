@@ -108,7 +108,7 @@ class RunsMapTable(RunsItemsTable, MapTable):
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
         """The entry's value, None when there is none."""
         prefix = self.to_read(key, namespace)
-        if self.is_large(key, namespace):
+        if self.any_large and self.is_large(key, namespace):
             return self.entries.get(self._row(prefix, user_key))
         return self.front.get(prefix, None, user_key)
 
