@@ -54,7 +54,8 @@ def test_a_run_takes_a_new_policy_and_refuses_a_broken_one(running: Run, line: C
     save("45m", "10m")
     os.kill(running.pid, signal.SIGHUP)
     wait_until("the new policy", lambda: said("clicks gets idle 2m to 10m as version 2"))
-    assert served(names.CONFIG_RELOAD_GOOD.name) == 1
+    # A scrape is repeated for a second.
+    wait_until("a scrape that shows it", lambda: served(names.CONFIG_RELOAD_GOOD.name) == 1)
     assert not rows(line.out / "expired")
 
     def takes_effect() -> bool:
