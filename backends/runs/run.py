@@ -114,8 +114,11 @@ class Run:
         return self.stored.hashes(begin, min(begin + most, len(self)))
 
     def take(self, rows: Ints, *, keys: bool) -> Rows:
-        """The rows at these positions, which ascend, with or without keys."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        """The rows at these positions, with or without keys.
+
+        Positions ascend, but keys of one hash may come in any order.
+        """
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and bool(np.all(np.diff(rows) == 1)):
             return self.slice(int(rows[0]), int(rows[-1]) + 1, keys=keys)
         records, text = self.stored.at(rows)
         return self._read(records, text, keys=keys)

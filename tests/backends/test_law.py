@@ -152,6 +152,17 @@ def test_table_equals_reference_by_name(rule, batches, sweep, change, is_sorted,
     assert_equal_runs(case, run_reference(case))
 
 
+def test_keys_with_one_hash_are_told_apart_in_whatever_order_they_come():
+    draw, keys = Random(1), list("abcdefghijklmnop")
+    batches = []
+    for at in range(100):
+        named = draw.sample(keys, draw.randint(1, len(keys)))
+        batches.append(batch(" ".join(f"{key}{100 + at}" for key in named)))
+    plain = named_case(OFF, batches, [None] * 100, is_sorted=False, aggregates={"n": "count"})
+    case = replace(plain, weak_hash=True)
+    assert_equal_runs(case, run_reference(case))
+
+
 @pytest.mark.parametrize("is_sorted", [True, False])
 @pytest.mark.parametrize("cuts", [1, 7])
 @pytest.mark.parametrize(
