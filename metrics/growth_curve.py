@@ -6,21 +6,14 @@ number of spans of time, each by its lowest and highest point, so that no peak i
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from idlestate.metrics.history import Size
 from idlestate.web.html import tag
 
 BUCKETS = 240
 WIDTH, HEIGHT = 960, 200
 _TOP = 4  # the line at the peak is not cut in half
-
-
-class Size(NamedTuple):
-    """The live keys of an operator at a time, ms since the epoch."""
-
-    time_ms: int
-    live_keys: int
 
 
 def curve_figure(points: Sequence[Size]) -> Element:

@@ -6,12 +6,10 @@ restarted process forecasts as before.
 """
 
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-
-from idlestate.metrics.growth_curve import Size
 
 SLOT_MS: Final = 600_000
 SLOTS_AN_HOUR: Final = 6
@@ -24,6 +22,13 @@ _COLUMNS: Final = 3
 
 Curve: TypeAlias = NDArray[np.float64]
 """One value per slot without gaps; the last one is the newest."""
+
+
+class Size(NamedTuple):
+    """The live keys of an operator at a time, ms since the epoch."""
+
+    time_ms: int
+    live_keys: int
 
 
 class History:

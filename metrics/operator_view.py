@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.growth_curve import Size, curve_figure, moment
+from idlestate.metrics.growth_curve import curve_figure, moment
+from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS

@@ -11,8 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from idlestate.metrics.forecast import full_in_s, next_day, next_hour, settling_ms
-from idlestate.metrics.growth_curve import Size
-from idlestate.metrics.history import History
+from idlestate.metrics.history import History, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy

@@ -15,7 +15,8 @@ from typing import Final
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from idlestate.metrics.growth_curve import Size, moment
+from idlestate.metrics.growth_curve import moment
+from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup import KeyAnswer, KeyLookup, lookup_view
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_view import operator_view

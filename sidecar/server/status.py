@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from idlestate.metrics.growth_curve import Size
+from idlestate.metrics.history import Size
 from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures

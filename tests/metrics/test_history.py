@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idlestate.metrics.growth_curve import Size
-from idlestate.metrics.history import DAYS, MAX_GAP, SLOT_MS, SLOTS_A_DAY, History
+from idlestate.metrics.history import DAYS, MAX_GAP, SLOT_MS, SLOTS_A_DAY, History, Size
 
 
 def filled(*slots_and_keys: tuple[int, int]) -> History:

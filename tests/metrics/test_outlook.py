@@ -7,8 +7,7 @@ import pytest
 
 from idlestate.metrics import names
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.growth_curve import Size
-from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY
+from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.operator_metrics import samples_of
 from idlestate.metrics.outlook import Outlooks

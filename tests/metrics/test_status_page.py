@@ -8,7 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.growth_curve import Size, curve_figure
+from idlestate.metrics.growth_curve import curve_figure
+from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.operators_table import ROWS

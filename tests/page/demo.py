@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.growth_curve import Size
+from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.status_page import StatusPage, Subject
