@@ -146,7 +146,7 @@ REAL = [
     # data set, key, idle time in hours, least share of true values within the range of +24 h
     ("globo_clicks", "session_id", 0.5, 0.8),
     ("globo_clicks", "user_id", 24, 0.8),
-    ("globo_clicks", "article_id", 6, 0.7),
+    ("globo_clicks", "article_id", 6, 0.65),
     ("irc_activity", "user_id", 24, 0.75),
 ]
 
