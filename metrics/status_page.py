@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.message import Message
 from http import HTTPStatus
-from pathlib import Path
+from importlib.resources import files
 from typing import Final
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
@@ -26,7 +26,7 @@ from idlestate.web.html import page_reply, tag
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import Request
 
-STYLE: Final = Path(__file__).with_name("status_page.css").read_text()
+STYLE: Final = files("idlestate.metrics").joinpath("status_page.css").read_text()
 _OPERATOR: Final = re.compile(r"/operators/([^/]+)(/keys|)")
 
 
