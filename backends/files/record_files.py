@@ -48,8 +48,8 @@ def newest_copy(runs: Folder, upto: int) -> ShardRecord | None:
         upto: a committed batch.
 
     Returns:
-        None when there is no copy, none of the newest batch's is whole, or a later batch wrote runs
-        and its copy is missing.
+        None if there is no copy, if the newest batch left no whole copy, or if a later batch wrote
+        runs but its copy is missing.
 
     Raises:
         RecordError: another version of idlestate wrote it.

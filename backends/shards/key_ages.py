@@ -1,4 +1,4 @@
-"""When the open lives of a shard end and were used last, as of one look at all of them.
+"""A look at all open lives of a shard: when they end, and when they were last used.
 
 To look at every row costs too much for each batch, so a shard is looked at again when the policy
 has changed, and else at most once a minute (in the first minute sooner: after 1 s, 2 s, 4 s and so

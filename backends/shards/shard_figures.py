@@ -11,7 +11,7 @@ from idlestate.retention.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFigures(RowCounts):
-    """What is told of a shard, besides what became of rows; int, or lists of them.
+    """Figures of a shard in addition to its row counts; each is an int or a list of ints.
 
     Every figure is absolute, so a lost or repeated one does no harm: the newest is the truth.
     """
@@ -24,7 +24,7 @@ class ShardFigures(RowCounts):
     end_keys: Sequence[int]
     access_times_ms: Sequence[int]
     access_keys: Sequence[int]
-    """Deadlines and last accesses of open lives as `TimeBins`, as of the last look at them."""
+    """Deadlines and last accesses of open lives at the last look, as `TimeBins`."""
     live_keys: int
     state_bytes: int
     runs: int

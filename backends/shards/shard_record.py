@@ -118,7 +118,7 @@ class ShardRecord:
         rows: what became of rows.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
         next_end_ms: no open life ends before this; it may be a little early.
-        ages: when open lives end and were used last, as of the last look at them.
+        ages: deadlines and last accesses of open lives at the last look.
         timer_ms: the event-time timer that Spark has for the shard.
         recent: the last batches: batch id, how far time got (ms), live keys, keys ever seen.
         seen: a sketch of every key that ever had a life.

@@ -79,7 +79,7 @@ def changed_rows(
 
     Args:
         stored: the runs below.
-        at: where they have each row, `ABSENT` for nowhere.
+        at: the position of each row, or `ABSENT`.
         gone: which rows are to go.
         keys: the rows' keys.
         columns: what they have now.
