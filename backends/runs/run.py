@@ -76,6 +76,8 @@ class Run:
 
     def with_schema(self, schema: TableSchema) -> "Run":
         """The same rows with other payload columns; those that are new are blank."""
+        if schema is self.reader.schema:
+            return self
         return replace(self, reader=self.reader.with_schema(schema))
 
     def need_all(self) -> None:

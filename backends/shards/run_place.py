@@ -31,7 +31,7 @@ class RunPlace(Protocol):
         """
 
     def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:
-        """Open a run.
+        """Open a run, or give the one that was written or read before, with its schema of then.
 
         Raises:
             ValueError: it is lost or damaged, in the words of the place.
@@ -43,7 +43,7 @@ class RunPlace(Protocol):
 
 def read_table(place: RunPlace, name: str, record: TableRecord, schema: TableSchema) -> Runs:
     """A table as its record has it."""
-    runs = {ref: place.read(name, ref, schema) for ref in record.runs}
+    runs = {ref: place.read(name, ref, schema).with_schema(schema) for ref in record.runs}
     place.keep(name, runs)
     return Runs(schema, tuple(runs.values()), record.sweeps, record.live)
 

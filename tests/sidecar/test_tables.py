@@ -4,7 +4,14 @@ import gc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.run import Run
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.steps import Steps
+from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.sidecar.core.shard_tables import ShardTables
 from idlestate.sidecar.core.shard_work import Given, Going
 from idlestate.sidecar.stores.heap_store import HeapStore
@@ -60,3 +67,29 @@ def test_what_was_made_in_vain_is_not_kept(tmp_path: Path) -> None:
     state.work.discard(stepped.values())
     assert in_memory() == before
     world.close()
+
+
+def test_returning_keys_are_found_in_runs_of_before_and_after_a_restart(tmp_path: Path) -> None:
+    many, few = [f"a {at}" for at in range(5000)], [f"b {at}" for at in range(10)]
+    store = HeapStore(tmp_path / "state")
+    tables, record = ShardTables(store, UID, SPEC, 1 << 30), ShardRecord(UID, 0)
+
+    def step(batch_id: int, keys: list[str], t_ms: int) -> ShardRecord:
+        policy = Policy(idle_min_ms=10, idle_max_ms=10, remember_ms=FOREVER_MS, min_gap_ms=0)
+        columns, times = [pa.array(keys, pa.string())], np.full(len(keys), t_ms)
+        steps = Steps.from_records(SPEC, columns, times, {"v": pa.array(times)})
+        table = tables.table(record, 0)
+        outcome = table.apply(steps, policy, t_ms, batch_id, MergePolicy())
+        written = tables.write(record, 0, outcome, policy, t_ms, t_ms)
+        store.write(written.values)
+        return written.record
+
+    record = step(0, many, 0)
+    record = step(1, [], 10)
+    tables = ShardTables(store, UID, SPEC, 1 << 30)  # the sidecar was started again
+    record = step(2, few, 20)
+    record = step(3, [], 30)
+    assert len(record.remembered.runs) == 2
+    record = step(4, [many[0], few[0]], 40)
+    assert record.tally.returning_keys == 2
+    store.close()

@@ -1,12 +1,15 @@
 """What an onlooker sees of a running query: memory of its processes, files and bytes it keeps."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.processes import PROC, Process, processes
 
 SPARK = "org.apache.spark"
+WORKERS = re.compile(r"pyspark\.daemon|pipeline\.worker_daemon")
+"""Spark's daemon, or ours, from which Python workers are forked."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -43,7 +46,7 @@ def sample(at_s: float, root: int, checkpoint: Path) -> Sample:
     spark = {one.pid: one for one in below if one.pid != root and SPARK in one.command}
     # A JVM's child is a copy of it for as long as it takes to become the `chmod` it is to be.
     jvms = [one for one in spark.values() if one.parent not in spark]
-    workers = [one for one in below if "pyspark.daemon" in one.command]
+    workers = [one for one in below if WORKERS.search(one.command)]
     sizes = file_sizes(checkpoint)
     return Sample(
         at_s=at_s,
