@@ -34,10 +34,11 @@ def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None)
 
 def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> ShardTable:
     """The table of a shard's record."""
-    current, remembered = (
-        read_table(place, name, record.table(name), schema) for name, schema in spec.tables.items()
-    )
-    return ShardTable(spec, current, remembered, record.seen)
+    tables = {
+        name: read_table(place, name, record.table(name), schema)
+        for name, schema in spec.tables.items()
+    }
+    return ShardTable.of(spec, tables, record.seen)
 
 
 def next_record(
@@ -59,10 +60,11 @@ def next_record(
         now_ms: the clock; it decides only how fresh `ages` are.
     """
     tables, next_end_ms, ages = {}, FOREVER_MS, record.ages
-    for name, following in ((OPEN, outcome.current), (REMEMBERED, outcome.remembered)):
+    for name, following in outcome.tables.items():
         tables[name], runs = write_table(place, name, following, record.table(name))
+        if name != REMEMBERED:
+            next_end_ms = min(next_end_ms, runs.next_end_ms(following.policy))
         if name == OPEN:
-            next_end_ms = runs.next_end_ms(policy)
             ages = ages.after(runs, policy, now_ms, outcome.first_end_ms)
     return replace(
         record,

@@ -6,7 +6,7 @@ or clocks. How records fall into lives is `retention.lives`, how lives are kept 
 here keys are found, accumulators added up, ended lives closed and shown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.change_rows import Changes, change_rows
 from idlestate.backends.shards.life_columns import life_columns
+from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
 from idlestate.backends.shards.steps import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.backends.shards.tally import Tally
@@ -47,13 +48,19 @@ class Outcome:
     tally: Tally
     first_end_ms: int
     """The first deadline of the lives that it wrote; `FOREVER_MS` when none ends."""
+    others: Mapping[str, Next] = field(default_factory=dict)
+    """The runs of tables that only some operators have, by name."""
+
+    @property
+    def tables(self) -> dict[str, Next]:
+        """The runs of every table of the shard, by name."""
+        return {OPEN: self.current, REMEMBERED: self.remembered, **self.others}
 
     @property
     def table(self) -> "ShardTable":
         """The next table, in memory."""
-        return ShardTable(
-            self.spec, self.current.in_memory(), self.remembered.in_memory(), self.seen
-        )
+        runs = {name: following.in_memory() for name, following in self.tables.items()}
+        return ShardTable.of(self.spec, runs, self.seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,22 @@ class ShardTable:
     """Keys that ended."""
     seen: keys_seen_sketch.Registers = field(default_factory=keys_seen_sketch.empty)
     """A sketch of every key that ever had a life."""
+    others: Mapping[str, Runs] = field(default_factory=dict)
+    """Tables that only some operators have, by name."""
+
+    @classmethod
+    def of(
+        cls, spec: TableSpec, tables: Mapping[str, Runs], seen: keys_seen_sketch.Registers
+    ) -> "ShardTable":
+        """The table of these runs, by the names of `TableSpec.tables`."""
+        others = {name: runs for name, runs in tables.items() if name not in (OPEN, REMEMBERED)}
+        return cls(spec, tables[OPEN], tables[REMEMBERED], seen, others)
 
     @classmethod
     def empty(cls, spec: TableSpec) -> "ShardTable":
         """A table that saw nothing."""
-        return cls(spec, Runs(spec.schema))
+        tables = {name: Runs(schema) for name, schema in spec.tables.items()}
+        return cls.of(spec, tables, keys_seen_sketch.empty())
 
     def __len__(self) -> int:
         return self.current.live
