@@ -12,7 +12,7 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.samples import Samples
-from idlestate.retention.budget import Budget
+from idlestate.retention.budget import Budget, no_budget
 
 
 class DriverMetrics:
@@ -32,7 +32,7 @@ class DriverMetrics:
     def __init__(
         self,
         exporter: Exporter,
-        budget_for: Callable[[str], Budget] = lambda _: Budget(),
+        budget_for: Callable[[str], Budget] = no_budget,
         file_of: Callable[[str], Path | None] = lambda _: None,
     ) -> None:
         self.outlooks = Outlooks(budget_for, file_of)

@@ -13,7 +13,7 @@ from threading import Lock
 from idlestate.metrics.forecast import full_in_s, next_day, next_hour, settling_ms
 from idlestate.metrics.history import History, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
-from idlestate.retention.budget import Budget
+from idlestate.retention.budget import Budget, no_budget
 from idlestate.retention.policy import Policy
 
 
@@ -37,7 +37,7 @@ class Outlooks:
 
     def __init__(
         self,
-        budget_for: Callable[[str], Budget] = lambda _: Budget(),
+        budget_for: Callable[[str], Budget] = no_budget,
         file_of: Callable[[str], Path | None] = lambda _: None,
     ) -> None:
         self._budget_for = budget_for

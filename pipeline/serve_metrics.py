@@ -1,18 +1,21 @@
 """Metrics of a user's own job: one call exports everything that its session runs."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from idlestate.config.loading import load_config
 from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.series_cap import MAX_SERIES
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.session_metrics import SessionMetrics
+from idlestate.retention.budget import no_budget
 from idlestate.timers.clock import SystemClock
 
 
@@ -49,6 +52,7 @@ def serve_metrics(
     *,
     address: str = "127.0.0.1",
     registry: CollectorRegistry | None = None,
+    config: str | Path | None = None,
     max_series: int = MAX_SERIES,
 ) -> ServedMetrics:
     """Export the metrics of a session: its `retain` and `deduplicate` operators, and the state of
@@ -61,6 +65,8 @@ def serve_metrics(
         port: serves `/metrics` and a status page at `/` on this port; 0 takes a free one.
         address: the address to listen on; the default answers this machine only.
         registry: adds the metrics to this registry of `prometheus_client`.
+        config: a configuration file; each operator has the budget that its pipeline or its policy
+            has there. Default: no budgets.
         max_series: at most this many series of operators and queries are shown;
             `idlestate_overflowed_series_total` counts the others.
 
@@ -69,14 +75,16 @@ def serve_metrics(
 
     Raises:
         RefusedError: the address cannot be listened on.
+        ConfigError: the file cannot be read or used.
         ValueError: there is neither a port nor a registry, or the registry already has these
             metrics.
     """
     if port is None and registry is None:
         raise ValueError("serve_metrics needs a port or a registry; pass port=9108, for example")
+    budget_for = no_budget if config is None else load_config(config).budget_for
     clock = SystemClock()
     exporter = Exporter(clock, max_series=max_series)
-    metrics = SessionMetrics(exporter)
+    metrics = SessionMetrics(exporter, budget_for)
     url = None
     with ExitStack() as ends:
         if registry is not None:

@@ -32,7 +32,7 @@ from idlestate.pipeline.progress_listener import ProgressListener
 from idlestate.pipeline.session import started_query
 from idlestate.pipeline.shard_report import OBSERVATION
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
-from idlestate.retention.budget import Budget
+from idlestate.retention.budget import Budget, no_budget
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import SystemClock
 
@@ -66,9 +66,7 @@ class SessionMetrics:
         driver: the figures of the operators.
     """
 
-    def __init__(
-        self, exporter: Exporter, budget_for: Callable[[str], Budget] = lambda _: Budget()
-    ) -> None:
+    def __init__(self, exporter: Exporter, budget_for: Callable[[str], Budget] = no_budget) -> None:
         PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows its operators better
         self._histories: dict[str, Path] = {}
         self.driver = DriverMetrics(exporter, budget_for, self._histories.get)

@@ -9,3 +9,8 @@ class Budget:
 
     keys: int = 0
     bytes: int = 0
+
+
+def no_budget(_uid: str) -> Budget:
+    """The budget of each operator where none is set."""
+    return Budget()

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, retain, serve_metrics
+from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
 from idlestate.metrics import exporter, names, sidecar_metrics, spark_metrics
 from idlestate.metrics.history import History
@@ -141,6 +142,34 @@ def test_counters_go_on_where_the_checkpoint_stands(
             query.stop()
     assert set(seen) <= {None, 10.0, 20.0}
     assert b"idlestate" not in generate_latest(registry)
+
+
+def test_an_operator_has_the_budget_that_a_file_gives_it(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    config = tmp_path / "shop.yaml"
+    config.write_text(
+        "version: 1\n"
+        "policies: {hours: {ttl: 1h, budget: {keys: 5}}}\n"
+        f"selectors: [{{operator: {UID}, policy: hours}}]\n"
+    )
+    feed.add(rows(0, 10))
+    registry = CollectorRegistry()
+    keys, full = names.BUDGET_KEYS.name, names.BUDGET_FULL.name
+    with serve_metrics(spark, registry=registry, config=config):
+        run(retained(spark, feed), tmp_path / "c")
+        wait_for(lambda: registry.get_sample_value(keys, {"operator": UID}))
+        assert registry.get_sample_value(keys, {"operator": UID}) == 5
+        assert registry.get_sample_value(full, {"operator": UID, "budget": "keys"}) == 0
+
+
+def test_a_file_that_cannot_be_used_is_refused_before_anything_is_served(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = tmp_path / "shop.yaml"
+    config.write_text("version: 1\npolicies: {hours: {ttl: 1h, budget: {keys: many}}}\n")
+    with pytest.raises(ConfigError, match=r"budget\.keys"):
+        serve_metrics(spark, 0, config=config)
 
 
 def test_browsers_get_a_status_page_of_the_session(
