@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from idlestate import Policy
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.connection import Address

@@ -35,10 +35,10 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.backends.files.remote_file import FarBytes
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import OPEN, ShardRecord
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.shard_batch import advance

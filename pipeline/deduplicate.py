@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.deduplication import Deduplication, Keep, deduplication
 from idlestate.pipeline.arguments import ColumnArgument
-from idlestate.pipeline.bound_operator import Columns
-from idlestate.pipeline.operator import operator_on
+from idlestate.pipeline.operator_checks import Columns
+from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
@@ -67,7 +67,7 @@ def deduplicate(
         ignored = None if malformed is None else columns.given.column("malformed", malformed)
         return _deduplication(columns, keep, ignored)
 
-    return operator_on(
+    return operator_dataframe(
         events,
         kind_of,
         key=key,

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.spark_types import spark_schema

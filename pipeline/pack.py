@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name
 from idlestate.pipeline.python_worker import settle

@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate.pipeline.changelog import changelog_schema, unpacker
+from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS

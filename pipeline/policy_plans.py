@@ -19,7 +19,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     read_layout,
 )
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
-from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection

@@ -14,13 +14,13 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     read_layout,
     write_layout,
 )
-from idlestate.pipeline.checkpoint.runs_place import check_runs, claim_runs, runs_of
+from idlestate.pipeline.checkpoint.runs_folder import check_runs, claim_runs, runs_of
 from idlestate.pipeline.checkpoint.source_log import forget_unplanned
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.policy_plans import refuse_shrink
-from idlestate.pipeline.shards import SHARDS_PER_PARTITION
+from idlestate.pipeline.shard_partitions import SHARDS_PER_PARTITION
 
 _WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folders)"
 

@@ -19,7 +19,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     read_layout,
     refuse_outside,
 )
-from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.checkpoint.spark_metadata import (
     operators_with_state,
     plain_path,

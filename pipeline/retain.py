@@ -9,8 +9,8 @@ from idlestate.backends.shards.aggregation import Aggregation, aggregation
 from idlestate.backends.shards.definition import check_renamed
 from idlestate.config.aggregate_text import parse_call
 from idlestate.pipeline.arguments import ColumnArgument
-from idlestate.pipeline.bound_operator import Columns
-from idlestate.pipeline.operator import operator_on
+from idlestate.pipeline.operator_checks import Columns
+from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
@@ -91,7 +91,7 @@ def retain(
     def kind_of(columns: Columns) -> Aggregation:
         return aggregation_of(columns, aggregates, renamed or {})
 
-    return operator_on(
+    return operator_dataframe(
         events,
         kind_of,
         key=key,

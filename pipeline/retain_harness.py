@@ -26,9 +26,9 @@ from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
-from idlestate.pipeline.bound_operator import Columns, bound_operator
-from idlestate.pipeline.changelog import unpacked_cells
+from idlestate.pipeline.changelog_unpacker import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.operator_checks import Columns, checked_operator
 from idlestate.pipeline.operator_spec import HASH, TIME, carried_name
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.rejected_rows import RejectCode
@@ -94,7 +94,7 @@ class RetainHarness:
         def kind_of(columns: Columns) -> Aggregation:
             return aggregation_of(columns, aggregates, {})
 
-        self._spec, self._marking = bound_operator(
+        self._spec, self._marking = checked_operator(
             Arguments(_UID, self._schema.names, ignores_case=True),
             spark_schema(self._schema),
             kind_of,

@@ -29,7 +29,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.python_worker import load_once
 from idlestate.pipeline.query_start import prepare_checkpoint
-from idlestate.pipeline.shards import even_partitions
+from idlestate.pipeline.shard_partitions import even_partitions
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
 from idlestate.pipeline.spark_query import (

@@ -17,8 +17,8 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle
+from idlestate.pipeline.shard_partitions import spark_partition
 from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
-from idlestate.pipeline.shards import spark_partition
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked

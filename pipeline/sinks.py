@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from idlestate.config.added_columns import REJECTED
 from idlestate.errors import IdlestateError, RefusedError
-from idlestate.pipeline.changelog import REJECT
+from idlestate.pipeline.changelog_unpacker import REJECT
 from idlestate.pipeline.sink_folder import SinkFolder
 from idlestate.pipeline.task_errors import marked
 

@@ -14,7 +14,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
-from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from idlestate.retention.life_rows import Flags, LifeLayout, Rows, next_true
+from idlestate.retention.pointer_jumping import dead_by_ttl, follow, is_quiet
 from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
-from idlestate.retention.rearming import dead_by_ttl, follow, is_quiet
 from idlestate.retention.rules import (
     NEVER_MS,
     Ends,

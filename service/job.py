@@ -27,7 +27,7 @@ from idlestate.metrics.growth import GrowthLog
 from idlestate.metrics.names import OF_RELOADS
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
-from idlestate.pipeline.checkpoint.runs_place import remove_runs
+from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_start import check_owner, takeover

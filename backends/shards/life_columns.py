@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.shards.change_rows import REASONS, to_timestamps
+from idlestate.backends.shards.changelog_rows import REASONS, to_timestamps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 

@@ -16,8 +16,8 @@ import numpy as np
 from idlestate.backends.runs.sweeps import Sweep, Sweeps, ending
 from idlestate.backends.shards import keys_seen_sketch
 from idlestate.backends.shards.key_ages import KeyAges
+from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.row_counts import RowCounts
-from idlestate.backends.shards.tally import Tally
 from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
@@ -131,7 +131,7 @@ class ShardRecord:
     shard: int = 0
     tables: Mapping[str, TableRecord] = field(default_factory=dict)
     dropped: tuple[Dropped, ...] = ()
-    tally: Tally = field(default_factory=Tally)
+    tally: KeyCounts = field(default_factory=KeyCounts)
     rows: RowCounts = field(default_factory=RowCounts)
     time_ms: int = 0
     next_end_ms: int = FOREVER_MS
@@ -247,7 +247,7 @@ class ShardRecord:
         return cls(
             tables={name: TableRecord.from_json(each) for name, each in tables.items()},
             dropped=tuple(Dropped(*each) for each in facts.pop("dropped")),
-            tally=Tally(**{name: _frozen(each) for name, each in tally.items()}),
+            tally=KeyCounts(**{name: _frozen(each) for name, each in tally.items()}),
             rows=RowCounts(**facts.pop("rows")),
             ages=KeyAges.from_json(facts.pop("ages")),
             recent=tuple(tuple(point) for point in facts.pop("recent")),

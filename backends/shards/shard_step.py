@@ -7,11 +7,11 @@ where runs are (`idlestate.backends.shards.run_place`).
 from collections.abc import Sequence
 from dataclasses import replace
 
-from idlestate.backends.shards.packet import decode_packet
+from idlestate.backends.shards.packet_codec import decode_packet
 from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED, ShardRecord
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 

@@ -20,12 +20,12 @@ from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
-from idlestate.backends.shards.change_rows import Changes, change_rows
+from idlestate.backends.shards.changelog_rows import Changes, change_rows
+from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.backends.shards.tally import Tally
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Accesses, DividedLives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -45,7 +45,7 @@ class Outcome:
     remembered: Next
     seen: keys_seen_sketch.Registers
     changes: pa.Table
-    tally: Tally
+    tally: KeyCounts
     first_end_ms: int
     """The first deadline of the lives that it wrote; `FOREVER_MS` when none ends."""
     others: Mapping[str, Next] = field(default_factory=dict)
@@ -264,10 +264,10 @@ def _silent_keys(steps: Steps, walk: DividedLives) -> list[pa.Array]:
     return take_keys(steps.keys, np.flatnonzero(~answered))
 
 
-def _tally(walk: DividedLives, is_over: Flags, absences_ms: Ints, swept: Ends) -> Tally:
+def _tally(walk: DividedLives, is_over: Flags, absences_ms: Ints, swept: Ends) -> KeyCounts:
     reasons = np.concatenate([walk.ends.reason[is_over], swept.reason])
     counts = np.bincount(reasons, minlength=len(Reason))
-    return Tally(
+    return KeyCounts(
         created=int((~walk.is_old).sum()),
         returning_keys=len(absences_ms),
         expired=(int(counts[0]), int(counts[1]), int(counts[2])),

@@ -19,7 +19,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
-from idlestate.pipeline.shards import shard_numbers
+from idlestate.pipeline.shard_partitions import shard_numbers
 from idlestate.retention.policy import Policy, TimeDomain
 
 _FORMAT = 2

@@ -8,7 +8,7 @@ from idlestate.backends.files.record_files import newest_copy
 from idlestate.backends.shards.shard_record import RecordError, ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
-from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

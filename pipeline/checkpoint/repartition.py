@@ -25,7 +25,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
 )
 from idlestate.pipeline.checkpoint.spark_metadata import plain_path, put_paths_right
 from idlestate.pipeline.session import check_session
-from idlestate.pipeline.shards import even_partitions
+from idlestate.pipeline.shard_partitions import even_partitions
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since, private_part
 from idlestate.pipeline.task_errors import spark_says
 

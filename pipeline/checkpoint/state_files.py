@@ -9,7 +9,7 @@ from idlestate.backends.files.file_blocks import what_is_wrong
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.read_state import committed_batch, read_shards
 
 

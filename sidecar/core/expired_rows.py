@@ -9,7 +9,7 @@ idlestate adds, under their names.
 
 import pyarrow as pa
 
-from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.backends.shards.table_spec import TableSpec
 
 

@@ -10,16 +10,16 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
-from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
 from idlestate.backends.shards.life_columns import life_columns
-from idlestate.backends.shards.packet import PacketError
+from idlestate.backends.shards.packet_codec import PacketError
 from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import steps_of
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.sums import SumOverflowError
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.expired_log import stage_rows

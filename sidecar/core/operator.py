@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.shards.change_rows import TIMESTAMP
+from idlestate.backends.shards.changelog_rows import TIMESTAMP
 from idlestate.backends.shards.key_facts import Explanation
 from idlestate.backends.shards.policy_plan import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures

@@ -18,10 +18,10 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards import remembered_keys
+from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.backends.shards.tally import Tally
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, is_due
@@ -117,7 +117,7 @@ def _removed(
     )
     nothing = table.apply(Steps.empty(table.spec), policy, None, version, merge)
     return Outcome(
-        table.spec, current, remembered, table.seen, nothing.changes, Tally(), FOREVER_MS
+        table.spec, current, remembered, table.seen, nothing.changes, KeyCounts(), FOREVER_MS
     )
 
 

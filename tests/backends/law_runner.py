@@ -17,11 +17,11 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.key_ages import KeyAges
-from idlestate.backends.shards.packet import decode_packet, encode_packet
+from idlestate.backends.shards.key_counts import KeyCounts
+from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.backends.shards.tally import Tally
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
 from idlestate.retention.time_bins import BINS, KeyTimes, TimeBins
@@ -134,9 +134,9 @@ def decoded(run: Run, schema: TableSchema) -> Run:
 
 def run_table(
     case: Case, spec: TableSpec, *, in_form: bool = True
-) -> tuple[list[ShardTable], list[Found], Tally]:
+) -> tuple[list[ShardTable], list[Found], KeyCounts]:
     """Every batch through the table: the shards' last tables, all change rows, the counts."""
-    tables, tally = [ShardTable.empty(spec)] * case.shards, Tally()
+    tables, tally = [ShardTable.empty(spec)] * case.shards, KeyCounts()
     ages = [KeyAges()] * case.shards
     rows: list[Found] = []
     for batch_id, (batch, sweep) in enumerate(zip(case.batches, case.sweeps, strict=True)):
@@ -211,7 +211,7 @@ def assert_equal_runs(case: Case, reference: Reference) -> None:
 
 
 def assert_equal_ends(
-    case: Case, reference: Reference, tables: Sequence[ShardTable], tally: Tally
+    case: Case, reference: Reference, tables: Sequence[ShardTable], tally: KeyCounts
 ) -> None:
     """Final states and counts."""
     policy = policy_of(case.rule_of(len(case.batches)))
@@ -224,7 +224,7 @@ def assert_equal_ends(
         assert_returning_keys(reference, tally)
 
 
-def assert_returning_keys(reference: Reference, tally: Tally) -> None:
+def assert_returning_keys(reference: Reference, tally: KeyCounts) -> None:
     """How many there were, and how long they had been away."""
     assert tally.returning_keys == reference.counts["returning_keys"]
     assert tally.absent_ms == sum(reference.absences_ms)

@@ -19,7 +19,7 @@ from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from tests.backends.law_runner import plain_rows, policy_of

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.sums import SumOverflowError
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from idlestate.backends.runs.compaction import MergePolicy, stagger
-from idlestate.pipeline.shards import shard_numbers
+from idlestate.pipeline.shard_partitions import shard_numbers
 
 PLAIN = MergePolicy()
 

@@ -13,7 +13,7 @@ from idlestate.backends.runs.segment import fence_rows
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.veiled import Veiled

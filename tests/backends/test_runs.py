@@ -12,7 +12,7 @@ from idlestate.backends.runs.reading import Whole
 from idlestate.backends.runs.run_codec import RunError, decode_run
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy

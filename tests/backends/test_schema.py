@@ -15,7 +15,7 @@ from idlestate.backends.runs.table_schema import TableSchema, widens
 from idlestate.backends.shards.aggregates import bind
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 

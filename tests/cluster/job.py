@@ -15,7 +15,7 @@ import idlestate
 from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.read_state import committed_batch, read_shards
-from idlestate.pipeline.shards import spark_partition
+from idlestate.pipeline.shard_partitions import spark_partition
 
 UID = "clicks"
 

@@ -12,7 +12,7 @@ from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
@@ -22,7 +22,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyVersion,
     write_layout,
 )
-from idlestate.pipeline.checkpoint.runs_place import runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import Policy, TimeDomain
 from tests.backends.law_cases import Case, times

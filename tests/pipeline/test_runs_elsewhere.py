@@ -16,7 +16,7 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError, StoreError
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.runs_place import remove_runs, runs_of, runs_place
+from idlestate.pipeline.checkpoint.runs_folder import remove_runs, runs_of, runs_place
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_start import prepare_checkpoint
 from tests.pipeline.test_shard import POLICY, SPEC, packet, rows, step

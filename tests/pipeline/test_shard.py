@@ -20,10 +20,10 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.run_store import RunStore
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import OPEN, Dropped, RecordError, ShardRecord
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.local_placement import OneRange, Works

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.shards.packet import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.sidecar.core.operator_record import Owner
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import range_of

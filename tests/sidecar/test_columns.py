@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, CHANGE_COLUMNS, LIFE_COLUMNS, REJECTED

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from idlestate.backends.shards.packet import encode_packet
-from idlestate.backends.shards.tally import Tally
+from idlestate.backends.shards.key_counts import KeyCounts
+from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.local_placement import OneRange
 from idlestate.sidecar.core.micro_batches import Attempt
@@ -104,8 +104,8 @@ class Sidecar:
         table = self.operator.expired(since, None, 10**9)
         return [] if table is None else plain_rows(self.spec, table.drop_columns(["seq"]))
 
-    def tally(self) -> Tally:
-        return reduce(Tally.plus, (shard.tally for shard in self.operator.state.shards))
+    def tally(self) -> KeyCounts:
+        return reduce(KeyCounts.plus, (shard.tally for shard in self.operator.state.shards))
 
     def lives(self) -> list[Found]:
         """All that are in its tables."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.run import Run
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.sidecar.core.shard_tables import ShardTables
 from idlestate.sidecar.core.shard_work import Given, Going

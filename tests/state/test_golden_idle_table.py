@@ -12,7 +12,7 @@ import pytest
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.law_runner import plain_rows

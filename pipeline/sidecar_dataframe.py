@@ -7,7 +7,7 @@ batch after the one that closed the life.
 
 from pyspark.sql import DataFrame
 
-from idlestate.pipeline.changelog import changelog_schema
+from idlestate.pipeline.changelog_unpacker import changelog_schema
 from idlestate.pipeline.expired_source import FORMAT, LINK_FILE, register_source
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
@@ -15,7 +15,7 @@ from idlestate.pipeline.sidecar_exchange import exchanger
 from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 
 
-def retain_outside(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
+def sidecar_dataframe(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The changelog of an operator that a sidecar keeps."""
     spark = marked.sparkSession
     register_source(spark)

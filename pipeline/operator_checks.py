@@ -75,7 +75,7 @@ class Marking:
     min_event_time_ms: int
 
 
-def bound_operator(
+def checked_operator(
     given: Arguments,
     schema: StructType,
     kind_of: Callable[[Columns], OperatorKind],

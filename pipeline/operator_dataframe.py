@@ -11,20 +11,20 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch_dataframe import retain_batch
-from idlestate.pipeline.bound_operator import Columns, OperatorArguments, bound_operator
-from idlestate.pipeline.marked_rows import marked_rows
+from idlestate.pipeline.operator_checks import Columns, OperatorArguments, checked_operator
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
-from idlestate.pipeline.retain_in_sidecar import retain_outside
+from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.session import check_session, register
 from idlestate.pipeline.shard_operator import ShardOperator
+from idlestate.pipeline.sidecar_dataframe import sidecar_dataframe
 from idlestate.pipeline.spark_plan import has_watermark
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 from idlestate.sidecar.protocol.connection import Address
 
 
-def operator_on(
+def operator_dataframe(
     events: DataFrame,
     kind_of: Callable[[Columns], OperatorKind],
     *,
@@ -34,7 +34,7 @@ def operator_on(
     runs: str | None,
     **arguments: Unpack[OperatorArguments],
 ) -> DataFrame:
-    """The changelog of an operator of some kind; arguments as of `retain` and `bound_operator`.
+    """The changelog of an operator of some kind; arguments as of `retain` and `checked_operator`.
 
     Raises:
         RefusedError: the input, session or arguments do not fit; the text says what to write.
@@ -42,7 +42,7 @@ def operator_on(
     """
     spark = events.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
-    spec, marking = bound_operator(
+    spec, marking = checked_operator(
         Arguments(uid, events.columns, ignores_case=ignores_case),
         events.schema,
         kind_of,
@@ -60,7 +60,7 @@ def operator_on(
         return retain_batch(marked, spec)
     check_session(events.sparkSession)
     register(events.sparkSession, spec)
-    return _retain_stream(marked, spec) if backend == "spark" else retain_outside(marked, spec)
+    return _retain_stream(marked, spec) if backend == "spark" else sidecar_dataframe(marked, spec)
 
 
 def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:

@@ -6,8 +6,8 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate.pipeline.bound_operator import Marking
 from idlestate.pipeline.key_hash import key_hash
+from idlestate.pipeline.operator_checks import Marking
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, carried_name
 from idlestate.pipeline.rejected_rows import RejectCode
 

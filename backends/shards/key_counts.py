@@ -8,7 +8,7 @@ _NONE = (0,) * (len(AGE_BUCKETS_MS) + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class KeyCounts:
     """What happened to keys, in numbers; adds up over batches and shards."""
 
     created: int = 0
@@ -20,11 +20,11 @@ class Tally:
     absent_ms: int = 0
     """These times together."""
 
-    def plus(self, other: "Tally") -> "Tally":
+    def plus(self, other: "KeyCounts") -> "KeyCounts":
         """Both together."""
         added = tuple(a + b for a, b in zip(self.expired, other.expired, strict=True))
         absences = zip(self.absences, other.absences, strict=True)
-        return Tally(
+        return KeyCounts(
             self.created + other.created,
             self.returning_keys + other.returning_keys,
             (added[0], added[1], added[2]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from idlestate.backends.shards.change_rows import change_schema
+from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.config.added_columns import REJECTED
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle

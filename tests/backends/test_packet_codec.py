@@ -6,8 +6,8 @@ import pytest
 
 from idlestate.backends.runs.fields import to_arrow
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.packet import decode_packet, encode_packet
-from idlestate.backends.shards.steps import Steps
+from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
+from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 
 KINDS = {"k": pa.string(), "v": pa.int64(), "f": pa.float64()}
