@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from idlestate.advisor.event_log import Extent
-from idlestate.advisor.figures import HalfFigures, WindowFigures
 from idlestate.advisor.knee import Knee
 from idlestate.advisor.policy import SuggestedPolicy
 from idlestate.advisor.targets import KeyBudget, ReturningTarget
+from idlestate.advisor.window_figures import HalfFigures, WindowFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

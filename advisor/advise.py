@@ -12,13 +12,13 @@ from idlestate.advisor.advice import Advice, Half
 from idlestate.advisor.batches import BatchesLike, JobBatches
 from idlestate.advisor.event_log import EventLog, Leftovers
 from idlestate.advisor.events import Reading, check_columns, memory_log
-from idlestate.advisor.figures import WindowFigures, figures, half_figures
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
 from idlestate.advisor.policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
 from idlestate.advisor.window import Window, WindowLike, span_ms, windows_of
+from idlestate.advisor.window_figures import WindowFigures, figures, half_figures
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import Duration
 from idlestate.timers.clock import SystemClock

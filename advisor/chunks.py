@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.advisor.gaps import Gaps
-from idlestate.advisor.log_part import LogPart
+from idlestate.advisor.partial_counts import LogPart
 from idlestate.advisor.sequences import Sequences
 
 Flags = npt.NDArray[np.bool_]

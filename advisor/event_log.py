@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.advisor.log_part import LifeCounts, LogPart
+from idlestate.advisor.partial_counts import LifeCounts, LogPart
 from idlestate.advisor.window import Window
 from idlestate.retention.rules import Times
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from idlestate.advisor.batches import JobBatches, highest_times, watermarks_of
 from idlestate.advisor.event_log import Leftovers, MemoryLog
 from idlestate.advisor.gaps import Gaps
-from idlestate.advisor.log_part import LogPart
+from idlestate.advisor.partial_counts import LogPart
 from idlestate.advisor.sequences import Sequences
 from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS
 from idlestate.errors import RefusedError

@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from idlestate.advisor.batches import check_number, watermarks_of
+from idlestate.advisor.bisection import first_true
 from idlestate.advisor.chunks import SCHEMA, TIME, WIDTH, parts, prepare
 from idlestate.advisor.event_log import Extent, Leftovers
 from idlestate.advisor.events import (
@@ -39,8 +40,7 @@ from idlestate.advisor.events import (
     unusable_key,
     unusable_time,
 )
-from idlestate.advisor.log_part import LifeCounts, LogPart
-from idlestate.advisor.search import first_true
+from idlestate.advisor.partial_counts import LifeCounts, LogPart
 from idlestate.advisor.window import Window
 from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS
 from idlestate.errors import RefusedError

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from idlestate.advisor.advice import Advice
-from idlestate.advisor.figures import CENSORED_SHARE, WindowFigures
 from idlestate.advisor.knee import LEAST_DISTANCE, Knee
 from idlestate.advisor.targets import ReturningTarget
+from idlestate.advisor.window_figures import CENSORED_SHARE, WindowFigures
 from idlestate.config.plurals import counted
 from idlestate.retention.durations import format_duration
 from idlestate.retention.quantities import in_bytes

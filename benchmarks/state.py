@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
-from idlestate.state.opening import open_backend
+from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
 from state_pauses import snapshot_pauses

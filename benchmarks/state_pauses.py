@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.retention.policy import TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from idlestate.state.opening import open_backend
 from state_contestants import FIELD, LONG, SOON, numbers
 
 CALL_KEYS = 1_000

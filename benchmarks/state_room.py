@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig, TtlUpdateType
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.idle_batches import IdleBatches
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, LONG, numbers
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from idlestate.config.file_model import ConfigFile
-from idlestate.config.models import Selector
 from idlestate.config.pipeline_rules import (
     Raw,
     check_pipelines,
     check_policy_name,
 )
+from idlestate.config.pipeline_settings import Selector
 from idlestate.config.policy_rules import Merged, read_body
 from idlestate.config.policy_selectors import AGGREGATES, choose
 from idlestate.config.problems import Finding

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config.field_kinds import whole
-from idlestate.config.models import Pipeline, PolicyBody, Section, Selector
-from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.pipeline_settings import Pipeline, PolicyBody, Section, Selector
+from idlestate.config.sidecar_settings import Sidecar
 
 
 class ConfigFile(Section):

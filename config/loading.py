@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from idlestate.config.draft import Draft
-from idlestate.config.models import Pipeline, Selector
+from idlestate.config.pipeline_settings import Pipeline, Selector
 from idlestate.config.policy_rules import Merged
-from idlestate.config.policy_selectors import AGGREGATES, Choice, choose, unbounded_advice
+from idlestate.config.policy_selectors import AGGREGATES, Choice, choose
 from idlestate.config.problems import (
     ConfigError,
     FieldPath,
@@ -25,8 +25,9 @@ from idlestate.config.problems import (
     locate,
     nearest,
 )
-from idlestate.config.sidecar_models import HostedOperator, Sidecar
 from idlestate.config.sidecar_rules import clear_text_warnings
+from idlestate.config.sidecar_settings import HostedOperator, Sidecar
+from idlestate.config.unbounded_growth import unbounded_advice
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy

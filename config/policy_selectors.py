@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from idlestate.config.models import Selector
+from idlestate.config.pipeline_settings import Selector
 
 AGGREGATES = "aggregates"
 """The name of the state that holds an operator's aggregates."""
@@ -50,15 +50,3 @@ def _specificity(pattern: str) -> tuple[bool, int]:
     """Whether a pattern is a plain name, and how many characters stand before its first glob."""
     globs = [at for at, character in enumerate(pattern) if character in "*?"]
     return not globs, min(globs, default=len(pattern))
-
-
-def unbounded_advice(uid: str, choice: Choice) -> tuple[str, str]:
-    """The warning about an operator whose policy has no expiry rule: what is wrong, what to set."""
-    name = choice.policy or "sessions"
-    rule = "idle: {min: 30m, max: 45m}"
-    grows = "state grows WITHOUT BOUND, as every key is kept forever"
-    if choice.policy is None:
-        fix = f"add policy: {name} here, and policies: {{{name}: {{{rule}}}}} at the top level"
-        return f"{uid} has no policy: its {grows}", fix
-    fix = f"add {rule}, a ttl or a max_lifetime to policies.{name}"
-    return f"policy {name} of {uid} has no expiry rule: its {grows}", fix

@@ -15,6 +15,7 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
+from idlestate.config.unbounded_growth import unbounded_warning
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -145,11 +146,7 @@ def checked_operator(
 def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
     found = choose_policy(policy, config, uid)
     if found.is_unbounded:
-        _log.warning(
-            "operator %s has no retention: its state grows without bound; "
-            "pass a policy, such as Policy(idle_min='30m', idle_max='45m')",
-            uid,
-        )
+        _log.warning("%s", unbounded_warning(uid))
     return found
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StringType, StructField, StructType
 
-from idlestate.config.models import SourceSection
+from idlestate.config.pipeline_settings import SourceSection
 from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.task_errors import spark_says

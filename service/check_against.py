@@ -9,7 +9,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config
 from idlestate.pipeline.checkpoint.operator_layout import operators
 from idlestate.service.job import Job
-from idlestate.service.state import FAILED, fail, session_on
+from idlestate.service.state_commands import FAILED, fail, session_on
 
 
 def check_against(config: Config, file: Path, checkpoint: Path) -> None:

@@ -14,13 +14,13 @@ from idlestate.config.plurals import counted
 from idlestate.config.problems import ConfigError
 from idlestate.config.schema import render_schema
 from idlestate.service.advise_command import advise
-from idlestate.service.continue_command import command_again
+from idlestate.service.click_stream import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
+from idlestate.service.command_again import command_again
 from idlestate.service.explain_command import explain
-from idlestate.service.generate import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.live_view import run_live
 from idlestate.service.plan_command import plan
 from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
-from idlestate.service.state import state
+from idlestate.service.state_commands import state
 from idlestate.service.system_errors import os_problem
 
 FAILED = 1

@@ -90,7 +90,7 @@ def _explained(key: tuple[str, ...], checkpoint: Path | None, **where: Any) -> "
     except UnrecordedError:
         if checkpoint is None:
             raise
-    from idlestate.service.state import session_on
+    from idlestate.service.state_commands import session_on
 
     with session_on(checkpoint) as spark:
         return explain_key(key, checkpoint, spark=spark, **where)

@@ -19,7 +19,7 @@ from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Takeover
 from idlestate.config.loading import Config
-from idlestate.config.models import Pipeline, SourceSection
+from idlestate.config.pipeline_settings import Pipeline, SourceSection
 from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer

@@ -84,7 +84,7 @@ def _plans(
     except UnrecordedError:
         if against is None:
             raise
-    from idlestate.service.state import session_on
+    from idlestate.service.state_commands import session_on
 
     with session_on(against) as spark:
         return plan_of(file, against, uid=uid, sidecar=address, spark=spark)

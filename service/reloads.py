@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config, load_config
-from idlestate.config.models import Pipeline
+from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts

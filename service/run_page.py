@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-from idlestate.config.models import Pipeline
+from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.sidecar_rules import is_loopback
 from idlestate.errors import IdlestateError
 from idlestate.metrics.driver_metrics import DriverMetrics

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from idlestate.retention.ttl_config import StateVisibility as StateVisibility
     from idlestate.retention.ttl_config import TtlUpdateType as TtlUpdateType
     from idlestate.state.backend import KeyedStateBackend as KeyedStateBackend
+    from idlestate.state.backend_factory import open_backend as open_backend
     from idlestate.state.count_trigger import CountTrigger as CountTrigger
     from idlestate.state.count_trigger import TriggerResult as TriggerResult
     from idlestate.state.descriptors import AggregateFunction as AggregateFunction
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from idlestate.state.key_batch import KeyBatch as KeyBatch
     from idlestate.state.key_groups import KeyGroupRange as KeyGroupRange
     from idlestate.state.key_groups import key_group_range as key_group_range
-    from idlestate.state.opening import open_backend as open_backend
     from idlestate.state.operator_state import BroadcastState as BroadcastState
     from idlestate.state.operator_state import OperatorListState as OperatorListState
     from idlestate.state.operator_state import OperatorStateStore as OperatorStateStore
@@ -64,7 +64,7 @@ else:
             "idlestate.state.idle_batches": ["IdleBatches"],
             "idlestate.state.key_batch": ["KeyBatch"],
             "idlestate.state.key_groups": ["KeyGroupRange", "key_group_range"],
-            "idlestate.state.opening": ["open_backend"],
+            "idlestate.state.backend_factory": ["open_backend"],
             "idlestate.state.operator_state": [
                 "BroadcastState",
                 "OperatorListState",

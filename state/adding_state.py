@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from idlestate.state.cells import Cells, Stored
+from idlestate.state.batch_values import Cells, Stored
 from idlestate.state.errors import NullValueError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many, State, check_pairs, to_list

@@ -5,8 +5,8 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.state.adding_state import AddingState, TtlAddingState
-from idlestate.state.context import KeyContext
 from idlestate.state.descriptors import AggregatingStateDescriptor
+from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many
 from idlestate.state.table import SingleTable
 from idlestate.state.ttl import Ttl

@@ -13,18 +13,19 @@ import pyarrow as pa
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cleanup import SnapshotFilter
-from idlestate.state.closed import Closed
-from idlestate.state.context import KeyContext
+from idlestate.state.closed_backend import ClosedBackend
 from idlestate.state.descriptors import S_co, StateDescriptor
 from idlestate.state.errors import StateError, StateMigrationError, StateTypeError
-from idlestate.state.kinds import state_over
-from idlestate.state.meta import StateMeta
+from idlestate.state.key_context import KeyContext
+from idlestate.state.migration import migration_of
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_rows import Part
 from idlestate.state.state import Many
+from idlestate.state.state_factory import state_over
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.sweep import SweepReport, TableSweep
 from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
@@ -62,7 +63,7 @@ class KeyedStateBackend(ABC):
         self._keys_are_nested = pa.types.is_nested(self.key_type)
         self._timer_layout = TimerLayout(self._keys)
         self._context = KeyContext()
-        self._metas: dict[str, StateMeta] = {}
+        self._schemas: dict[str, StateSchema] = {}
         self._tables: dict[str, Table] = {}
         self._states: dict[str, Any] = {}
         self._ttls: dict[str, Ttl] = {}
@@ -114,7 +115,7 @@ class KeyedStateBackend(ABC):
         """
         known: S_co | None = self._states.get(descriptor.name)
         if known is not None:
-            self._metas[descriptor.name].migration(descriptor, self._clock.now_ms())
+            migration_of(self._schemas[descriptor.name], descriptor, self._clock.now_ms())
             return known
         self._prepare(descriptor)
         ttl = self._ttl_of(descriptor.ttl) if descriptor.ttl.enabled else None
@@ -128,20 +129,20 @@ class KeyedStateBackend(ABC):
 
     def _prepare(self, descriptor: StateDescriptor[Any]) -> None:
         """Have a table that fits, with rows rewritten when they do not."""
-        meta = self._metas.get(descriptor.name)
-        if meta is None:
-            meta = StateMeta.of(descriptor)
-            self._tables[meta.name] = self._make_table(meta)
-        elif migration := meta.migration(descriptor, self._now_of(descriptor.ttl)()):
-            old, meta = self._tables[meta.name], migration.target
-            table = self._make_table(meta)
+        schema = self._schemas.get(descriptor.name)
+        if schema is None:
+            schema = StateSchema.of(descriptor)
+            self._tables[schema.name] = self._make_table(schema)
+        elif migration := migration_of(schema, descriptor, self._now_of(descriptor.ttl)()):
+            old, schema = self._tables[schema.name], migration.target
+            table = self._make_table(schema)
             table.load(migration.rows(old.rows(self.groups)))
-            self._tables[meta.name] = table
+            self._tables[schema.name] = table
         else:
             return
-        before = self._metas.get(meta.name)
-        self._metas[meta.name] = meta
-        self._record_metas()
+        before = self._schemas.get(schema.name)
+        self._schemas[schema.name] = schema
+        self._record_schemas()
         if before is not None:
             self._drop_table(before)
 
@@ -242,7 +243,7 @@ class KeyedStateBackend(ABC):
         """Makes what leaves expired values out of a snapshot of now, by the time of its call."""
         marks = self.kind == "rocksdb"
         rules = {
-            name: (self._metas[name].layout, ttl)
+            name: (self._schemas[name].layout, ttl)
             for name, ttl in self._ttls.items()
             if ttl.config.full_snapshot
         }
@@ -267,17 +268,17 @@ class KeyedStateBackend(ABC):
     def _restore(self, part: Part) -> None:
         """Take the rows of a snapshot's state or timers."""
         rows = part.rows(self.groups)
-        if part.meta is not None:
-            self._restore_table(part.meta).load(rows)
+        if part.schema is not None:
+            self._restore_table(part.schema).load(rows)
             return
         while some := [row.key for row in islice(rows, TIMERS_AT_ONCE)]:
             self._queue(part.name).add_rows(pa.array(some, pa.binary()))
 
-    def _restore_table(self, stored: StateMeta) -> Table:
+    def _restore_table(self, stored: StateSchema) -> Table:
         """The table that rows of a snapshot's state go into."""
-        known = self._metas.get(stored.name)
+        known = self._schemas.get(stored.name)
         if known is None:
-            self._metas[stored.name] = stored
+            self._schemas[stored.name] = stored
             self._tables[stored.name] = self._make_table(stored)
         elif replace(known, family=stored.family) != stored:
             raise StateMigrationError(
@@ -289,7 +290,7 @@ class KeyedStateBackend(ABC):
     # -------------------------------------------------------------- of the kind of backend
 
     @abstractmethod
-    def _make_table(self, meta: StateMeta) -> Table:
+    def _make_table(self, schema: StateSchema) -> Table:
         """A table without rows."""
 
     @abstractmethod
@@ -297,11 +298,11 @@ class KeyedStateBackend(ABC):
         """A timer queue, with the timers that were stored."""
 
     @abstractmethod
-    def _drop_table(self, meta: StateMeta) -> None:
+    def _drop_table(self, schema: StateSchema) -> None:
         """Forget the rows of a state as it was."""
 
     @abstractmethod
-    def _record_metas(self) -> None:
+    def _record_schemas(self) -> None:
         """Make durable which states there are, where anything is."""
 
     @abstractmethod
@@ -316,14 +317,14 @@ class KeyedStateBackend(ABC):
         if self._closed:
             return
         self._closed = True
-        closed: Any = Closed()
+        closed: Any = ClosedBackend()
         for state in self._states.values():
             state.table = closed
         for service in self._services:
             service.close(closed)
         self._let_go()
         self._context = self._each_record = closed
-        self._metas = self._tables = self._states = closed
+        self._schemas = self._tables = self._states = closed
         self._ttls = self._sweeps = self._queues = closed
 
     def __enter__(self) -> Self:

@@ -14,7 +14,7 @@ from typing import Final
 
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
-from idlestate.state.cells import Stored
+from idlestate.state.batch_values import Stored
 from idlestate.state.descriptors import StateKind
 from idlestate.state.rows import MERGED, NO_VALUE, ValueLayout
 from idlestate.state.table import Row, Table, Walk

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.state.cells import Stored, as_column
-from idlestate.state.context import KeyContext
+from idlestate.state.batch_values import Stored, as_column
 from idlestate.state.descriptors import ListStateDescriptor
 from idlestate.state.errors import NullValueError
+from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import ListTable
 from idlestate.state.ttl import Ttl

@@ -5,11 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.state.cells import as_column
-from idlestate.state.context import KeyContext
+from idlestate.state.batch_values import as_column
 from idlestate.state.descriptors import MapStateDescriptor
 from idlestate.state.errors import IteratorStateError, NullValueError
 from idlestate.state.key_batch import KeyBatch
+from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import MapTable
 from idlestate.state.ttl import Ttl

@@ -24,13 +24,13 @@ from idlestate.state.errors import (
     StateKindError,
     StateMigrationError,
 )
-from idlestate.state.meta import VERSIONS, check_versions, type_from_text, type_to_text
 from idlestate.state.redistribution import (
     OperatorStateMode,
     StatePartitions,
     redistribute,
 )
 from idlestate.state.snapshots.snapshot_files import RECORD, finish_folder, start_folder
+from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
 
 ROWS = "operator.rows"
 

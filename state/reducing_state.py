@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.state.adding_state import AddingState, TtlAddingState
-from idlestate.state.cells import Stored
-from idlestate.state.context import KeyContext
+from idlestate.state.batch_values import Stored
 from idlestate.state.descriptors import ReducingStateDescriptor
+from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many
 from idlestate.state.table import SingleTable
 from idlestate.state.ttl import Ttl

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width
-from idlestate.state.cells import Cells, Column, Stored, dtype_of
+from idlestate.state.batch_values import Cells, Column, Stored, dtype_of
 from idlestate.state.codec import (
     Codec,
     codec_for,

@@ -6,10 +6,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from idlestate.state.context import KeyContext
 from idlestate.state.descriptors import StateDescriptor
 from idlestate.state.errors import StateError
 from idlestate.state.key_batch import KeyBatch
+from idlestate.state.key_context import KeyContext
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl
 

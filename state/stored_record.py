@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from idlestate.state.errors import KeyGroupError, StateMigrationError
-from idlestate.state.meta import StateMeta, type_from_text, type_to_text
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
+from idlestate.state.state_schema import StateSchema, type_from_text, type_to_text
 
 Record = dict[str, Any]
 
 
-def record_of(settings: BackendSettings, metas: Iterable[StateMeta]) -> Record:
+def record_of(settings: BackendSettings, schemas: Iterable[StateSchema]) -> Record:
     """The record of a backend with these states."""
     return {
         "max_parallelism": settings.max_parallelism,
         "groups": [settings.groups.first, settings.groups.last],
         "key_type": type_to_text(settings.key_type),
         "namespace_type": type_to_text(settings.namespace_type),
-        "states": [meta.to_json() for meta in metas],
+        "states": [schema.to_json() for schema in schemas],
     }
 
 

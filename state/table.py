@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.state.cells import Cells, Column, Lists, Stored
+from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import KeyLayout

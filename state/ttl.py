@@ -9,7 +9,7 @@ from typing import Any
 
 from idlestate.retention.ttl import horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
-from idlestate.state.cells import Stored
+from idlestate.state.batch_values import Stored
 
 
 class Ttl:

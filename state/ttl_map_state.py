@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.retention.ttl import horizon_ms
-from idlestate.state.cells import Stored
+from idlestate.state.batch_values import Stored
 from idlestate.state.key_batch import first_of_each_pair
 from idlestate.state.map_state import MapEntry, MapIterator, MapState
 from idlestate.state.state import Many

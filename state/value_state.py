@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.retention.ttl import horizon_ms
-from idlestate.state.cells import Cells, Stored, as_column
-from idlestate.state.context import KeyContext
+from idlestate.state.batch_values import Cells, Stored, as_column
 from idlestate.state.descriptors import ValueStateDescriptor
+from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import SingleTable
 from idlestate.state.ttl import Ttl

@@ -7,8 +7,8 @@ from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 
-from idlestate.config.sidecar_models import Tls
 from idlestate.config.sidecar_rules import is_loopback
+from idlestate.config.sidecar_settings import Tls
 from idlestate.errors import IdlestateError
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token

@@ -5,7 +5,7 @@ budgeted.
 import threading
 from collections.abc import Callable
 
-from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.sidecar_settings import Sidecar
 from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from idlestate.config.sidecar_models import Tls
+from idlestate.config.sidecar_settings import Tls
 from idlestate.sidecar.protocol.call_table import CallTable
 from idlestate.sidecar.protocol.connection import ERROR
 from idlestate.sidecar.protocol.errors import SidecarError

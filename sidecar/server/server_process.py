@@ -13,8 +13,8 @@ from types import FrameType
 from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
-from idlestate.config.sidecar_models import Sidecar
 from idlestate.config.sidecar_rules import is_local
+from idlestate.config.sidecar_settings import Sidecar
 from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.retention.budget import Budget

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from idlestate.config.sidecar_models import Tls
+from idlestate.config.sidecar_settings import Tls
 from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.transfers import Stage

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from idlestate.config.sidecar_models import Sidecar
+from idlestate.config.sidecar_settings import Sidecar
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError, BusyError, SidecarError
 from idlestate.sidecar.protocol.message import Message

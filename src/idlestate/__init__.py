@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from idlestate.retention.policy import TimeDomain as TimeDomain
     from idlestate.retention.policy import UpdateType as UpdateType
     from idlestate.sidecar.client.client import SidecarClient as SidecarClient
-    from idlestate.state.opening import open_backend as open_backend
+    from idlestate.state.backend_factory import open_backend as open_backend
 else:
     __getattr__ = lazily(
         __name__,
@@ -52,7 +52,7 @@ else:
             "idlestate.pipeline.sinks": ["FolderSinks"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
             "idlestate.sidecar.client.client": ["SidecarClient"],
-            "idlestate.state.opening": ["open_backend"],
+            "idlestate.state.backend_factory": ["open_backend"],
         },
     )
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.state.cells import Cells, Column, Lists, Stored
+from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.heap.frozen_rows import FrozenItems
 from idlestate.state.heap.heap_keys import SPARE, HeapKeys
 from idlestate.state.key_batch import KeyBatch

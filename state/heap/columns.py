@@ -7,7 +7,7 @@ from typing import Any
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ABSENT, distinct
-from idlestate.state.cells import Cells, Column, Stored
+from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.heap.heap_keys import SPARE, HeapKeys
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.usage import Usage

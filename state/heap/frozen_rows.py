@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ByteIndex
-from idlestate.state.cells import Stored
+from idlestate.state.batch_values import Stored
 from idlestate.state.heap.held_columns import Held, HeldColumns
 from idlestate.state.heap.stored_columns import StoredColumns
 from idlestate.state.key_batch import KeyBatch

@@ -13,11 +13,11 @@ from idlestate.state.heap.held_columns import Held
 from idlestate.state.heap.single_values import HeapSingleTable
 from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.meta import StateMeta
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.stored_record import check_restore
 from idlestate.state.table import Row, Table
 from idlestate.state.ttl import Ttl
@@ -73,12 +73,12 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
         """Hold the state as it is now: what is written afterwards is copied first."""
         parts, held = list[Part](), list[Held]()
-        for name, meta in self._metas.items():
+        for name, schema in self._schemas.items():
             table = self._tables[name]
             assert isinstance(table, HeapTable)
             frozen = table.freeze()
             held.append(frozen)
-            parts.append(Part(name, meta, frozen.rows))
+            parts.append(Part(name, schema, frozen.rows))
         for name, queue in self._queues.items():
             assert isinstance(queue, ColumnTimerQueue)
             parts.append(Part(name, None, _rows_of(queue.freeze())))
@@ -90,16 +90,16 @@ class HeapKeyedStateBackend(KeyedStateBackend):
 
         return HeldSnapshot(folder, lambda: write_parts(info, parts, filters()), release)
 
-    def _make_table(self, meta: StateMeta) -> Table:
-        return TABLES.get(meta.kind, HeapSingleTable)(self._keys, meta.layout)
+    def _make_table(self, schema: StateSchema) -> Table:
+        return TABLES.get(schema.kind, HeapSingleTable)(self._keys, schema.layout)
 
     def _make_queue(self, _name: str) -> TimerQueue:
         return ColumnTimerQueue(self._timer_layout)
 
-    def _drop_table(self, meta: StateMeta) -> None:
+    def _drop_table(self, schema: StateSchema) -> None:
         """The table is no longer referred to."""
 
-    def _record_metas(self) -> None:
+    def _record_schemas(self) -> None:
         """Nothing on heap is durable but snapshots."""
 
     def _let_go(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from idlestate.state.cells import Cells, Column, Lists, Stored
+from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.heap.chains import HeapChains
 from idlestate.state.heap.frozen_rows import FrozenLists
 from idlestate.state.heap.heap_table import ItemsTable, Space

@@ -7,7 +7,7 @@ import numpy as np
 
 from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.backends.runs.byte_index import ABSENT
-from idlestate.state.cells import Cells, Column, Stored
+from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.heap.entries import HeapEntries
 from idlestate.state.heap.frozen_rows import FrozenMaps
 from idlestate.state.heap.heap_table import ItemsTable, Space

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from idlestate.backends.runs.byte_index import ABSENT
-from idlestate.state.cells import Stored
+from idlestate.state.batch_values import Stored
 from idlestate.state.heap.chains import HeapChains
 from idlestate.state.heap.frozen_rows import (
     Front,

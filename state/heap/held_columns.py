@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from idlestate.backends.runs.byte_arrays import Positions
-from idlestate.state.cells import Column
+from idlestate.state.batch_values import Column
 
 PAGE: Final = 1 << 12
 """Rows that are copied at once."""

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions
-from idlestate.state.cells import Cells, Column, Stored
+from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.heap.columns import HeapColumns
 from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
 from idlestate.state.heap.heap_table import HeapTable

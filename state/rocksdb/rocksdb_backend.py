@@ -9,9 +9,8 @@ from typing import Any
 from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.state.backend import KeyedStateBackend
-from idlestate.state.closed import Closed
+from idlestate.state.closed_backend import ClosedBackend
 from idlestate.state.errors import SnapshotError, StateError
-from idlestate.state.meta import StateMeta
 from idlestate.state.rocksdb.compaction import PeriodicCleanup, compaction_of, filtering
 from idlestate.state.rocksdb.rocksdb_files import Database, FamilyTimerStore
 from idlestate.state.rocksdb.rocksdb_snapshot import (
@@ -37,6 +36,7 @@ from idlestate.state.snapshots.snapshot_files import (
     start_folder,
 )
 from idlestate.state.snapshots.snapshot_rows import stored_parts, write_parts
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.stored_record import check_record, check_restore, record_of
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl
@@ -73,7 +73,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             for info in () if cloned else infos:
                 for part in stored_parts(info, self._keys):
                     self._restore(part)
-            self._record_metas()
+            self._record_schemas()
         except BaseException:
             self.close()
             raise
@@ -84,9 +84,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             return
         check_record(record, self._settings, path)
         for each in record["states"]:
-            meta = StateMeta.from_json(each)
-            self._metas[meta.name] = meta
-            self._tables[meta.name] = self._database.table(meta, self._keys)
+            schema = StateSchema.from_json(each)
+            self._schemas[schema.name] = schema
+            self._tables[schema.name] = self._database.table(schema, self._keys)
 
     def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
         """Incremental cleanup is left out, as in Flink: compactions do the work."""
@@ -164,9 +164,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
         return HeldSnapshot(folder, write_canonical if canonical else write_native, release)
 
-    def _make_table(self, meta: StateMeta) -> Table:
-        let_go(self._database.make_family(meta.family))
-        return self._database.table(meta, self._keys)
+    def _make_table(self, schema: StateSchema) -> Table:
+        let_go(self._database.make_family(schema.family))
+        return self._database.table(schema, self._keys)
 
     def _make_queue(self, name: str) -> TimerQueue:
         store = FamilyTimerStore(self._database, name)
@@ -174,11 +174,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         groups = range(self.groups.first, self.groups.last + 1)
         return StoredTimerQueue(self._timer_layout, store, groups)
 
-    def _drop_table(self, meta: StateMeta) -> None:
-        self._database.drop_family(meta.family)
+    def _drop_table(self, schema: StateSchema) -> None:
+        self._database.drop_family(schema.family)
 
-    def _record_metas(self) -> None:
-        self._database.write_record(record_of(self._settings, self._metas.values()))
+    def _record_schemas(self) -> None:
+        self._database.write_record(record_of(self._settings, self._schemas.values()))
 
     def _let_go(self) -> None:
         """Close the database; another process may open it then."""
@@ -188,5 +188,5 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for store in self._stores:
             store.close()
         self._database.close()
-        closed: Any = Closed()
+        closed: Any = ClosedBackend()
         self._database = self._stores = closed

@@ -9,7 +9,6 @@ from rocksdict import AccessType, BlockBasedOptions, Options, Rdict, WriteBatch
 
 from idlestate.state.descriptors import StateKind
 from idlestate.state.errors import StorageError
-from idlestate.state.meta import VERSIONS, StateMeta, check_versions
 from idlestate.state.rocksdb.rocksdb_list import RocksDBListTable
 from idlestate.state.rocksdb.rocksdb_map import RocksDBMapTable
 from idlestate.state.rocksdb.rocksdb_table import (
@@ -24,6 +23,7 @@ from idlestate.state.rocksdb.rocksdb_table import (
 )
 from idlestate.state.rocksdb.single_values import RocksDBSingleTable
 from idlestate.state.row_keys import KeyLayout
+from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
 
 RECORD = b"idlestate"
 CLEANED = b"idlestate cleaned "
@@ -131,10 +131,10 @@ class Database:
         with plainly(self.path):
             self.raw.drop_column_family(name)
 
-    def table(self, meta: StateMeta, keys: KeyLayout) -> RocksDBTable:
+    def table(self, schema: StateSchema, keys: KeyLayout) -> RocksDBTable:
         """The table of a state, in its column family."""
         with plainly(self.path):
-            return TABLES[meta.kind](self.raw, meta.family, keys, meta.layout)
+            return TABLES[schema.kind](self.raw, schema.family, keys, schema.layout)
 
     def close(self) -> None:
         """Close."""

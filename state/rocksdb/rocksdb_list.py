@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from rocksdict import Rdict
 
 from idlestate.backends.runs.byte_arrays import fixed_width, order_of
-from idlestate.state.cells import Column, Stored
+from idlestate.state.batch_values import Column, Stored
 from idlestate.state.cleanup import lists_in, merged_row
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange

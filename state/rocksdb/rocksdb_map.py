@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, order_of
-from idlestate.state.cells import Cells, Column, Stored
+from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.state.rows import NO_VALUE

@@ -10,12 +10,12 @@ from pathlib import Path
 from rocksdict import Checkpoint
 
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.meta import StateMeta
 from idlestate.state.rocksdb.rocksdb_files import TIMERS, Database
 from idlestate.state.rocksdb.rocksdb_table import plainly, scan
 from idlestate.state.row_keys import GROUP, KeyLayout
 from idlestate.state.snapshots.snapshot_files import DATABASE, SnapshotInfo, finish_folder
 from idlestate.state.snapshots.snapshot_rows import Part
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row
 
 
@@ -44,9 +44,9 @@ def native_parts(info: SnapshotInfo, keys: KeyLayout) -> Iterator[Part]:
     with closing(Database(info.folder / DATABASE, read_only=True)) as database:
         record = database.record() or {"states": []}
         for each in record["states"]:
-            meta = StateMeta.from_json(each)
-            table = database.table(meta, keys)
-            yield Part(meta.name, meta, table.rows)
+            schema = StateSchema.from_json(each)
+            table = database.table(schema, keys)
+            yield Part(schema.name, schema, table.rows)
             table.close()
         for name in database.families():
             if name.startswith(TIMERS):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, order_of
-from idlestate.state.cells import Cells, Column, Stored
+from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.state.table import SingleTable

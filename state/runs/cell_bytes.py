@@ -25,7 +25,7 @@ from idlestate.backends.runs.byte_arrays import (
     slices,
     spread,
 )
-from idlestate.state.cells import Cells, Lists, dtype_of
+from idlestate.state.batch_values import Cells, Lists, dtype_of
 from idlestate.state.descriptors import StateKind
 from idlestate.state.rows import ValueLayout
 

@@ -15,7 +15,7 @@ from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, grown
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.state.cells import Cells, Stored
+from idlestate.state.batch_values import Cells, Stored
 from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.stored_columns import StoredColumns
 from idlestate.state.rows import ValueLayout

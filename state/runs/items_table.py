@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.backends.runs.byte_index import distinct, grown
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.state.cells import Cells
+from idlestate.state.batch_values import Cells
 from idlestate.state.descriptors import StateKind
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
@@ -28,6 +27,7 @@ from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.opened_rows import load, read
 from idlestate.state.runs.runs_table import RunsTable
 from idlestate.state.runs.working_set import BYTES, WorkingSet
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Walk
 
 CELL_BYTES: Final = 1 << 12
@@ -44,10 +44,12 @@ class RunsItemsTable(RunsTable):
 
     entries: EntryTable
 
-    def __init__(self, keys: KeyLayout, meta: StateMeta, rows: WorkingSet, entries: Runs) -> None:
+    def __init__(
+        self, keys: KeyLayout, schema: StateSchema, rows: WorkingSet, entries: Runs
+    ) -> None:
         """The table of a column, with the runs of its second table."""
-        self.entries = EntryTable(meta.layout, entries)
-        super().__init__(keys, meta, rows)
+        self.entries = EntryTable(schema.layout, entries)
+        super().__init__(keys, schema, rows)
 
     def reset(self) -> None:
         """The working set is empty."""

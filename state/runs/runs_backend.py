@@ -20,7 +20,6 @@ from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.errors import SnapshotError
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.meta import VERSIONS, StateMeta, check_versions
 from idlestate.state.runs import entry_rows
 from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.runs_table import RunsTable
@@ -33,6 +32,7 @@ from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotM
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
 from idlestate.state.state import Many
+from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
 from idlestate.state.stored_record import check_record, check_restore, record_of
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl
@@ -82,14 +82,14 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         }
         self._folder.keep_only(self._named())
         self._committed = self._record()
-        self._metas = {each["name"]: StateMeta.from_json(each) for each in record["states"]}
-        families = [meta.family for meta in self._metas.values()]
+        self._schemas = {each["name"]: StateSchema.from_json(each) for each in record["states"]}
+        families = [schema.family for schema in self._schemas.values()]
         rows = self._stored(ROWS, TableSchema(KEYS, tuple(map(column, families))))
         self._columns: dict[str, RunsTable] = {}
         self._entries: dict[str, EntryTable] = {}
         self._working = WorkingSet(self._keys, rows, self._write_back, self._count_entries)
-        for name, meta in self._metas.items():
-            self._tables[name] = self._table_over(meta)
+        for name, schema in self._schemas.items():
+            self._tables[name] = self._table_over(schema)
         for name in self._table_of_queue:
             self._queue(name)
         self._committed = self._record()
@@ -182,7 +182,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         return {ref.name for record in self._records.values() for ref in record.runs}
 
     def _record(self) -> dict[str, Any]:
-        states = record_of(self._settings, self._metas.values())
+        states = record_of(self._settings, self._schemas.values())
         return (
             VERSIONS
             | states
@@ -216,8 +216,8 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         """Hold the state as it is now, committed or not: its runs stay as they are."""
         self._write_back()
         parts = [
-            Part(name, meta, self._columns[meta.family].stored_rows())
-            for name, meta in self._metas.items()
+            Part(name, schema, self._columns[schema.family].stored_rows())
+            for name, schema in self._schemas.items()
         ]
         parts += [
             Part(name, None, timer_rows(self._timers(name).stored)) for name in self._table_of_queue
@@ -237,20 +237,20 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         assert isinstance(queue, RunsTimerQueue)
         return queue
 
-    def _make_table(self, meta: StateMeta) -> Table:
-        self._working.use_columns([*self._columns, meta.family])
-        return self._table_over(meta)
+    def _make_table(self, schema: StateSchema) -> Table:
+        self._working.use_columns([*self._columns, schema.family])
+        return self._table_over(schema)
 
-    def _table_over(self, meta: StateMeta) -> Table:
-        family = meta.family
-        if meta.kind in ITEMS_TABLES:
+    def _table_over(self, schema: StateSchema) -> Table:
+        family = schema.family
+        if schema.kind in ITEMS_TABLES:
             name = self._table_of_entries.get(family) or self._next_entries()
             stored = self._stored(name, entry_rows.SCHEMA)
-            table = ITEMS_TABLES[meta.kind](self._keys, meta, self._working, stored)
+            table = ITEMS_TABLES[schema.kind](self._keys, schema, self._working, stored)
             self._table_of_entries[family], self._entries[family] = name, table.entries
             self._columns[family] = table
         else:
-            self._columns[family] = RunsSingleTable(self._keys, meta, self._working)
+            self._columns[family] = RunsSingleTable(self._keys, schema, self._working)
         return self._columns[family]
 
     def _next_entries(self) -> str:
@@ -265,13 +265,13 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         table = self._table_of_queue.setdefault(name, f"timers_{len(self._table_of_queue)}")
         return RunsTimerQueue(self._timer_layout, self._stored(table, TableSchema(KEYS)))
 
-    def _drop_table(self, meta: StateMeta) -> None:
-        del self._columns[meta.family]
-        if self._entries.pop(meta.family, None) is not None:
-            self._records.pop(self._table_of_entries.pop(meta.family), None)
+    def _drop_table(self, schema: StateSchema) -> None:
+        del self._columns[schema.family]
+        if self._entries.pop(schema.family, None) is not None:
+            self._records.pop(self._table_of_entries.pop(schema.family), None)
         self._working.use_columns(self._columns)
 
-    def _record_metas(self) -> None:
+    def _record_schemas(self) -> None:
         """The next commit records them."""
 
     def _let_go(self) -> None:

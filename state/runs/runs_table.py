@@ -20,7 +20,6 @@ from idlestate.backends.runs.fields import is_valid
 from idlestate.state.descriptors import StateKind
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
-from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
@@ -29,6 +28,7 @@ from idlestate.state.runs.opened_rows import Front, load, make_front, read
 from idlestate.state.runs.stored_rows import cells_of, portions, state_rows
 from idlestate.state.runs.stored_walk import StoredWalk
 from idlestate.state.runs.working_set import BYTES, WorkingSet
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row, Table, Walk
 
 LOADED: Final = 10_000
@@ -48,10 +48,10 @@ class RunsTable(Table):
     front: Front
     entries: EntryTable | None = None
 
-    def __init__(self, keys: KeyLayout, meta: StateMeta, rows: WorkingSet) -> None:
+    def __init__(self, keys: KeyLayout, schema: StateSchema, rows: WorkingSet) -> None:
         """The table of a column that the working set has."""
-        self.key_layout, self.layout = keys, meta.layout
-        self.meta, self.family = meta, meta.family
+        self.key_layout, self.layout = keys, schema.layout
+        self.schema, self.family = schema, schema.family
         self.working = rows
         self.reset()
 
@@ -227,7 +227,7 @@ class RunsTable(Table):
     def stored_rows(self) -> Callable[[KeyGroupRange], Iterator[Row]]:
         """What the runs have now, as the part of a snapshot."""
         entries = None if self.entries is None else self.entries.stored
-        return state_rows(self.working.stored, self.meta, entries)
+        return state_rows(self.working.stored, self.schema, entries)
 
     def load(self, rows: Iterable[Row]) -> None:
         """Take rows over that another table gave, into their places."""

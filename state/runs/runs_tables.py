@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags
-from idlestate.state.cells import Cells, Column, Lists, Stored
+from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable

@@ -14,12 +14,12 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.descriptors import StateKind
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
-from idlestate.state.meta import StateMeta
 from idlestate.state.rows import MERGED
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items, split_map
 from idlestate.state.runs.entry_rows import markers_in, parts_of, stored_entries
 from idlestate.state.runs.working_set import GROUP_BITS
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row
 
 AT_ONCE: Final = 1 << 16
@@ -66,21 +66,21 @@ def _group(place: int | None) -> int:
 
 
 def state_rows(
-    runs: Runs, meta: StateMeta, entries: Runs | None
+    runs: Runs, schema: StateSchema, entries: Runs | None
 ) -> Callable[[KeyGroupRange], Iterator[Row]]:
     """The rows of a state as the part of a snapshot, with those of its second table."""
 
     def rows(groups: KeyGroupRange) -> Iterator[Row]:
         for some in of_groups(runs, groups):
-            cells = cells_of(some, runs, meta.family)
+            cells = cells_of(some, runs, schema.family)
             there = cells.is_valid()
             prefixes, cells = some.keys[0].filter(there), cells.filter(there)
             order = pc.array_sort_indices(prefixes)
             prefixes, cells = prefixes.take(order), cells.take(order)
-            if meta.kind is StateKind.MAP:
+            if schema.kind is StateKind.MAP:
                 yield from _map_rows(prefixes, cells, entries)
-            elif meta.kind is StateKind.LIST:
-                yield from _list_rows(meta, prefixes, cells, entries)
+            elif schema.kind is StateKind.LIST:
+                yield from _list_rows(schema, prefixes, cells, entries)
             else:
                 yield from map(Row, prefixes.to_pylist(), cells.to_pylist())
 
@@ -100,7 +100,7 @@ def _map_rows(
 
 
 def _list_rows(
-    meta: StateMeta, prefixes: pa.BinaryArray, cells: pa.BinaryArray, entries: Runs | None
+    schema: StateSchema, prefixes: pa.BinaryArray, cells: pa.BinaryArray, entries: Runs | None
 ) -> Iterator[Row]:
     each = zip(
         prefixes.to_pylist(), cells.to_pylist(), markers_in(cells).marked.tolist(), strict=True
@@ -109,9 +109,9 @@ def _list_rows(
         value = cell
         if is_large:
             values = pa.array([value for _, value in _large(entries, prefix)], pa.binary())
-            items = cell_bytes.decode(replace(meta.layout, kind=StateKind.VALUE), values)
+            items = cell_bytes.decode(replace(schema.layout, kind=StateKind.VALUE), values)
             whole = Items(np.array([len(values)]), items.cells)
-            value = cell_bytes.encode(meta.layout, whole, np.array([True]))[0].as_py()
+            value = cell_bytes.encode(schema.layout, whole, np.array([True]))[0].as_py()
         yield Row(prefix + MERGED, value)
 
 

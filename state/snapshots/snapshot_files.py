@@ -25,8 +25,8 @@ import xxhash
 
 from idlestate.state.errors import SnapshotError
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.meta import VERSIONS, check_versions, type_from_text, type_to_text
 from idlestate.state.row_keys import GROUP
+from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
 from idlestate.state.table import Row
 
 RECORD = "snapshot.json"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.meta import StateMeta
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.snapshots.snapshot_files import (
     SnapshotInfo,
@@ -14,6 +13,7 @@ from idlestate.state.snapshots.snapshot_files import (
     start_folder,
     write_rows,
 )
+from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row
 
 TIMERS = "timers"
@@ -27,17 +27,17 @@ class Part:
 
     Attributes:
         name: its name.
-        meta: how the state is stored, None for timers.
+        schema: how the state is stored, None for timers.
         rows: the rows of some key groups, in the order of their bytes.
     """
 
     name: str
-    meta: StateMeta | None
+    schema: StateSchema | None
     rows: Callable[[KeyGroupRange], Iterator[Row]]
 
     def to_json(self) -> dict[str, Any]:
         """For the record of a snapshot."""
-        return {"kind": TIMERS, "name": self.name} if self.meta is None else self.meta.to_json()
+        return {"kind": TIMERS, "name": self.name} if self.schema is None else self.schema.to_json()
 
 
 def write_parts(
@@ -66,8 +66,8 @@ def stored_parts(info: SnapshotInfo, keys: KeyLayout) -> Iterator[Part]:
         yield from native_parts(info, keys)
         return
     for record in info.states:
-        meta = None if record["kind"] == TIMERS else StateMeta.from_json(record)
-        yield Part(record["name"], meta, _reader(info, record))
+        schema = None if record["kind"] == TIMERS else StateSchema.from_json(record)
+        yield Part(record["name"], schema, _reader(info, record))
 
 
 def _reader(info: SnapshotInfo, record: dict[str, Any]) -> Callable[[KeyGroupRange], Iterator[Row]]:

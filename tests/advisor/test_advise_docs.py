@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from idlestate.config.loading import load_config
-from idlestate.service.generate import generate_clicks
+from idlestate.service.click_stream import generate_clicks
 from tests.docs_pages import blocks
 
 BLOCKS = blocks("docs/advise.md")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.advisor import chunks
-from idlestate.advisor.log_part import LifeCounts, LogPart
+from idlestate.advisor.partial_counts import LifeCounts, LogPart
 from idlestate.advisor.sequences import Sequences
 from idlestate.advisor.window import Window
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate import advise
-from idlestate.advisor.log_part import LogPart
+from idlestate.advisor.partial_counts import LogPart
 
 
 def sessions(rows: int) -> pa.Table:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate.config.loading import Config, load_config, parse
-from idlestate.config.models import Metrics, Pipeline
+from idlestate.config.pipeline_settings import Metrics, Pipeline
 from idlestate.config.problems import ConfigError
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy

@@ -3,7 +3,7 @@
 import pytest
 
 from idlestate.config.loading import Config, parse
-from idlestate.config.models import Selector
+from idlestate.config.pipeline_settings import Selector
 from idlestate.config.policy_selectors import Choice, choose
 from idlestate.retention.policy import Policy
 

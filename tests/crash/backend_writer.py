@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.state.opening import open_backend
 from idlestate.state.rocksdb import rows_walk
 from idlestate.state.runs import items_table
 from idlestate.timers.clock import FakeClock

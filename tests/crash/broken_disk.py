@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(3000)]

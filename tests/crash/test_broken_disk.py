@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError, StorageError
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.crash.broken_disk import KEYS, ROUNDS, states
 from tests.small_disk import mounted

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from idlestate.retention.policy import TimeDomain
-from idlestate.state.opening import open_backend
+from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.crash.backend_writer import (
     BRIEF_KEYS,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from idlestate.config.loading import load_config
-from idlestate.config.models import Pipeline
+from idlestate.config.pipeline_settings import Pipeline
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth import GrowthLog, GrowthPoint

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.config.sidecar_models import Sidecar as Settings
+from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
-from idlestate.config.sidecar_models import Sidecar as Settings
+from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.background_jobs import Background

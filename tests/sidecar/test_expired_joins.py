@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.config.sidecar_models import Sidecar as Settings
+from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.sidecar.core import expired_joins
 from idlestate.sidecar.core.expired_log import LogEntry
 from idlestate.sidecar.server.background_jobs import Background

@@ -205,7 +205,7 @@ def test_calls_that_are_too_long_or_not_whole_leave_no_memory_behind(folder: Pat
 
 @pytest.mark.parametrize("by_ms", [DAY_MS, -HOUR_MS])
 def test_rule_7_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) -> None:
-    from idlestate.config.sidecar_models import Sidecar as Settings
+    from idlestate.config.sidecar_settings import Sidecar as Settings
 
     machine = SetClock()
     clock = SteadyClock(machine)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.config.sidecar_models import Sidecar as Settings
+from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.workers.worker_process import WorkerSettings

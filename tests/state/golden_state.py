@@ -17,6 +17,7 @@ from idlestate.retention.ttl_config import (
     TtlUpdateType,
 )
 from idlestate.state.backend import KeyedStateBackend
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -32,7 +33,6 @@ from idlestate.state.errors import (
     StateMigrationError,
 )
 from idlestate.state.key_groups import KeyGroupRange, key_group_range, operator_index
-from idlestate.state.opening import open_backend
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState

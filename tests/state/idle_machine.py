@@ -15,10 +15,10 @@ from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.idle import IdleRetention
 from idlestate.state.idle_batches import IdleBatches
-from idlestate.state.opening import open_backend
 from tests.state.state_steps import MEMORY, NOT_SIMPLEST
 
 POLICIES = st.sampled_from([(2, 3), (10, 10), (10, 15), (30, 45), (30, 100)]).map(

@@ -3,13 +3,13 @@
 import pyarrow as pa
 
 from idlestate.retention.policy import TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from idlestate.state.opening import open_backend
 
 LONG = pa.int64()
 KEYS = [f"key {number}" for number in range(200)]

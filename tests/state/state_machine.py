@@ -13,8 +13,8 @@ from hypothesis import assume
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from idlestate.retention.policy import TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.key_groups import key_group_range, operator_index
-from idlestate.state.opening import open_backend
 from idlestate.state.snapshots.snapshot import SnapshotMode
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, plain, raw_of, run_op

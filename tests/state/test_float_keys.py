@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from idlestate.state.errors import NullValueError, StateTypeError
-from idlestate.state.opening import open_backend
 
 NANS = [math.nan, float("nan"), -float("nan"), struct.unpack(">d", b"\xff\xf8\0\0\0\0\0\1")[0]]
 LONG = 20  # a batch that goes by columns

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from idlestate.retention.policy import TimeDomain
-from idlestate.state.opening import open_backend
+from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.golden_files import read_traces
 from tests.state.golden_state import (

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.count_trigger import CountTrigger
 from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.idle import IdleRetention
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.golden_files import read_traces
 

@@ -6,7 +6,7 @@ import pytest
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
-from idlestate.state.opening import open_backend
+from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.golden_files import read_traces
 

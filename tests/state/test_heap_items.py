@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.heap import chains, frozen_rows, heap_keys, heap_table
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of
 

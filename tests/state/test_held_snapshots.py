@@ -15,6 +15,7 @@ import pytest
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, TtlUpdateType
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
     chains,
@@ -26,7 +27,6 @@ from idlestate.state.heap import (
     timer_columns,
 )
 from idlestate.state.heap.frozen_rows import FrozenTable
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, raw_of, run_op
 from tests.state.state_steps import ONE_BY_ONE, SPACES, USER_KEYS

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.idle import IdleRetention
 from idlestate.state.idle_batches import IdleBatches
-from idlestate.state.opening import open_backend
 from idlestate.timers import timer_service as service
 
 

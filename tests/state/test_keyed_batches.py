@@ -9,6 +9,7 @@ import pytest
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -20,7 +21,6 @@ from idlestate.state.errors import (
     StateMigrationError,
     StateTypeError,
 )
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, raw_of
 

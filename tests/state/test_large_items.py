@@ -6,8 +6,8 @@ import pytest
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.errors import StoreError
 from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, MapStateDescriptor
-from idlestate.state.opening import open_backend
 from idlestate.state.runs import cell_bytes, entry_rows, items_table
 from idlestate.timers.clock import FakeClock
 

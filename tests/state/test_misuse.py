@@ -5,8 +5,8 @@ import pytest
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import BackendClosedError, StateError, StateTypeError
-from idlestate.state.opening import open_backend
 from tests.state.golden_state import descriptor_of
 
 PAIR = pa.struct([("shop", pa.string()), ("user", pa.int64())])

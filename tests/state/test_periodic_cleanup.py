@@ -8,9 +8,9 @@ import pytest
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.errors import StorageError
-from idlestate.state.opening import open_backend
 from idlestate.state.rocksdb import compaction
 from idlestate.state.rocksdb.compaction import MOST
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable

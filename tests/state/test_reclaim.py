@@ -8,12 +8,12 @@ import pytest
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 
 COUNT = 20_000

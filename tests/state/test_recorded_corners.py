@@ -7,7 +7,7 @@ import pytest
 
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
-from idlestate.state.opening import open_backend
+from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, raw_of, replay
 from tests.state.test_golden_edge_cases import Scenario

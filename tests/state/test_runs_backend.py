@@ -8,8 +8,8 @@ import pytest
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.errors import StoreError
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
-from idlestate.state.opening import open_backend
 from idlestate.state.runs import cell_bytes, working_set
 from tests.state.runs_history import (
     AFTER_1_AND_2,

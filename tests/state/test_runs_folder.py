@@ -4,7 +4,7 @@ import pytest
 
 from idlestate.errors import DamagedStateError, RefusedError, StoreError
 from idlestate.retention.policy import TimeDomain
-from idlestate.state.opening import open_backend
+from idlestate.state.backend_factory import open_backend
 from tests.state.runs_history import found, timers_of, two_commits
 
 

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -12,7 +13,6 @@ from idlestate.state.descriptors import (
     ValueStateDescriptor,
 )
 from idlestate.state.errors import StateKindError, StateMigrationError
-from idlestate.state.opening import open_backend
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import SumAndCount
 

@@ -5,6 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -17,7 +18,6 @@ from idlestate.state.errors import (
     StateMigrationError,
 )
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.opening import open_backend
 from idlestate.state.snapshots.snapshot import SnapshotMode
 
 LONG = pa.int64()

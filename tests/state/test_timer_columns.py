@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.policy import TimeDomain
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.heap import timer_columns
-from idlestate.state.opening import open_backend
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.timer_rows import TimerLayout, by_group_many, by_time_many, times_of
 from idlestate.timers.heap_queue import HeapTimerQueue

@@ -1,23 +1,19 @@
 """What is recorded about a state beside its rows, so that they can be read without its program."""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from idlestate.state.cells import Stored
 from idlestate.state.codec import CODEC_VERSION
 from idlestate.state.descriptors import StateDescriptor, StateKind
-from idlestate.state.errors import SnapshotError, StateKindError, StateMigrationError
+from idlestate.state.errors import SnapshotError
 from idlestate.state.rows import ROW_VERSION, ValueLayout
-from idlestate.state.schema_change import adapter
-from idlestate.state.table import Row
 
 
 @dataclass(frozen=True, slots=True)
-class StateMeta:
+class StateSchema:
     """One state as it is stored.
 
     Attributes:
@@ -37,7 +33,7 @@ class StateMeta:
     family: str
 
     @classmethod
-    def of(cls, descriptor: StateDescriptor[Any]) -> "StateMeta":
+    def of(cls, descriptor: StateDescriptor[Any]) -> "StateSchema":
         """How a state with this descriptor is stored."""
         return cls(
             descriptor.name,
@@ -65,7 +61,7 @@ class StateMeta:
         }
 
     @classmethod
-    def from_json(cls, record: dict[str, Any]) -> "StateMeta":
+    def from_json(cls, record: dict[str, Any]) -> "StateSchema":
         """What `to_json` wrote."""
         user_key = record["user_key_type"]
         return cls(
@@ -80,70 +76,6 @@ class StateMeta:
     def next_family(self) -> str:
         """Another column family for the same state, for rows that are rewritten."""
         return f"{self.family}'"
-
-    def migration(self, descriptor: StateDescriptor[Any], now_ms: int) -> "Migration | None":
-        """What stored rows need to fit a descriptor; None when they fit as they are.
-
-        Raises:
-            StateKindError: the descriptor is of another kind.
-            StateMigrationError: the types do not fit.
-        """
-        wanted = StateMeta.of(descriptor)
-        if wanted.kind is not self.kind:
-            raise StateKindError(
-                f"state {self.name} is stored as {self.kind.value}, declared as "
-                f"{wanted.kind.value}: declare the stored kind, or take another name"
-            )
-        if wanted.user_key_type != self.user_key_type:
-            raise StateMigrationError(
-                f"state {self.name}, map keys: stored as {self.user_key_type}, declared as "
-                f"{wanted.user_key_type}: declare the stored type, or take another name"
-            )
-        adapt = adapter(
-            f"state {self.name}", self.value_type, wanted.value_type, descriptor.defaults
-        )
-        if adapt is None and wanted.stamped == self.stamped:
-            return None
-        target = replace(wanted, family=self.next_family())
-        return Migration(self.layout, target, adapt, now_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """Rewrites rows of one layout to another.
-
-    Attributes:
-        old: the layout they have.
-        target: the state as it will be stored.
-        adapt: turns old values into new ones, None to keep them.
-        now_ms: the timestamp of values that had none.
-    """
-
-    old: ValueLayout
-    target: StateMeta
-    adapt: Callable[[Any], Any] | None
-    now_ms: int
-
-    def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows, rewritten."""
-        new, old = self.target.layout, self.old
-        is_list = self.target.kind is StateKind.LIST
-        for key, data in rows:
-            if not data:
-                yield Row(key, data)
-            elif is_list:
-                items = [self._stored(item) for item in old.decode_items(data)]
-                yield Row(key, new.encode_items(items))
-            else:
-                yield Row(key, new.encode(self._stored(old.decode(data))))
-
-    def _stored(self, stored: Stored) -> Stored:
-        if stored is None:
-            return None
-        value, stamp = stored if self.old.stamped else (stored, self.now_ms)
-        if self.adapt is not None and value is not None:
-            value = self.adapt(value)
-        return (value, stamp) if self.target.stamped else value
 
 
 def type_to_text(kind: pa.DataType) -> str:

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from idlestate.service import generate
+from idlestate.service import click_stream
 from idlestate.service.cli import main
 from idlestate.service.click_files import DONE, ClickFolder
-from idlestate.service.generate import DAY_MS, SCHEMA, START_MS, generate_clicks
+from idlestate.service.click_stream import DAY_MS, SCHEMA, START_MS, generate_clicks
 from tests.service.command_line import Said, assert_good, assert_refused
 
 # Seconds between two clicks of one session in the public Globo.com data.
@@ -183,7 +183,7 @@ def test_a_second_call_finds_it_complete_and_does_nothing(
 ) -> None:
     first = generate_clicks(tmp_path / "clicks", events=SMALL)
     before = digest(first.path)
-    monkeypatch.setattr(generate, "_draw", lambda recipe: pytest.fail("drew it again"))
+    monkeypatch.setattr(click_stream, "_draw", lambda recipe: pytest.fail("drew it again"))
     second = generate_clicks(tmp_path / "clicks", events=SMALL)
     assert first.created
     assert not second.created

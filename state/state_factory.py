@@ -3,8 +3,8 @@
 from typing import Any
 
 from idlestate.state.aggregating_state import AggregatingState, TtlAggregatingState
-from idlestate.state.context import KeyContext
 from idlestate.state.descriptors import StateDescriptor, StateKind
+from idlestate.state.key_context import KeyContext
 from idlestate.state.list_state import ListState, TtlListState
 from idlestate.state.map_state import MapState
 from idlestate.state.reducing_state import ReducingState, TtlReducingState

@@ -8,7 +8,7 @@ from pydantic import Field
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.field_kinds import FieldKind, Flag, Store, refuse, whole
-from idlestate.config.models import BudgetLimits, Section
+from idlestate.config.pipeline_settings import BudgetLimits, Section
 from idlestate.retention.shown import show
 
 _DAY_MS = 86_400_000

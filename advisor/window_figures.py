@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from idlestate.advisor.event_log import EventLog, Extent
-from idlestate.advisor.log_part import LifeCounts
+from idlestate.advisor.partial_counts import LifeCounts
 from idlestate.advisor.peak import peaks
 from idlestate.advisor.window import Window
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 from idlestate.state.errors import BackendClosedError
 
 
-class Closed:
+class ClosedBackend:
     """Stands for what a closed backend had: every use of it raises `BackendClosedError`."""
 
     def _refuse(self, *_: object) -> NoReturn:

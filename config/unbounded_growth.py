@@ -1,0 +1,23 @@
+"""The warnings about state that grows without bound because no expiry rule applies to it."""
+
+from idlestate.config.policy_selectors import Choice
+
+
+def unbounded_advice(uid: str, choice: Choice) -> tuple[str, str]:
+    """The warning about an operator of a file: what is wrong, and what to set in the file."""
+    name = choice.policy or "sessions"
+    rule = "idle: {min: 30m, max: 45m}"
+    grows = "state grows WITHOUT BOUND, as every key is kept forever"
+    if choice.policy is None:
+        fix = f"add policy: {name} here, and policies: {{{name}: {{{rule}}}}} at the top level"
+        return f"{uid} has no policy: its {grows}", fix
+    fix = f"add {rule}, a ttl or a max_lifetime to policies.{name}"
+    return f"policy {name} of {uid} has no expiry rule: its {grows}", fix
+
+
+def unbounded_warning(uid: str) -> str:
+    """The warning about an operator of a program."""
+    return (
+        f"operator {uid} has no retention: its state grows without bound; "
+        "pass a policy, such as Policy(idle_min='30m', idle_max='45m')"
+    )

@@ -1,0 +1,80 @@
+"""Rewriting stored rows of a state whose declared types or time to live changed."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from idlestate.state.batch_values import Stored
+from idlestate.state.descriptors import StateDescriptor, StateKind
+from idlestate.state.errors import StateKindError, StateMigrationError
+from idlestate.state.rows import ValueLayout
+from idlestate.state.schema_change import adapter
+from idlestate.state.state_schema import StateSchema
+from idlestate.state.table import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Rewrites rows of one layout to another.
+
+    Attributes:
+        old: the layout they have.
+        target: the state as it will be stored.
+        adapt: turns old values into new ones, None to keep them.
+        now_ms: the timestamp of values that had none.
+    """
+
+    old: ValueLayout
+    target: StateSchema
+    adapt: Callable[[Any], Any] | None
+    now_ms: int
+
+    def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows, rewritten."""
+        new, old = self.target.layout, self.old
+        is_list = self.target.kind is StateKind.LIST
+        for key, data in rows:
+            if not data:
+                yield Row(key, data)
+            elif is_list:
+                items = [self._stored(item) for item in old.decode_items(data)]
+                yield Row(key, new.encode_items(items))
+            else:
+                yield Row(key, new.encode(self._stored(old.decode(data))))
+
+    def _stored(self, stored: Stored) -> Stored:
+        if stored is None:
+            return None
+        value, stamp = stored if self.old.stamped else (stored, self.now_ms)
+        if self.adapt is not None and value is not None:
+            value = self.adapt(value)
+        return (value, stamp) if self.target.stamped else value
+
+
+def migration_of(
+    stored: StateSchema, descriptor: StateDescriptor[Any], now_ms: int
+) -> Migration | None:
+    """What stored rows need to fit a descriptor; None when they fit as they are.
+
+    Raises:
+        StateKindError: the descriptor is of another kind.
+        StateMigrationError: the types do not fit.
+    """
+    wanted = StateSchema.of(descriptor)
+    if wanted.kind is not stored.kind:
+        raise StateKindError(
+            f"state {stored.name} is stored as {stored.kind.value}, declared as "
+            f"{wanted.kind.value}: declare the stored kind, or take another name"
+        )
+    if wanted.user_key_type != stored.user_key_type:
+        raise StateMigrationError(
+            f"state {stored.name}, map keys: stored as {stored.user_key_type}, declared as "
+            f"{wanted.user_key_type}: declare the stored type, or take another name"
+        )
+    adapt = adapter(
+        f"state {stored.name}", stored.value_type, wanted.value_type, descriptor.defaults
+    )
+    if adapt is None and wanted.stamped == stored.stamped:
+        return None
+    target = replace(wanted, family=stored.next_family())
+    return Migration(stored.layout, target, adapt, now_ms)
