@@ -5,7 +5,8 @@ from dataclasses import replace
 from idlestate.backends.files.batch_log import clear_half_planned, newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import remove_copies
-from idlestate.backends.shards.definition import Definition, Takeover, refused
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import Takeover, compare_definitions, refused
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
@@ -95,7 +96,7 @@ def takeover(checkpoint: Folder, spec: OperatorSpec) -> Takeover:
     """
     kept = read_layout(checkpoint, spec.uid)
     asked = Definition.of(spec.table, spec.policy.time, spec.renamed)
-    found = asked.judged(kept.at(_committed(checkpoint)))
+    found = compare_definitions(kept.at(_committed(checkpoint)), asked)
     shards = len(kept.shards)
     places = (
         ("backend", kept.backend, spec.backend),

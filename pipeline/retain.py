@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame
 
 from idlestate.backends.shards.aggregation import Aggregation, aggregation
-from idlestate.backends.shards.definition import check_renamed
+from idlestate.backends.shards.definition_change import check_renamed
 from idlestate.config.aggregate_text import parse_call
 from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns

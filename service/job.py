@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.shards.definition import Takeover
+from idlestate.backends.shards.definition_change import Takeover
 from idlestate.config.loading import Config
 from idlestate.config.pipeline_settings import Pipeline, SourceSection
 from idlestate.errors import RefusedError

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.runs.keys import is_key_type
-from idlestate.backends.shards.definition import Definition, check_renamed
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import check_renamed, compare_definitions
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
@@ -116,7 +117,7 @@ class Declaration:
         Raises:
             DoesNotFitError: the state cannot be taken over.
         """
-        found = self.definition.judged(before.definition)
+        found = compare_definitions(before.definition, self.definition)
         differences = found.refusals
         if self.shards != before.shards:
             differences.append(f"shards was {before.shards}, is now {self.shards}")

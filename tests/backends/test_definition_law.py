@@ -18,6 +18,7 @@ from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import compare_definitions
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -138,7 +139,7 @@ def test_changed_definitions_go_on_as_the_reference(history: list[Era]) -> None:
         if kept is None:
             kept = asked.kept
         else:
-            found = asked.judged(kept)
+            found = compare_definitions(kept, asked)
             assert found.refusals == []
             kept = found.definition
         redefine(reference, era)

@@ -8,7 +8,8 @@ import pytest
 
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.deduplication import Keep, deduplication
-from idlestate.backends.shards.definition import Definition, Takeover, check_renamed
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import Takeover, check_renamed, compare_definitions
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 
@@ -46,7 +47,7 @@ def ids(each: Definition) -> dict[str, int]:
 
 def test_it_is_read_back_with_its_ids() -> None:
     before = definition({"n": "count", "top": "max(x)"})
-    after = definition({"top": "max(x)", "last": "last(s)"}).judged(before).definition
+    after = compare_definitions(before, definition({"top": "max(x)", "last": "last(s)"})).definition
     again = Definition.from_json(json.loads(json.dumps(after.to_json())))
     assert again == after
     assert {each.name: each.id for each in again.spec().kind.aggregates} == {"top": 1, "last": 2}
@@ -54,16 +55,16 @@ def test_it_is_read_back_with_its_ids() -> None:
 
 def test_ids_are_never_given_again() -> None:
     first = definition({"a": "count", "b": "max(x)"})
-    second = definition({"a": "count"}).judged(first).definition
-    third = definition({"a": "count", "b": "max(x)"}).judged(second).definition
+    second = compare_definitions(first, definition({"a": "count"})).definition
+    third = compare_definitions(second, definition({"a": "count", "b": "max(x)"})).definition
     assert ids(third) == {"a": 0, "b": 2}
 
 
 def test_an_unchanged_definition_is_the_same_however_its_text_is_spaced() -> None:
     before = definition({"a": "count", "b": "max(x)"})
-    takeover = definition({"a": "count", "b": "max(x)"}).judged(before)
+    takeover = compare_definitions(before, definition({"a": "count", "b": "max(x)"}))
     assert takeover.definition == before
-    assert found(definition({"a": "count()", "b": "max( x )"}).judged(before)) == {
+    assert found(compare_definitions(before, definition({"a": "count()", "b": "max( x )"}))) == {
         "a": "kept",
         "b": "kept",
     }
@@ -71,7 +72,7 @@ def test_an_unchanged_definition_is_the_same_however_its_text_is_spaced() -> Non
 
 def test_added_dropped_and_in_another_order() -> None:
     before = definition({"a": "count", "b": "max(x)", "c": "min(x)"})
-    takeover = definition({"c": "min(x)", "d": "sum(x)", "a": "count"}).judged(before)
+    takeover = compare_definitions(before, definition({"c": "min(x)", "d": "sum(x)", "a": "count"}))
     assert found(takeover) == {"c": "kept", "d": "added", "a": "kept", "b": "dropped"}
     assert ids(takeover.definition) == {"c": 2, "d": 3, "a": 0}
     assert takeover.refusals == []
@@ -80,10 +81,10 @@ def test_added_dropped_and_in_another_order() -> None:
 def test_a_renamed_aggregate_keeps_its_id_and_the_entry_may_stay() -> None:
     before = definition({"a": "max(x)"})
     asked = definition({"top": "max(x)"}, {"top": "a"})
-    takeover = asked.judged(before)
+    takeover = compare_definitions(before, asked)
     assert found(takeover) == {"top": "renamed"}
     assert ids(takeover.definition) == {"top": 0}
-    again = asked.judged(takeover.definition)
+    again = compare_definitions(takeover.definition, asked)
     assert found(again) == {"top": "kept"}
     assert again.definition == takeover.definition
 
@@ -91,10 +92,10 @@ def test_a_renamed_aggregate_keeps_its_id_and_the_entry_may_stay() -> None:
 def test_an_old_name_may_begin_again_as_another_aggregate() -> None:
     before = definition({"a": "max(x)"})
     asked = definition({"top": "max(x)", "a": "count"}, {"top": "a"})
-    takeover = asked.judged(before)
+    takeover = compare_definitions(before, asked)
     assert found(takeover) == {"top": "renamed", "a": "added"}
     assert ids(takeover.definition) == {"top": 0, "a": 1}
-    assert found(asked.judged(takeover.definition)) == {"top": "kept", "a": "kept"}
+    assert found(compare_definitions(takeover.definition, asked)) == {"top": "kept", "a": "kept"}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_a_renaming_that_would_lose_state_is_refused(
     texts: dict[str, str], renamed: dict[str, str], reason: str
 ) -> None:
     before = definition({"a": "max(x)", "c": "count"})
-    (refusal,) = definition(texts, renamed).judged(before).refusals
+    (refusal,) = compare_definitions(before, definition(texts, renamed)).refusals
     assert reason in refusal
 
 
@@ -134,8 +135,10 @@ WIDER = {
 @pytest.mark.parametrize("text", WIDER)
 def test_wider_types_are_taken_over(text: str) -> None:
     before = definition({"a": text})
-    assert found(definition({"a": text}, **WIDER[text]).judged(before)) == {"a": "widened"}
-    both = definition({"b": text}, {"b": "a"}, **WIDER[text]).judged(before)
+    assert found(compare_definitions(before, definition({"a": text}, **WIDER[text]))) == {
+        "a": "widened"
+    }
+    both = compare_definitions(before, definition({"b": text}, {"b": "a"}, **WIDER[text]))
     assert found(both) == {"b": "renamed, widened"}
 
 
@@ -151,7 +154,7 @@ OTHER = {
 @pytest.mark.parametrize("text", OTHER)
 def test_other_types_are_refused_with_the_way_out(text: str) -> None:
     types, reason = OTHER[text]
-    takeover = definition({"a": text}, **types).judged(definition({"a": text}))
+    takeover = compare_definitions(definition({"a": text}), definition({"a": text}, **types))
     assert found(takeover) == {"a": "refused"}
     assert reason in takeover.refusals[0]
     assert takeover.refusals[0].endswith("or give the aggregate another name")
@@ -159,12 +162,14 @@ def test_other_types_are_refused_with_the_way_out(text: str) -> None:
 
 def test_a_count_keeps_no_value_and_its_column_may_be_of_any_type() -> None:
     before = definition({"a": "count(x)"})
-    assert found(definition({"a": "count(x)"}, x=pa.string()).judged(before)) == {"a": "kept"}
+    assert found(compare_definitions(before, definition({"a": "count(x)"}, x=pa.string()))) == {
+        "a": "kept"
+    }
 
 
 def test_another_text_under_the_same_name_is_refused() -> None:
     before = definition({"a": "max(x)", "b": "count"})
-    takeover = definition({"a": "min(x)", "b": "count(x)"}).judged(before)
+    takeover = compare_definitions(before, definition({"a": "min(x)", "b": "count(x)"}))
     assert takeover.refusals == [
         "aggregate a was max(x), is now min(x): give the new one another name",
         "aggregate b was count, is now count(x): give the new one another name",
@@ -175,7 +180,7 @@ def test_keys_time_and_order_are_fixed_and_each_difference_is_told() -> None:
     before = definition({"a": "last(s)"}, order=("x",))
     other = definition({"a": "last(s)"}, order=("f",), k=pa.binary())
     other = Definition.from_json(other.to_json() | {"time": "processing"})
-    assert other.judged(before).refusals == [
+    assert compare_definitions(before, other).refusals == [
         "time was event, is now processing",
         "keys was k: string, is now k: binary",
         "order was x: int32, is now f: float",
@@ -185,8 +190,10 @@ def test_keys_time_and_order_are_fixed_and_each_difference_is_told() -> None:
 def test_order_columns_may_widen() -> None:
     before = definition({"a": "last(s)"}, order=("x",))
     wider = definition({"a": "last(s)"}, order=("x",), x=pa.int64())
-    assert found(wider.judged(before)) == {"a": "widened"}
-    assert before.judged(wider).refusals[0] == "order column x was int64, is now int32"
+    assert found(compare_definitions(before, wider)) == {"a": "widened"}
+    assert (
+        compare_definitions(wider, before).refusals[0] == "order column x was int64, is now int32"
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +213,7 @@ def deduplicated(keep: Keep, *names: str, **types: pa.DataType) -> Definition:
 
 def test_a_deduplication_is_read_back_as_one() -> None:
     before = deduplicated(Keep.LAST, "x", "s")
-    after = deduplicated(Keep.LAST, "s", "f").judged(before).definition
+    after = compare_definitions(before, deduplicated(Keep.LAST, "s", "f")).definition
     again = Definition.from_json(json.loads(json.dumps(after.to_json())))
     assert again == after
     assert again.spec().kind == after.spec().kind
@@ -215,11 +222,11 @@ def test_a_deduplication_is_read_back_as_one() -> None:
 
 def test_columns_of_a_deduplication_change_as_aggregates_do() -> None:
     before = deduplicated(Keep.FIRST, "x", "s", "d")
-    takeover = deduplicated(Keep.FIRST, "x", "s", "f", x=pa.int64()).judged(before)
+    takeover = compare_definitions(before, deduplicated(Keep.FIRST, "x", "s", "f", x=pa.int64()))
     assert found(takeover) == {"x": "widened", "s": "kept", "f": "added", "d": "dropped"}
 
 
 @pytest.mark.parametrize("other", [definition({"x": "first(x)"}), deduplicated(Keep.LAST, "x")])
 def test_another_kind_of_operator_is_refused(other: Definition) -> None:
-    (refusal,) = deduplicated(Keep.FIRST, "x").judged(other).refusals
+    (refusal,) = compare_definitions(other, deduplicated(Keep.FIRST, "x")).refusals
     assert refusal == f"kind was {other.kind}, is now deduplicate first"

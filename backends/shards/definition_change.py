@@ -1,0 +1,192 @@
+"""Changes of an operator's definition: what becomes of its state.
+
+Nothing is rewritten when a definition changes: runs are read with the columns of today, and merges
+write these. A change under which the state cannot be read is refused before anything starts:
+
+| aggregate | its state |
+|---|---|
+| same name and text, same types | kept |
+| same name and text, columns of a wider type | widened as it is read |
+| new name, given by `renamed` | renamed: kept under the new name |
+| another new name | added: open lives begin it empty |
+| a name that is gone | dropped: not read any more |
+| same name, another text or a type that is not wider | refused |
+
+A sum of decimals is carried as an integer in units of the column's last digit: another scale would
+change what the integer means, and is refused. `count(x)` keeps no value, so that x may be of any
+type. Keys, time domain and the names of the order columns are fixed.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from idlestate.backends.runs.table_schema import widens
+from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.sums import Count, ExactSum
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.aggregate_text import parse_call
+
+KEPT, WIDENED, RENAMED, ADDED, DROPPED = "kept", "widened", "renamed", "added", "dropped"
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of an aggregate, or of another part of a definition that cannot change.
+
+    Attributes:
+        name: the aggregate as it is called now, or the part.
+        became: `kept`, `widened`, `renamed`, `renamed, widened`, `added`, `dropped` or `refused`.
+        detail: what changed; of a refusal a clause with the difference and, for an aggregate, the
+            way out.
+    """
+
+    name: str
+    became: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """What becomes of state under a changed definition.
+
+    Attributes:
+        definition: the changed one with the ids under which it finds the state.
+        changes: every aggregate, and what else is refused.
+    """
+
+    definition: Definition
+    changes: tuple[Change, ...]
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why the state cannot be taken over; empty when it can."""
+        return [each.detail for each in self.changes if each.became == REFUSED]
+
+
+def compare_definitions(before: Definition, after: Definition) -> Takeover:
+    """What becomes of state that was kept under an earlier definition."""
+    if before.kind != after.kind:
+        return Takeover(after.kept, (refused("kind", before.kind, after.kind),))
+    was, now = before.spec(), after.spec()
+    changes = [*_fixed(before, after, was, now)]
+    old = {each.name: each for each in was.kind.aggregates}
+    sources = {name: source for name, source in after.renamed if name not in old and source in old}
+    changes += _lost_names(after.renamed, old, {each.name for each in now.kind.aggregates})
+    ids, next_id = {}, before.next_id
+    moved = set(sources.values())
+    for each in now.kind.aggregates:
+        stays = None if each.name in moved else old.get(each.name)
+        found = old[sources[each.name]] if each.name in sources else stays
+        if found is None:
+            ids[each.name], next_id = next_id, next_id + 1
+            changes.append(Change(each.name, ADDED, each.text))
+        else:
+            ids[each.name] = found.id
+            changes.append(_of_aggregate(found, each))
+    taken = {*ids, *moved}
+    changes += [Change(each, DROPPED, old[each].text) for each in old if each not in taken]
+    aggregates = tuple((name, text, ids[name]) for name, text, _ in after.aggregates)
+    definition = replace(after, aggregates=aggregates, next_id=next_id, renamed=())
+    return Takeover(definition, tuple(changes))
+
+
+def check_renamed(aggregates: Mapping[str, str], renamed: Mapping[str, str]) -> str | None:
+    """What is wrong with `renamed`, whatever the state holds; None if nothing is."""
+    for name, old in renamed.items():
+        if name not in aggregates:
+            return f"renamed: {name} is not an aggregate; use {', '.join(aggregates)}"
+        if name == old:
+            return f"renamed: {name} has the same name as before; remove the entry"
+    names = list(renamed.values())
+    twice = next((each for each in names if names.count(each) > 1), None)
+    if twice is not None:
+        return f"renamed: {twice} is the old name of several aggregates; keep one of them"
+    return None
+
+
+def refused(part: str, was: object, now: object) -> Change:
+    """The refusal of a part that is fixed."""
+    return Change(part, REFUSED, f"{part} was {was or 'none'}, is now {now or 'none'}")
+
+
+def _fixed(
+    before: Definition, after: Definition, was: TableSpec, now: TableSpec
+) -> Iterator[Change]:
+    if before.time != after.time:
+        yield refused("time", before.time, after.time)
+    if was.keys != now.keys:
+        yield refused("keys", _listed(was.keys), _listed(now.keys))
+    if before.order != after.order:
+        yield refused("order", _listed(was.order), _listed(now.order))
+    else:
+        for (name, old), (_, new) in zip(was.order, now.order, strict=True):
+            if not widens(old, new):
+                yield refused(f"order column {name}", old, new)
+
+
+def _lost_names(
+    renamed: tuple[tuple[str, str], ...], old: Mapping[str, Aggregate], now: set[str]
+) -> Iterator[Change]:
+    for name, source in renamed:
+        if name not in old and source not in old:
+            yield Change(
+                name,
+                REFUSED,
+                f"renamed: the state has no aggregate {source} (it has {', '.join(old)}); correct "
+                f"the name, or remove the entry to add {name}",
+            )
+        elif name in old and source in old and source not in now:
+            yield Change(
+                name,
+                REFUSED,
+                f"renamed: the state has both {name} and {source}; remove the entry to drop "
+                f"{source}, or drop {name} first and rename {source} in a later start",
+            )
+
+
+def _of_aggregate(old: Aggregate, new: Aggregate) -> Change:
+    is_renamed = old.name != new.name
+    called = f"{new.name} (before: {old.name})" if is_renamed else new.name
+    if parse_call(old.text) != parse_call(new.text):
+        return Change(
+            new.name,
+            REFUSED,
+            f"aggregate {called} was {old.text}, is now {new.text}: give the new one another name",
+        )
+    retyped = [] if isinstance(old.accumulator, Count) else _retyped(old, new)
+    for name, was, now in retyped:
+        if not widens(was, now):
+            return _of_other_type(called, new, name, was, now, "which is not wider")
+        is_sum = isinstance(old.accumulator, ExactSum) and pa.types.is_decimal(was)
+        if is_sum and was.scale != now.scale:
+            return _of_other_type(called, new, name, was, now, "of another scale")
+    became = [RENAMED] if is_renamed else []
+    details = [f"was {old.name}"] if is_renamed else []
+    if retyped:
+        became.append(WIDENED)
+        details += [f"{name} was {was}, is now {now}" for name, was, now in retyped]
+    return Change(new.name, ", ".join(became) or KEPT, "; ".join(details) or new.text)
+
+
+def _retyped(old: Aggregate, new: Aggregate) -> list[tuple[str, pa.DataType, pa.DataType]]:
+    now = dict(new.inputs)
+    return [(name, was, now[name]) for name, was in old.inputs if was != now.get(name, was)]
+
+
+def _of_other_type(
+    called: str, new: Aggregate, name: str, was: pa.DataType, now: pa.DataType, why: str
+) -> Change:
+    return Change(
+        new.name,
+        REFUSED,
+        f"aggregate {called}: column {name} was {was}, is now {now}, {why}: cast it to {was}, or "
+        "give the aggregate another name",
+    )
+
+
+def _listed(columns: tuple[tuple[str, pa.DataType], ...]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in columns)
