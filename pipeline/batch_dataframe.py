@@ -13,9 +13,9 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.late_rows import RejectCode
 from idlestate.pipeline.operator_spec import TIME, OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, packer
-from idlestate.pipeline.rejected_rows import RejectCode
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.shard_partitions import SHARDS_PER_PARTITION
 from idlestate.pipeline.task_batch import TaskBatch

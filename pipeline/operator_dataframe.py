@@ -14,8 +14,9 @@ from idlestate.pipeline.batch_dataframe import retain_batch
 from idlestate.pipeline.operator_checks import Columns, OperatorArguments, checked_operator
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
+from idlestate.pipeline.query_listener import register
 from idlestate.pipeline.row_checks import marked_rows
-from idlestate.pipeline.session import check_session, register
+from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.shard_operator import ShardOperator
 from idlestate.pipeline.sidecar_dataframe import sidecar_dataframe
 from idlestate.pipeline.spark_plan import has_watermark

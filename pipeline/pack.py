@@ -1,7 +1,7 @@
 """The packing step: a task's rows become one packet per shard before the shuffle.
 
 Spark then moves a few binary cells instead of every row. Late and rejected rows are counted
-(`rejected_rows`) and, on request, passed on as JSON. Every shard gets a packet, even an empty one,
+(`late_rows`) and, on request, passed on as JSON. Every shard gets a packet, even an empty one,
 so that each batch with data visits every shard.
 """
 
@@ -19,9 +19,9 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.errors import IdlestateError
+from idlestate.pipeline.late_rows import late_and_rejected, rows_as_json
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name
 from idlestate.pipeline.python_worker import settle
-from idlestate.pipeline.rejected_rows import rejected_rows, rows_as_json
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.pipeline.task_errors import marked
@@ -55,7 +55,7 @@ def pack(
     n = rows.num_rows
     hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))
-    rejected = rejected_rows(times_ms, spec, batch.times) if spec.has_time else {}
+    rejected = late_and_rejected(times_ms, spec, batch.times) if spec.has_time else {}
     as_json = rows_as_json(rows, rejected, batch.times.batch_id) if spec.rejects else None
     if any(len(at) for at in rejected.values()):
         kept = np.delete(np.arange(n), np.concatenate(list(rejected.values())))

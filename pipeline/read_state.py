@@ -25,7 +25,7 @@ from idlestate.pipeline.checkpoint.spark_metadata import (
     plain_path,
     put_paths_right,
 )
-from idlestate.pipeline.session import check_session
+from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.shard_operator import STATE_NAME
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar

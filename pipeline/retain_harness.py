@@ -28,10 +28,10 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.late_rows import RejectCode
 from idlestate.pipeline.operator_checks import Columns, checked_operator
 from idlestate.pipeline.operator_spec import HASH, TIME, carried_name
 from idlestate.pipeline.pack import pack
-from idlestate.pipeline.rejected_rows import RejectCode
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.spark_types import spark_schema

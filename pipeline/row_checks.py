@@ -7,9 +7,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate.pipeline.key_hash import key_hash
+from idlestate.pipeline.late_rows import RejectCode
 from idlestate.pipeline.operator_checks import Marking
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, carried_name
-from idlestate.pipeline.rejected_rows import RejectCode
 
 
 def marked_rows(events: DataFrame, spec: OperatorSpec, marking: Marking) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from idlestate.backends.files.batch_log import expired_read, forget_entry, owed_sweep
 from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.session import operators_of
+from idlestate.pipeline.query_listener import operators_of
 from idlestate.pipeline.sidecar_attachment import finish_input, link_of
 from idlestate.pipeline.worker_restarts import Restarts
 

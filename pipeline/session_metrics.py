@@ -29,7 +29,7 @@ from idlestate.pipeline.operator_reports import OperatorReports, reports_in
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar_metrics import PrivateSidecarMetrics
 from idlestate.pipeline.progress_listener import ProgressListener
-from idlestate.pipeline.session import started_query
+from idlestate.pipeline.query_listener import started_query
 from idlestate.pipeline.shard_report import OBSERVATION
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
 from idlestate.retention.budget import Budget, no_budget

@@ -30,11 +30,11 @@ from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
+from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
-from idlestate.pipeline.session import declared
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
 from idlestate.pipeline.sinks import FolderSinks

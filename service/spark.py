@@ -13,7 +13,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from idlestate.errors import RefusedError
-from idlestate.pipeline.session import configure
+from idlestate.pipeline.session_settings import configure
 from idlestate.pipeline.spark_version import check_version, private_part
 from idlestate.service.java import java_trouble
 

@@ -24,7 +24,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     write_layout,
 )
 from idlestate.pipeline.checkpoint.spark_metadata import plain_path, put_paths_right
-from idlestate.pipeline.session import check_session
+from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.shard_partitions import even_partitions
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since, private_part
 from idlestate.pipeline.task_errors import spark_says

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from idlestate.pipeline.retain import retain as retain
     from idlestate.pipeline.run_to_end import run_to_end as run_to_end
     from idlestate.pipeline.serve_metrics import serve_metrics as serve_metrics
-    from idlestate.pipeline.session import configure as configure
+    from idlestate.pipeline.session_settings import configure as configure
     from idlestate.pipeline.sinks import FolderSinks as FolderSinks
     from idlestate.retention.policy import Policy as Policy
     from idlestate.retention.policy import TimeDomain as TimeDomain
@@ -48,7 +48,7 @@ else:
             "idlestate.pipeline.retain": ["retain"],
             "idlestate.pipeline.run_to_end": ["run_to_end"],
             "idlestate.pipeline.serve_metrics": ["serve_metrics"],
-            "idlestate.pipeline.session": ["configure"],
+            "idlestate.pipeline.session_settings": ["configure"],
             "idlestate.pipeline.sinks": ["FolderSinks"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
             "idlestate.sidecar.client.client": ["SidecarClient"],

@@ -18,7 +18,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
-from idlestate.pipeline.session import check_session
+from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.spark_version import NEWEST, OLDEST, check_version, private_part
 
 ROOT = Path(__file__).resolve().parents[2]

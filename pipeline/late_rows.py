@@ -35,7 +35,7 @@ class RejectCode(IntEnum):
         return self.name.lower()
 
 
-def rejected_rows(times_ms: Ints, spec: OperatorSpec, times: BatchTimes) -> dict[str, Ints]:
+def late_and_rejected(times_ms: Ints, spec: OperatorSpec, times: BatchTimes) -> dict[str, Ints]:
     """Positions of rejected and late rows by reason; each row has one reason.
 
     Args:

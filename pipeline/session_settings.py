@@ -1,0 +1,102 @@
+"""What a Spark session must be set to."""
+
+import logging
+
+from pyspark.sql import SparkSession
+
+from idlestate.errors import RefusedError
+from idlestate.pipeline.hadoop import Hadoop
+from idlestate.pipeline.python_worker import load_once
+from idlestate.pipeline.spark_version import check_version, spark_version
+
+_STATE_STORE = "spark.sql.streaming.stateStore"
+REQUIRED_SETTINGS = {
+    f"{_STATE_STORE}.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
+}
+"""Settings without which state is not versioned as the design needs; all may be set at run time."""
+if spark_version() < (4, 2):
+    # Sources in Python cannot support the trigger availableNow themselves yet (a sidecar's expired
+    # records are one); without this, Spark would run such a query for a single batch.
+    REQUIRED_SETTINGS["spark.sql.streaming.triggerAvailableNowWrapper.enabled"] = "true"
+
+RECOMMENDED_SETTINGS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
+}
+"""Settings that make the way between Spark and Python fast; results do not depend on them."""
+
+GUARDING_SETTINGS = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
+"""Recommended: a second query on the checkpoint of a running one is refused; without it Spark stops
+the first.
+"""
+
+LOCAL_SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Recommended where files are local by default: there Spark's own choice starts a `readlink`
+process several times for each file of a checkpoint, some thirty in a batch."""
+
+_SIMPLIFIED = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
+_SIMPLIFIES = "SPARK_SIMPLIFIED_TRACEBACK"
+"""Spark sets this variable for the Python workers of all functions but those with state, and starts
+a daemon to fork workers for each environment. Where functions with state have it too, their workers
+come from the daemon that is there, and may be those of the steps before.
+"""
+
+_MANY_PARTITIONS_PER_CORE = 16
+_log = logging.getLogger("idlestate")
+
+
+def configure(spark: SparkSession) -> SparkSession:
+    """Apply the session settings that idlestate needs, and those that make it fast.
+
+    Raises:
+        RefusedError: this version of Spark is not supported.
+    """
+    check_version()
+    for name, value in (REQUIRED_SETTINGS | RECOMMENDED_SETTINGS | GUARDING_SETTINGS).items():
+        spark.conf.set(name, value)
+    if spark.conf.get(_SIMPLIFIED) == "true":
+        spark.sparkContext.environment[_SIMPLIFIES] = "1"
+    load_once(spark)
+    if Hadoop(spark).is_local():
+        for name, value in LOCAL_SETTINGS.items():
+            if spark.conf.get(name, None) is None:
+                spark.conf.set(name, value)
+    return spark
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse a version of Spark or a session that cannot carry the state.
+
+    Raises:
+        RefusedError: with the lines to write.
+    """
+    check_version()
+    wrong = [
+        f'spark.conf.set("{name}", "{value}")'
+        for name, value in REQUIRED_SETTINGS.items()
+        if spark.conf.get(name, None) != value  # None: an int's default cannot be ""
+    ]
+    if wrong:
+        lines = "\n    ".join(wrong)
+        raise RefusedError(
+            "this session's state store cannot keep idlestate's state; write before the query "
+            f"starts (or call idlestate.configure(spark)):\n    {lines}"
+        )
+    partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    cores = spark.sparkContext.defaultParallelism
+    if partitions > _MANY_PARTITIONS_PER_CORE * cores:
+        _log.warning(
+            "spark.sql.shuffle.partitions is %d on %d cores: each of them costs time in every "
+            "batch, and the number is fixed for a checkpoint; set it to about the number of cores",
+            partitions,
+            cores,
+        )
