@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from idlestate.config.problems import nearest
 from idlestate.retention.policy import TimeDomain, UpdateType
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 REFUSAL = "refused"
 """The type of the errors that `refuse` makes; their context holds `what` and `fix`."""

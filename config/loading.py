@@ -31,7 +31,7 @@ from idlestate.config.unbounded_growth import unbounded_advice
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from idlestate.config.problems import FieldPath, Finding, render_path
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from idlestate.config.aggregate_text import problem_with
 from idlestate.config.path_conflicts import Place, check_places
 from idlestate.config.problems import FieldPath, Finding, listed, nearest
 from idlestate.retention.policy import TimeDomain
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 """Says what is wrong with an aggregate such as `max(event_time)`; None when it can be computed."""
 

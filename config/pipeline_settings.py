@@ -27,7 +27,7 @@ from idlestate.config.field_kinds import (
 )
 from idlestate.config.size_kinds import Size
 from idlestate.retention.budget import Budget
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 METRICS_PORT = 9464
 

@@ -9,7 +9,7 @@ Read as they stand: `true` and `false`, whole numbers of up to 18 digits, decima
 
 import re
 
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 _BOOLEANS = {"true": True, "True": True, "TRUE": True}
 _BOOLEANS |= {"false": False, "False": False, "FALSE": False}

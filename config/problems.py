@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from idlestate.errors import RefusedError
-from idlestate.retention.shown import SHOWN, show
+from idlestate.retention.shown_values import SHOWN, show
 
 FieldPath = tuple[str | int, ...]
 """The keys and list positions that lead to a value, from the top of the file."""

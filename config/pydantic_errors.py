@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from idlestate.config.field_kinds import REFUSAL
 from idlestate.config.problems import FieldPath, Finding, nearest
 from idlestate.config.yaml_loader import REFUSED
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 
 def findings_of(

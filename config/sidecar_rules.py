@@ -8,7 +8,7 @@ from idlestate.config.pipeline_rules import Raw, check_policy_name, check_rename
 from idlestate.config.problems import Finding, listed
 from idlestate.config.sidecar_settings import Sidecar
 from idlestate.retention.policy import TimeDomain
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 _MOST_PORT = 65_535
 TimeOf = Callable[[Raw], TimeDomain | None]

@@ -4,7 +4,7 @@ import re
 from typing import Annotated
 
 from idlestate.config.field_kinds import FieldKind, refuse
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 _DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

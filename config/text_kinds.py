@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from idlestate.config.field_kinds import FieldKind, refuse
 from idlestate.config.url_secrets import holds_secret, without_secrets
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 GLOB_PATTERN = "^[A-Za-z0-9*?][A-Za-z0-9._*?-]{0,62}$"

@@ -7,7 +7,7 @@ from idlestate.config import instants
 from idlestate.config.field_kinds import FieldKind, refuse
 from idlestate.retention import durations
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 AVAILABLE_NOW = "available_now"
 FIRST_EVENT_TIME_MS = 86_400_000

@@ -18,7 +18,7 @@ import yaml
 
 from idlestate.config.plain_scalars import ScalarError, read_plain
 from idlestate.config.problems import ConfigError, FieldPath, Finding, Problem, locate
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32

@@ -10,7 +10,7 @@ import re
 from datetime import timedelta
 
 from idlestate.errors import RefusedError
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 Duration = str | timedelta
 

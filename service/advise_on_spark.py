@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from idlestate.advisor.files import files_of, format_of
-from idlestate.service.spark import start_spark
 from idlestate.service.spark_errors import plain_error
+from idlestate.service.spark_session import start_spark
 
 
 @contextmanager

@@ -45,8 +45,8 @@ from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
 from idlestate.service.run_page import run_page
-from idlestate.service.spark import start_spark
 from idlestate.service.spark_errors import plain_error
+from idlestate.service.spark_session import start_spark
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import SystemClock
 

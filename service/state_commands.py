@@ -191,8 +191,8 @@ def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from idlestate.service.spark import start_spark
     from idlestate.service.spark_errors import plain_error
+    from idlestate.service.spark_session import start_spark
 
     log = checkpoint.absolute().parent / f"{checkpoint.name}.spark.log"
     try:

@@ -19,7 +19,7 @@ from idlestate.backends.files.file_blocks import (
     read_table,
     wrong_blocks,
 )
-from idlestate.backends.runs.reading import BLOCK_BYTES
+from idlestate.backends.runs.byte_source import BLOCK_BYTES
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
@@ -57,7 +57,7 @@ class Bytes(Protocol):
 
 
 class CheckedFile:
-    """A `Source` of a run (`idlestate.backends.runs.reading`) that verifies every byte."""
+    """A `Source` of a run (`idlestate.backends.runs.byte_source`) that verifies every byte."""
 
     def __init__(self, held: Bytes, ref: RunRef, advice: str = FROM_CHECKPOINT) -> None:
         """Read the checksums of its blocks.

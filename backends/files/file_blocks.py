@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from idlestate.backends.runs.reading import BLOCK_BYTES
+from idlestate.backends.runs.byte_source import BLOCK_BYTES
 from idlestate.backends.runs.run_codec import Sink
 from idlestate.config.plurals import counted
 

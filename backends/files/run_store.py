@@ -9,7 +9,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import LocalCache, local_cache
 from idlestate.backends.files.local_file import LocalBytes
 from idlestate.backends.files.remote_file import FarBytes
-from idlestate.backends.runs.reading import Source, Whole
+from idlestate.backends.runs.byte_source import Source, Whole
 from idlestate.backends.shards.shard_record import RunRef
 
 

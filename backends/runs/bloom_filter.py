@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.reading import Ints, Source
+from idlestate.backends.runs.byte_source import Ints, Source
 
 BITS_PER_KEY = 10
 _HALF = np.uint64(32)

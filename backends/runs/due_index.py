@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.reading import Ints, Source
+from idlestate.backends.runs.byte_source import Ints, Source
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.bloom_filter import Filters
+from idlestate.backends.runs.byte_source import Ints, Source
 from idlestate.backends.runs.due_index import STRIDE, DueIndices, fence_of
 from idlestate.backends.runs.keys import Keys, are_equal, take_keys
-from idlestate.backends.runs.reading import Ints, Source
 from idlestate.backends.runs.row_layout import Records, Text, has_nulls
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.stored_rows import StoredRows

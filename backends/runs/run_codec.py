@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.reading import Source, Whole
+from idlestate.backends.runs.byte_source import Source, Whole
 from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.segment import SEGMENT_INDEX, Segment, SegmentIndex

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.reading import Ints
+from idlestate.backends.runs.byte_source import Ints
 
 
 def between_fences(

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.reading import Ints, Source
+from idlestate.backends.runs.byte_source import Ints, Source
 from idlestate.backends.runs.row_layout import HASH_BYTES, Records, RowLayout, Text
 from idlestate.backends.runs.segment import SegmentIndex, fence_rows
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from idlestate.backends.runs.reading import Whole
+from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs.segment import Segment

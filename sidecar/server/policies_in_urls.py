@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from idlestate.retention.policy import Policy, TimeDomain, UpdateType
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 _SPANS = ("idle_min", "idle_max", "ttl", "max_lifetime", "remember", "min_gap")
 _UPDATES = ("update", "ttl_update")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.due_index import STRIDE, DueIndex, DueIndices, fence_of
-from idlestate.backends.runs.reading import Whole
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 

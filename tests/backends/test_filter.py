@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.bloom_filter import Filter, Filters
-from idlestate.backends.runs.reading import Whole
+from idlestate.backends.runs.byte_source import Whole
 
 EDGES = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
 HASHES = st.lists(st.one_of(EDGES, st.integers(-(2**63), 2**63 - 1)), min_size=1, unique=True)

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.reading import Whole
 from idlestate.backends.runs.run_codec import RunError, decode_run
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable

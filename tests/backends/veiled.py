@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.reading import Ints
+from idlestate.backends.runs.byte_source import Ints
 
 NONSENSE = 0xA5
 

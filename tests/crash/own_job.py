@@ -18,7 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from idlestate import retain, run_to_end
 from idlestate.config.loading import load_config
 from idlestate.pipeline.sources import read_events
-from idlestate.service.spark import start_spark
+from idlestate.service.spark_session import start_spark
 
 CHANGES = "changes"
 

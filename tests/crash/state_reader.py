@@ -29,7 +29,7 @@ from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
-from idlestate.service.spark import start_spark
+from idlestate.service.spark_session import start_spark
 from tests.crash.own_job import CHANGES
 from tests.crash.served_sidecar import ServedSidecar
 

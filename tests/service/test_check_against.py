@@ -19,7 +19,9 @@ AGGREGATES = {"n": "count", "total": "sum(amount)", "top": "max(amount)", "page"
 @pytest.fixture
 def check(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch) -> Check:
     """The command on a checkpoint of `AGGREGATES` and a file with these fields."""
-    monkeypatch.setattr("idlestate.service.spark.start_spark", lambda partitions, log: spark)
+    monkeypatch.setattr(
+        "idlestate.service.spark_session.start_spark", lambda partitions, log: spark
+    )
     here.add("0.json", [event("2025-03-03T10:00:00Z", "a")])
     here.write(aggregates=AGGREGATES)
     assert_good(here.run())

@@ -99,7 +99,7 @@ def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
     monkeypatch.setattr(
         "idlestate.pipeline.checkpoint.operator_layout.operators", lambda checkpoint: ("clicks",)
     )
-    monkeypatch.setattr("idlestate.service.spark.start_spark", start)
+    monkeypatch.setattr("idlestate.service.spark_session.start_spark", start)
     said = called("state", "ls", tmp_path / "checkpoint")
     assert_refused(said, f"{tmp_path}/checkpoint.spark.log: Read-only file system")
 

@@ -17,7 +17,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*words: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("idlestate.service.spark.launch_gateway", refuse)
+    monkeypatch.setattr("idlestate.service.spark_session.launch_gateway", refuse)
     monkeypatch.setattr("idlestate.service.job.start_spark", refuse)
 
 

@@ -40,7 +40,9 @@ def state(ran: CommandLine, state_of: State) -> State:
 @pytest.fixture
 def state_of(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch) -> State:
     """`idlestate state` of the checkpoint."""
-    monkeypatch.setattr("idlestate.service.spark.start_spark", lambda partitions, log: spark)
+    monkeypatch.setattr(
+        "idlestate.service.spark_session.start_spark", lambda partitions, log: spark
+    )
 
     def call(verb: str, *options: str) -> Said:
         done = CliRunner().invoke(main, ["state", verb, str(here.checkpoint), *options])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idlestate.backends.runs.byte_source import BLOCK_BYTES
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.reading import BLOCK_BYTES
 from idlestate.backends.runs.run_codec import decode_run
 from idlestate.backends.runs.segment import fence_rows
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.service.spark import LogFile
+from idlestate.service.spark_session import LogFile
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is imitated by /dev/full")
