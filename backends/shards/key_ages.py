@@ -1,10 +1,11 @@
-"""A look at all open lives of a shard: when they end, and when they were last used.
+"""A look at the open lives of a shard: when they end, and when they were last used.
 
-To look at every row costs too much for each batch, so a shard is looked at again when the policy
-has changed, and else at most once a minute (in the first minute sooner: after 1 s, 2 s, 4 s and so
-on). The record keeps what was seen, in absolute times, so it can be counted at any later moment. It
-is as old as the look; of more than `_MOST_ROWS` rows only those with the lowest hashes are looked
-at and stand for the others.
+To look at every row costs too much for each batch, so that is done when the policy has changed, and
+else once a minute. In between, a sample of the rows is looked at whenever the batches since the
+last look have changed an eighth of the keys, as while a job works off a backlog. The record keeps
+what was seen, in absolute times, so it can be counted at any later moment. A sample consists of the
+rows with the lowest hashes, which stand for the others; so does a look at a shard of more than
+`_MOST_ROWS` rows.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,19 +17,22 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.time_bins import TimeBins
 
-_FIRST_WAIT_MS: Final = 1_000
 _WAIT_MS: Final = 60_000
 _MOST_ROWS: Final = 131_072
+_SAMPLE_WAIT_MS: Final = 1_000
+_SAMPLE_ROWS: Final = 4_096
+_CHANGED_SHARE: Final = 1 / 8
 
 
 @dataclass(frozen=True, slots=True)
 class KeyAges:
-    """One look at a shard.
+    """What was seen of a shard.
 
     Attributes:
         policy: what of the policy decided when lives end; None before the first look.
-        at_ms: when it was, by the clock.
-        wait_ms: how long after it the next one comes.
+        at_ms: when all rows were looked at, by the clock.
+        seen_ms: when some were.
+        changed: keys written or expired since.
         ends: the deadlines of open lives; empty if the policy ends none.
         accesses: when they were used last, as the policy counts it.
         first_end_ms: no open life ends before this; `NEVER_MS` if not all of them were looked at.
@@ -36,24 +40,39 @@ class KeyAges:
 
     policy: Policy | None = None
     at_ms: int = NEVER_MS
-    wait_ms: int = _FIRST_WAIT_MS
+    seen_ms: int = NEVER_MS
+    changed: int = 0
     ends: TimeBins = field(default_factory=TimeBins)
     accesses: TimeBins = field(default_factory=TimeBins)
     first_end_ms: int = NEVER_MS
 
-    def after(self, runs: Runs, policy: Policy, now_ms: int, first_end_ms: int) -> "KeyAges":
-        """What is known after a batch: by another look, or by this one and what the batch wrote.
+    def after(
+        self, runs: Runs, policy: Policy, now_ms: int, *, changed: int, first_end_ms: int
+    ) -> "KeyAges":
+        """What is known after a batch: by another look, or by the last one and what the batch
+        wrote.
 
         Args:
             runs: the open lives after it.
             policy: the policy in force.
             now_ms: the clock, which decides only whether to look.
+            changed: keys that it wrote or that expired in it.
             first_end_ms: the first deadline of the lives that it wrote.
         """
-        is_known = self.policy == ending(policy)
-        if is_known and 0 <= now_ms - self.at_ms < self.wait_ms:
-            return replace(self, first_end_ms=min(self.first_end_ms, first_end_ms))
-        lives, is_whole = runs.open_lives(_MOST_ROWS)
+        if self.policy != ending(policy) or not 0 <= now_ms - self.at_ms < _WAIT_MS:
+            return self._looked(runs, policy, now_ms, _MOST_ROWS, NEVER_MS)
+        changed += self.changed
+        first_end_ms = min(self.first_end_ms, first_end_ms)
+        is_stale = changed > _CHANGED_SHARE * runs.live
+        if is_stale and now_ms - self.seen_ms >= _SAMPLE_WAIT_MS:
+            return self._looked(runs, policy, now_ms, _SAMPLE_ROWS, first_end_ms)
+        return replace(self, changed=changed, first_end_ms=first_end_ms)
+
+    def _looked(
+        self, runs: Runs, policy: Policy, now_ms: int, most_rows: int, unseen_end_ms: int
+    ) -> "KeyAges":
+        """What a look finds; no life in rows beyond `most_rows` ends before `unseen_end_ms`."""
+        lives, is_whole = runs.open_lives(most_rows)
         ends, first_ms = TimeBins(), FOREVER_MS
         if not policy.is_unbounded:
             deadlines_ms = lives.ends(policy).deadline_ms
@@ -61,11 +80,11 @@ class KeyAges:
             first_ms = int(deadlines_ms.min(initial=FOREVER_MS))
         return KeyAges(
             policy=ending(policy),
-            at_ms=now_ms,
-            wait_ms=min(2 * self.wait_ms, _WAIT_MS),
+            at_ms=now_ms if is_whole or most_rows == _MOST_ROWS else self.at_ms,
+            seen_ms=now_ms,
             ends=ends,
             accesses=TimeBins.of(lives.last_access_ms(policy), runs.live),
-            first_end_ms=first_ms if is_whole else NEVER_MS,
+            first_end_ms=first_ms if is_whole else unseen_end_ms,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -73,7 +92,8 @@ class KeyAges:
         return {
             "policy": self.policy.to_json() if self.policy else None,
             "at_ms": self.at_ms,
-            "wait_ms": self.wait_ms,
+            "seen_ms": self.seen_ms,
+            "changed": self.changed,
             "ends": [self.ends.upto_ms, self.ends.keys],
             "accesses": [self.accesses.upto_ms, self.accesses.keys],
             "first_end_ms": self.first_end_ms,

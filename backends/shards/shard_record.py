@@ -1,7 +1,7 @@
 """The record of a shard: which runs its tables are made of, and its exact counts.
 
 Spark's state store, or the sidecar's own, holds it as one value, and with it every version of the
-shard. Layout, version 6: 4 bytes `IDS6`; a big-endian uint32 n; n bytes of JSON (the fields of
+shard. Layout, version 7: 4 bytes `IDS7`; a big-endian uint32 n; n bytes of JSON (the fields of
 `ShardRecord` but the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
@@ -24,7 +24,7 @@ from idlestate.retention.rules import NEVER_MS
 
 OPEN, REMEMBERED = "open", "remembered"
 """The tables of every shard: open lives, and keys that ended."""
-_MAGIC = b"IDS6"
+_MAGIC = b"IDS7"
 _RECENT = 16
 
 

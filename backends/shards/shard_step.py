@@ -65,7 +65,13 @@ def next_record(
         if name != REMEMBERED:
             next_end_ms = min(next_end_ms, runs.next_end_ms(following.policy))
         if name == OPEN:
-            ages = ages.after(runs, policy, now_ms, outcome.first_end_ms)
+            ages = ages.after(
+                runs,
+                policy,
+                now_ms,
+                changed=outcome.keys_changed,
+                first_end_ms=outcome.first_end_ms,
+            )
     return replace(
         record,
         tables=tables,

@@ -57,6 +57,11 @@ class Outcome:
         return {OPEN: self.current, REMEMBERED: self.remembered, **self.others}
 
     @property
+    def keys_changed(self) -> int:
+        """Open lives that it wrote or closed."""
+        return len(self.current.fresh) + sum(self.tally.expired)
+
+    @property
     def table(self) -> "ShardTable":
         """The next table, in memory."""
         runs = {name: following.in_memory() for name, following in self.tables.items()}

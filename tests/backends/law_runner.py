@@ -148,7 +148,13 @@ def run_table(
             is_reread = case.restores[batch_id % len(case.restores)]
             tables[at] = restored(outcome.table) if is_reread else outcome.table
             assert_table_is_whole(tables[at], max(each.most_runs for each in case.merges))
-            ages[at] = ages[at].after(tables[at].current, policy, 0, outcome.first_end_ms)
+            ages[at] = ages[at].after(
+                tables[at].current,
+                policy,
+                1000 * batch_id,
+                changed=outcome.keys_changed,
+                first_end_ms=outcome.first_end_ms,
+            )
             if is_reread:
                 assert_ages_hold(ages[at], tables[at], policy)
             tally = tally.plus(outcome.tally)
@@ -166,7 +172,7 @@ def assert_ages_hold(ages: KeyAges, table: ShardTable, policy: Policy) -> None:
     accesses_ms = [ms for rows in every for ms in rows.lives.last_access_ms(policy).tolist()]
     first_ms = min(deadlines_ms, default=FOREVER_MS)
     assert ages.first_end_ms <= first_ms
-    fresh = KeyAges().after(table.current, policy, 0, FOREVER_MS)
+    fresh = KeyAges().after(table.current, policy, 0, changed=0, first_end_ms=FOREVER_MS)
     assert fresh.first_end_ms == first_ms
     assert_bins_count(fresh.ends, [] if policy.is_unbounded else deadlines_ms)
     assert_bins_count(fresh.accesses, accesses_ms)

@@ -37,14 +37,55 @@ def used_since(record: ShardRecord, t_ms: int) -> int:
     return times.keys - int(times.count([t_ms - 1])[0])
 
 
-def test_looks_come_at_most_once_a_minute_and_sooner_at_first(files: RunFiles) -> None:
-    record, looks_ms = ShardRecord("clicks", 3), []
-    for at in range(400):
+def test_all_rows_are_looked_at_once_a_minute(files: RunFiles) -> None:
+    record, looks_ms = play(ShardRecord("clicks", 3), files, USERS, NOW_MS, 0, now_ms=NOW_MS), []
+    for at in range(1, 400):
         now_ms = NOW_MS + at * S_MS // 2
-        record = play(record, files, USERS[at % 40 : at % 40 + 1], now_ms, at, now_ms=now_ms)
-        if record.ages.at_ms == now_ms:
+        record = play(record, files, [], 0, at, now_ms=now_ms)
+        if record.ages.seen_ms == now_ms:
             looks_ms.append(now_ms - NOW_MS)
-    assert looks_ms == [s * S_MS for s in (0, 2, 6, 14, 30, 62, 122, 182)]
+    assert looks_ms == [s * S_MS for s in (60, 120, 180)]
+
+
+def test_keys_are_looked_at_again_when_an_eighth_of_them_changed(files: RunFiles) -> None:
+    record, looks = play(ShardRecord("clicks", 3), files, USERS, NOW_MS, 0, now_ms=NOW_MS), []
+    for at in range(1, 25):
+        now_ms = NOW_MS + at * S_MS
+        record = play(record, files, [USERS[at]], NOW_MS + at, at, now_ms=now_ms)
+        if record.ages.seen_ms == now_ms:
+            looks.append(at)
+    assert looks == [6, 12, 18, 24]  # of 40 keys, more than 5
+
+
+def test_batches_in_quick_succession_are_looked_at_once_a_second(files: RunFiles) -> None:
+    record, looks_ms = ShardRecord("clicks", 3), []
+    for at in range(12):
+        now_ms = NOW_MS + at * S_MS // 4
+        record = play(record, files, USERS, NOW_MS + at, at, now_ms=now_ms)
+        if record.ages.seen_ms == now_ms:
+            looks_ms.append(now_ms - NOW_MS)
+    assert looks_ms == [0, 1000, 2000]
+
+
+def test_due_keys_are_right_while_a_job_works_off_a_backlog(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an hour of events in each batch, one batch in two seconds, more keys in each."""
+    monkeypatch.setattr(key_ages, "_SAMPLE_ROWS", 500)
+    record = ShardRecord("clicks", 3)
+    for at in range(12):
+        users = [f"user-{at}-{number}" for number in range(400 + 50 * at)]
+        t_ms = NOW_MS + at * H_MS // 2
+        now_ms = NOW_MS + at * 2 * S_MS
+        record = play(record, files, users, t_ms, at, now_ms=now_ms, watermark_ms=t_ms - 1)
+        deadlines_ms = KeyTimes([record.ages.ends])
+        due = int(deadlines_ms.count([t_ms + 24 * H_MS])[0] - deadlines_ms.count([t_ms - 1])[0])
+        assert due == record.live_keys
+        newest = int(deadlines_ms.count([t_ms + 2 * H_MS])[0]) - int(
+            deadlines_ms.count([t_ms + 2 * H_MS - 1])[0]
+        )
+        assert newest == pytest.approx(len(users), rel=0.25)
+    assert record.live_keys > 2000
 
 
 def test_a_clock_that_runs_back_is_looked_at_anew(files: RunFiles) -> None:
@@ -107,6 +148,19 @@ def test_of_a_large_shard_some_rows_stand_for_all(
     assert used_since(record, NOW_MS + 5) == pytest.approx(800, rel=0.35)
     # Not all of them were seen, so only the table's own bound holds.
     assert ShardFigures.of(record, POLICY).next_end_ms == record.next_end_ms
+
+
+def test_a_sample_is_not_taken_for_the_first_deadline(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_ages, "_SAMPLE_ROWS", 10)
+    late_ms, users = NOW_MS + 5 * H_MS, [f"user-{number}" for number in range(800)]
+    record = play(ShardRecord("clicks", 3), files, ["early"], NOW_MS, 0, now_ms=NOW_MS)
+    record = play(record, files, users, late_ms, 1, now_ms=NOW_MS + 2 * S_MS)
+    assert record.ages.seen_ms == NOW_MS + 2 * S_MS
+    assert KeyTimes([record.ages.ends]).count([late_ms]).tolist() == [0]  # the sample lacks it
+    assert ShardFigures.of(record, POLICY).next_end_ms <= NOW_MS + 2 * H_MS
+    assert record.ages.at_ms == NOW_MS  # so all rows are looked at soon
 
 
 def test_looks_change_no_row(files: RunFiles, tmp_path: Path) -> None:
