@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from idlestate.errors import RefusedError
 
-FUNCTIONS = ("count", "sum", "min", "max", "avg", "first", "last", "min_by", "max_by")
+_FORMS: dict[str, tuple[str, ...]] = {
+    "count": ("", "col"),
+    **dict.fromkeys(("sum", "min", "max", "avg", "first", "last"), ("col",)),
+    **dict.fromkeys(("min_by", "max_by"), ("col, by",)),
+    **dict.fromkeys(("bool_and", "bool_or"), ("col",)),
+    **dict.fromkeys(("stddev", "stddev_pop", "variance", "var_pop"), ("col",)),
+}
+"""What stands in the parentheses of each function: names of columns."""
+_SAME = {"stddev_samp": "stddev", "var_samp": "variance"}
+"""Other names of functions, as in Spark."""
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
 _PLAIN = re.compile(r"[^\s,()`]+")
 _NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
@@ -36,23 +45,22 @@ def parse_call(text: str) -> Call:
     """
     match = _CALL.fullmatch(text)
     function = match[1].lower() if match else ""
-    if match is None or function not in FUNCTIONS:
-        raise AggregateError(f"unknown aggregate {text!r}: the aggregates are {_spellings()}")
+    function = _SAME.get(function, function)
+    if match is None or function not in _FORMS:
+        raise AggregateError(f"unknown aggregate {text!r}: the aggregates are {', '.join(_FORMS)}")
     inner = match[2]
-    columns = () if inner in (None, "", "*") else tuple(part.strip() for part in inner.split(","))
-    if any(not _NAME.fullmatch(column) for column in columns):
-        raise AggregateError(f"{text!r} takes column names only: the aggregates are {_spellings()}")
-    wanted = {"count": (0, 1), "min_by": (2,), "max_by": (2,)}.get(function, (1,))
-    if len(columns) not in wanted or (inner == "*" and function != "count"):
+    is_of_rows = inner in (None, "") or (inner == "*" and function == "count")
+    columns = () if is_of_rows else tuple(part.strip() for part in inner.split(","))
+    fits = len(columns) in {len(form.split(",")) if form else 0 for form in _FORMS[function]}
+    if not fits or any(not _NAME.fullmatch(column) for column in columns):
         raise AggregateError(
-            f"{text!r} has the wrong number of columns: the aggregates are {_spellings()}"
+            f"{text!r} is not valid: use {' or '.join(_spelled(function))} with names of columns"
         )
     return Call(function, tuple(column.strip("`") for column in columns))
 
 
-def _spellings() -> str:
-    pairs = {"count": "count, count(col)", "min_by": "min_by(col, by)", "max_by": "max_by(col, by)"}
-    return ", ".join(pairs.get(name, f"{name}(col)") for name in FUNCTIONS)
+def _spelled(function: str) -> list[str]:
+    return [f"{function}({form})" if form else function for form in _FORMS[function]]
 
 
 def problem_with(text: str) -> str | None:

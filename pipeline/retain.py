@@ -49,9 +49,9 @@ def retain(
         events: the input. It must not have a watermark: `delay` sets one.
         key: one or more columns of string, binary, integer, boolean, date or timestamp type. Null
             is a key like any other, unless `null_key` rejects it.
-        aggregates: result name to aggregate: count, count(col), sum, min, max, avg, first, last,
-            min_by(col, by), max_by(col, by), as text or as Spark functions of the same names;
-            or a list of named columns, such as `F.count("*").alias("n")`.
+        aggregates: result name to aggregate, such as `count` or `max_by(col, by)`, as text or as a
+            Spark function of the same name; or a list of named columns, such as
+            `F.count("*").alias("n")`. docs/aggregates.md lists the functions.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column, a timestamp; required unless the policy uses processing
             time.

@@ -92,7 +92,7 @@ def assert_aggregates(
     expected: Mapping[str, Any], found: Mapping[str, Any], texts: Mapping[str, str], where: Any
 ) -> None:
     for name, value in expected.items():
-        computed = texts[name].startswith(("sum", "avg"))
+        computed = texts[name].startswith(("sum", "avg", "std", "var"))
         assert is_same(value, found[name], computed=computed), (
             f"{name} = {texts[name]}: expected {value!r}, found {found[name]!r} in {where}"
         )

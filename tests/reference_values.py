@@ -11,6 +11,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
+BEYOND_SQUARES = 10**300
+"""Variances above this are not tested: the squares leave the range of doubles."""
 Values = Mapping[str, Any]
 Moment = tuple[Any, ...]
 """What `first` and `last` compare: the event time in ms, then the ranked order columns."""
@@ -85,6 +87,34 @@ class Sum:
         return self.total
 
 
+class Variance:
+    """Variance or standard deviation of the values as doubles; exact up to the last step."""
+
+    def __init__(self, column: str, name: str) -> None:
+        self.column = column
+        self.is_sample = not name.endswith("_pop")
+        self.is_deviation = name.startswith("stddev")
+        self.values: list[float] = []
+
+    def add(self, moment: Moment, values: Values) -> None:
+        if values[self.column] is not None:
+            self.values.append(float(values[self.column]))
+
+    def result(self) -> float | None:
+        divisor = len(self.values) - self.is_sample
+        if divisor < 1:
+            return None
+        if not all(map(math.isfinite, self.values)):
+            return math.nan
+        exact = list(map(Fraction, self.values))
+        mean = sum(exact) / len(exact)
+        found = sum((value - mean) ** 2 for value in exact) / divisor
+        if found > BEYOND_SQUARES:
+            return math.nan
+        # Ahead of the root, which is of doubles, so many digits are enough.
+        return math.sqrt(found) if self.is_deviation else float(found)
+
+
 class Extreme:
     """The value whose rank is smallest or largest; the kind of rank is the aggregate's."""
 
@@ -119,11 +149,13 @@ def accumulator(text: str) -> Accumulator:
             return Count(one)
         case "sum" | "avg":
             return Sum(one, average=name == "avg")
-        case "min" | "max":
+        case "stddev" | "stddev_samp" | "stddev_pop" | "variance" | "var_samp" | "var_pop":
+            return Variance(one, name)
+        case "min" | "max" | "bool_and" | "bool_or":
             return Extreme(
                 one,
                 lambda _, values: None if values[one] is None else rank(values[one]),
-                largest=name == "max",
+                largest=name in ("max", "bool_or"),
             )
         case "first" | "last":
             return Extreme(

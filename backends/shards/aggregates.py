@@ -5,7 +5,7 @@ record, and accumulators are *reduced* per segment; a life's accumulator in the 
 row in front of its segment, so that adding to state and adding up a batch are one operation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,12 @@ from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.extremes import Extreme
 from idlestate.backends.shards.sums import Count, ExactSum, FloatSum
+from idlestate.backends.shards.variances import Variance
 from idlestate.config.aggregate_text import AggregateError, Call, parse_call
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Accumulator = Count | ExactSum | FloatSum | Extreme
+Accumulator = Count | ExactSum | FloatSum | Variance | Extreme
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +111,20 @@ def _accumulator(
     kind = types[column]
     if call.function in ("sum", "avg"):
         average = call.function == "avg"
+        _must_be(_is_number, name, text, kind, "sum and avg take numbers")
         if pa.types.is_floating(kind):
             return FloatSum(column, average)
         if pa.types.is_decimal(kind):
             return ExactSum(column, _decimal_result(kind, average), kind.scale, average)
-        if pa.types.is_integer(kind):
-            return ExactSum(column, pa.float64() if average else pa.int64(), None, average)
-        raise AggregateError(
-            f"aggregate {name}: {text} is over a column of type {kind}; sum and avg take numbers"
-        )
+        return ExactSum(column, pa.float64() if average else pa.int64(), None, average)
+    if call.function in ("stddev", "stddev_pop", "variance", "var_pop"):
+        _must_be(_is_number, name, text, kind, f"{call.function} takes numbers")
+        is_deviation = call.function.startswith("stddev")
+        return Variance(column, not call.function.endswith("_pop"), is_deviation)
+    if call.function in ("bool_and", "bool_or"):
+        _must_be(pa.types.is_boolean, name, text, kind, f"{call.function} takes booleans")
+        largest = call.function == "bool_or"
+        return Extreme((column,), (0,), largest, kind, (kind,), by_time=False)
     largest = call.function in ("max", "last", "max_by")
     if call.function in ("first", "last"):
         kept = (*order, column)
@@ -127,6 +133,19 @@ def _accumulator(
     compared = (1, 0) if len(call.columns) == 2 else (0,)
     kept_types = tuple(types[c] for c in call.columns)
     return Extreme(call.columns, compared, largest, kind, kept_types, by_time=False)
+
+
+def _must_be(
+    fits: Callable[[pa.DataType], bool], name: str, text: str, kind: pa.DataType, rule: str
+) -> None:
+    if not fits(kind):
+        raise AggregateError(f"aggregate {name}: {text} is over a column of type {kind}; {rule}")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
@@ -143,9 +162,7 @@ def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
 
 def _is_supported(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
+        _is_number(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_string(kind)
         or pa.types.is_binary(kind)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid, to_int64
+from idlestate.backends.shards.double_double import two_sum
 from idlestate.errors import RefusedError
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -23,6 +24,27 @@ Ints = npt.NDArray[np.int64]
 
 class SumOverflowError(RefusedError, ArithmeticError):
     """A sum does not fit its result type: aggregate a wider type or fewer rows."""
+
+
+def compensated_sums(
+    total: npt.NDArray[np.float64], error: npt.NDArray[np.float64], starts: Ints
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Sums per segment and their errors: neighbours are added until one is left of each."""
+    size = np.diff(np.append(starts, len(total)))
+    total, error = total[starts[0] :], error[starts[0] :]
+    with np.errstate(invalid="ignore", over="ignore"):
+        while len(total) > len(size):
+            begin = np.cumsum(size) - size
+            place = np.arange(len(total)) - np.repeat(begin, size)
+            left = np.flatnonzero(place % 2 == 0)
+            paired = place[left] + 1 < np.repeat(size, size)[left]
+            a, b = left[paired], left[paired] + 1
+            added, lost = two_sum(total[a], total[b])
+            lost = np.where(np.isfinite(added), lost + error[a] + error[b], 0.0)
+            total[a], error[a] = added, lost
+            total, error = total[left], error[left]
+            size = (size + 1) // 2
+    return total, error
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,26 +187,10 @@ class FloatSum:
         return [total, np.zeros(len(total)), counted.astype(np.int64)]
 
     def reduce(self, fields: list[Field], starts: Ints) -> list[Field]:
-        """Compensated sums per segment: neighbours are added until one is left of each."""
+        """Compensated sums per segment."""
         total, error, counted = (np.asarray(field) for field in fields)
-        n = len(total)
+        total, error = compensated_sums(total, error, starts)
         counted = np.add.reduceat(counted, starts)
-        total, error = total[starts[0] :], error[starts[0] :]
-        size = np.diff(np.append(starts, n))
-        with np.errstate(invalid="ignore", over="ignore"):
-            while len(total) > len(size):
-                begin = np.cumsum(size) - size
-                place = np.arange(len(total)) - np.repeat(begin, size)
-                left = np.flatnonzero(place % 2 == 0)
-                paired = place[left] + 1 < np.repeat(size, size)[left]
-                a, b = left[paired], left[paired] + 1
-                added = total[a] + total[b]
-                part = added - total[a]
-                lost = (total[a] - (added - part)) + (total[b] - part)
-                lost = np.where(np.isfinite(added), lost + error[a] + error[b], 0.0)
-                total[a], error[a] = added, lost
-                total, error = total[left], error[left]
-                size = (size + 1) // 2
         return [total, error, counted]
 
     def result(self, fields: list[Field]) -> pa.Array:

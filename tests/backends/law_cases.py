@@ -72,9 +72,11 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 VARIANTS = 24
 NUMBERS = ("i8", "i16", "i32", "i64", "f32", "f64", "wild", "dec", "wide")
 ONE_COLUMN = ("min({0})", "max({0})", "first({0})", "last({0})", "count({0})")
+OF_NUMBERS = ("sum", "avg", "stddev", "stddev_pop", "variance", "var_pop")
 TEXTS = sorted(
     {text.format(name) for name in COLUMNS for text in ONE_COLUMN}
-    | {f"{name}({column})" for name in ("sum", "avg") for column in NUMBERS}
+    | {f"{name}({column})" for name in OF_NUMBERS for column in NUMBERS}
+    | {"bool_and(flag)", "bool_or(flag)"}
 )
 
 ORDERS: dict[str, tuple[pa.DataType, list[Any]]] = {

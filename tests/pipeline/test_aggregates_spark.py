@@ -55,6 +55,10 @@ def aggregates() -> dict[str, tuple[str, Column]]:
     for name in NUMBERS:
         found[f"sum_{name}"] = f"sum({name})", F.sum(name)
         found[f"avg_{name}"] = f"avg({name})", F.avg(name)
+        for text in ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop"):
+            found[f"{text}_{name}"] = f"{text}({name})", getattr(F, text)(name)
+    found["bool_and"] = "bool_and(boolean)", F.bool_and("boolean")
+    found["bool_or"] = "bool_or(boolean)", F.bool_or("boolean")
     return found
 
 
