@@ -12,7 +12,9 @@ NOT_IN_TASKS = (
     *("pyarrow.flight", "pyarrow._flight", "grpc", "rocksdict", "http.server"),
     *("apscheduler", "prometheus_client", "matplotlib", "pydantic", "yaml", "click", "rich"),
 )
-IN_TASKS = {f"idlestate.pipeline.{name}" for name in ("pack", "stateful_step", "changelog_unpacker")}
+IN_TASKS = {
+    f"idlestate.pipeline.{name}" for name in ("pack", "stateful_step", "changelog_unpacker")
+}
 NOT_ON_DRIVER = (*NOT_IN_TASKS, "numpy", "pandas", "pyarrow", "idlestate.backends")
 TASK = "pyspark.worker"
 STARTS = "starts"
