@@ -3,20 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from idlestate.backends.shards.key_facts import Explanation, KeyState
+from idlestate.backends.shards.key_in_words import key_in_words
 from idlestate.metrics.growth_curve import moment
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.retention.quantities import span_in_words
 
-_UNLESS = {
-    "idle": "when its idle time ends, unless it is accessed before",
-    "ttl": "when its time to live ends, unless it is written before",
-    "lifetime": "when its maximum lifetime ends, whatever happens to it",
-}
-_ENDED = {
-    "idle": "its idle time ended",
-    "ttl": "its time to live ended",
-    "lifetime": "its maximum lifetime ended",
-}
 _TIMES = {
     "Created": "created_at_ms",
     "Last written": "written_at_ms",
@@ -33,29 +24,7 @@ def answer_of(found: Explanation, values: Mapping[str, object] | None = None) ->
         found: the explanation.
         values: the aggregates of the key by name, if they are known.
     """
-    return KeyAnswer(_sentence(found), list(_facts(found, values or {})))
-
-
-def _sentence(found: Explanation) -> str:
-    facts = found.facts
-    end = "" if facts.deadline_ms is None else moment(facts.deadline_ms)
-    match facts.state:
-        case KeyState.OPEN if facts.deadline_ms is None:
-            return "This key is in state and never expires: no rule of the policy applies to it."
-        case KeyState.OPEN:
-            return f"This key is in state until {end}, {_UNLESS[facts.reason or 'idle']}."
-        case KeyState.OVERDUE:
-            ended = _ENDED[facts.reason or "idle"]
-            return f"This key expired at {end}: {ended}. The next batch or sweep removes it."
-        case KeyState.GONE:
-            return f"This key expired at {end}: {_ENDED[facts.reason or 'idle']}."
-        case KeyState.NEVER_SEEN:
-            return "This key was never seen."
-        case _:
-            return (
-                "This key is not in state: it expired too long ago to be remembered, was removed "
-                "by a writer, or was never seen."
-            )
+    return KeyAnswer(key_in_words(found.facts, moment), list(_facts(found, values or {})))
 
 
 def _facts(found: Explanation, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -120,6 +120,15 @@ class OperatorFigures:
         """Lives ended for any reason."""
         return sum(self.keys_expired.values())
 
+    @property
+    def full_s(self) -> dict[str, float]:
+        """Seconds until each budget is full, by what it limits: 0 once it is reached."""
+        each = (
+            ("keys", self.budget.keys, self.live_keys, self.outlook.keys_full_s),
+            ("bytes", self.budget.bytes, self.state_bytes, self.outlook.bytes_full_s),
+        )
+        return {name: 0.0 if size >= most else full_s for name, most, size, full_s in each if most}
+
     def expiry_lag_ms(self, now_ms: int) -> int | None:
         """How long ago the oldest expired life that is still open ended, by the operator's time.
 

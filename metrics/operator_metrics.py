@@ -57,16 +57,6 @@ _OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None
 """Families that not every operator has."""
 
 
-def _full(figures: OperatorFigures) -> dict[Labels, float]:
-    """By budget, if there is one; a budget that is reached is full, whatever was forecast."""
-    budget, outlook = figures.budget, figures.outlook
-    each = (
-        ("keys", budget.keys, figures.live_keys, outlook.keys_full_s),
-        ("bytes", budget.bytes, figures.state_bytes, outlook.bytes_full_s),
-    )
-    return {(name,): 0.0 if size >= most else full_s for name, most, size, full_s in each if most}
-
-
 def _forecasts(figures: OperatorFigures) -> dict[Labels, float]:
     """By horizon and bound, as far as they are known."""
     outlook = figures.outlook
@@ -78,7 +68,7 @@ def _forecasts(figures: OperatorFigures) -> dict[Labels, float]:
 
 
 _BY_LABELS: Mapping[Name, Callable[[OperatorFigures], Mapping[Labels, float]]] = {
-    names.BUDGET_FULL: _full,
+    names.BUDGET_FULL: lambda f: {(budget,): full_s for budget, full_s in f.full_s.items()},
     names.FORECAST: _forecasts,
 }
 """Families with several labels more, or with labels that not every operator has."""

@@ -89,11 +89,11 @@ def _forecast(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
     yield "Keys in 24 hours", _range(outlook.in_24h)
     if budget.keys:
         yield "Budget of keys", f"{figures.live_keys / budget.keys:.0%} of {budget.keys:,}"
-        yield "Keys full", _full(figures.live_keys >= budget.keys, outlook.keys_full_s)
+        yield "Keys full", _full(figures.full_s["keys"])
     if budget.bytes:
         share = figures.state_bytes / budget.bytes
         yield "Budget of state", f"{share:.0%} of {in_bytes(budget.bytes)}"
-        yield "State full", _full(figures.state_bytes >= budget.bytes, outlook.bytes_full_s)
+        yield "State full", _full(figures.full_s["bytes"])
 
 
 def _range(keys: Range | None) -> str:
@@ -103,8 +103,8 @@ def _range(keys: Range | None) -> str:
     return f"about {low}" if low == high else f"{low} to {high}"
 
 
-def _full(is_full: bool, seconds: float) -> str:
-    if is_full:
+def _full(seconds: float) -> str:
+    if seconds == 0:
         return "now"
     if math.isinf(seconds):
         return "not within the forecast"

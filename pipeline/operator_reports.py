@@ -9,13 +9,14 @@ from idlestate.backends.files.batch_log import reached_watermark_ms, read_batch_
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
     PolicyJournal,
     PolicyVersion,
     read_layout,
 )
-from idlestate.pipeline.shard_report import ShardReport, figures, report_of
+from idlestate.pipeline.shard_report import ShardReport, report_of
 from idlestate.retention.policy import Policy
 
 
@@ -42,7 +43,16 @@ class OperatorReports:
     @property
     def figures(self) -> OperatorFigures:
         """What the reports add up to."""
-        now = figures(self._uid, self._in_force.policy, self._reports.values(), self._reached_ms)
+        every = list(self._reports.values())
+        now = operator_figures(
+            self._uid,
+            self._in_force.policy,
+            every,
+            batch_id=max((each.batch_id for each in every), default=-1),
+            batch_time_ms=max((each.batch_time_ms for each in every), default=0),
+            policy_version=max((each.policy_version for each in every), default=1),
+            reached_ms=self._reached_ms,
+        )
         if self._reports and self._layout.backend != "spark":
             return replace(now, next_end_ms=None)  # a sidecar sweeps between batches
         return now

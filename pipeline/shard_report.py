@@ -1,16 +1,13 @@
-"""A shard's absolute figures after a batch, as they travel to the driver and add up there."""
+"""A shard's absolute figures after a batch, as they travel to the driver."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.operator_figures import OperatorFigures
-from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.retention.policy import Policy
 
 OBSERVATION = "idlestate:"
 """Prefix of the observation under which an operator's reports stand in Spark's progress."""
@@ -42,25 +39,3 @@ def reported(figures: Mapping[str, Any], policy_version: int, times: BatchTimes)
 
 REPORT_FIELDS = {field.name: field.type is not int for field in fields(ShardReport)}
 """The figures of a report, and whether each is a list of numbers."""
-
-
-def figures(
-    uid: str, policy: Policy, reports: Iterable[ShardReport], reached_ms: int = 0
-) -> OperatorFigures:
-    """The operator's figures from the newest report of each of its shards.
-
-    Args:
-        uid, policy: the operator, and the policy in force.
-        reports: the reports.
-        reached_ms: how far event time has got; 0 if it is not known.
-    """
-    every = list(reports)
-    return operator_figures(
-        uid,
-        policy,
-        every,
-        batch_id=max((each.batch_id for each in every), default=-1),
-        batch_time_ms=max((each.batch_time_ms for each in every), default=0),
-        policy_version=max((each.policy_version for each in every), default=1),
-        reached_ms=reached_ms,
-    )

@@ -1,7 +1,8 @@
-"""A policy as sentences."""
+"""A policy in words: as sentences for a page, or in one line as files write it."""
 
 from collections.abc import Iterator
 
+from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
 from idlestate.retention.quantities import span_in_words
 
@@ -9,6 +10,19 @@ from idlestate.retention.quantities import span_in_words
 def policy_in_words(policy: Policy) -> list[str]:
     """What a policy does, one sentence per rule."""
     return list(_sentences(policy))
+
+
+def policy_in_brief(policy: Policy) -> str:
+    """The expiry rules of a policy in one line, as files write them."""
+    rules = []
+    if policy.idle_on:
+        least, most = format_duration(policy.idle_min_ms), format_duration(policy.idle_max_ms)
+        rules.append(f"idle {least} to {most}")
+    if policy.ttl_ms:
+        rules.append(f"ttl {format_duration(policy.ttl_ms)}")
+    if policy.max_lifetime_ms:
+        rules.append(f"max_lifetime {format_duration(policy.max_lifetime_ms)}")
+    return ", ".join(rules) or "no retention"
 
 
 def _sentences(policy: Policy) -> Iterator[str]:

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation
 
 FAILED, USAGE = 1, 2
-_RULES = {
-    "idle": "it was idle for too long",
-    "ttl": "its ttl passed",
-    "lifetime": "its max_lifetime passed",
-}
 
 
 @click.command()
@@ -97,11 +92,12 @@ def _explained(key: tuple[str, ...], checkpoint: Path | None, **where: Any) -> "
 
 
 def _lines(found: "Explanation") -> list[str]:
-    from idlestate.service.reloads import in_words
+    from idlestate.backends.shards.key_in_words import key_in_words
+    from idlestate.retention.policy_in_words import policy_in_brief
 
     facts = found.to_json()
     key = ", ".join(f"{name}={value}" for name, value in facts["key"].items())
-    lines = [f"{found.uid}, {key}: {_state(facts)}"]
+    lines = [f"{found.uid}, {key}: {key_in_words(found.facts, _moment)}"]
     for name in ("created_at", "written_at", "read_at", "armed_at", "last_access", "cleanup_at"):
         at_ms = facts[f"{name}_ms"]
         if at_ms is not None:
@@ -114,21 +110,9 @@ def _lines(found: "Explanation") -> list[str]:
         )
     version = f"version {found.policy_version}, " if found.policy_version else ""
     by = f" ({found.policy.chosen_by})" if found.policy.chosen_by else ""
-    lines.append(f"  policy       {version}{in_words(found.policy)}{by}")
+    lines.append(f"  policy       {version}{policy_in_brief(found.policy)}{by}")
     lines.append(f"  time         {_moment(found.now_ms)}")
     return lines
-
-
-def _state(facts: dict[str, Any]) -> str:
-    if facts["state"] == "gone":
-        return f"gone since {_moment(facts['deadline_ms'])}: {_RULES[facts['reason']]}"
-    return {
-        "open": "open",
-        "overdue": "overdue: its life has ended; the next batch or sweep removes it",
-        "never_seen": "never seen",
-        "forgotten_or_never_seen": "not in state: it ended too long ago to be remembered, was "
-        "removed by a writer, or was never seen",
-    }[facts["state"]]
 
 
 def _moment(at_ms: int) -> str:

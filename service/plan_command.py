@@ -91,10 +91,10 @@ def _plans(
 
 
 def _lines(plan: "PolicyPlan") -> list[str]:
-    from idlestate.service.reloads import in_words
+    from idlestate.retention.policy_in_words import policy_in_brief
 
     lines = [
-        f"{plan.uid}: {in_words(plan.policy)} -> {in_words(plan.new_policy)}",
+        f"{plan.uid}: {policy_in_brief(plan.policy)} -> {policy_in_brief(plan.new_policy)}",
         f"  {plan.live_keys:,} live keys, {plan.stored_bytes:,} B of state",
         f"  {'removed':<10}{'keys':>15}{'bytes':>19}{'by the current policy':>25}",
     ]

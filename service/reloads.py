@@ -17,8 +17,7 @@ from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.retention.budget import Budget
-from idlestate.retention.durations import format_duration
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy_in_words import policy_in_brief
 from idlestate.service.reload_signal import HangUps
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock
@@ -102,7 +101,7 @@ class Reloads:
         self._policy = policy
         moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)
         return (
-            f"reloaded {self._file}: {self._uid} gets {in_words(policy)} as version "
+            f"reloaded {self._file}: {self._uid} gets {policy_in_brief(policy)} as version "
             f"{version.version}, for batches from {moment:%H:%M:%S} UTC on"
             f"{config.warning_lines}"
         )
@@ -124,16 +123,3 @@ class Reloads:
                 f"{self._file}: {', '.join(changed)}: changed, which needs a restart; restore the "
                 "previous value, or stop the run and start it again"
             )
-
-
-def in_words(policy: Policy) -> str:
-    """The rules of a policy that are on, as they stand in files."""
-    rules = []
-    if policy.idle_on:
-        least, most = format_duration(policy.idle_min_ms), format_duration(policy.idle_max_ms)
-        rules.append(f"idle {least} to {most}")
-    if policy.ttl_ms:
-        rules.append(f"ttl {format_duration(policy.ttl_ms)}")
-    if policy.max_lifetime_ms:
-        rules.append(f"max_lifetime {format_duration(policy.max_lifetime_ms)}")
-    return ", ".join(rules) or "no retention"

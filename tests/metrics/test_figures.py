@@ -4,7 +4,9 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from idlestate.metrics.forecast import Outlook
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.retention.budget import Budget
 
 
 def test_a_snapshot_does_not_move_with_the_dicts_it_was_made_from() -> None:
@@ -27,6 +29,18 @@ def test_totals_sum_over_reasons() -> None:
     assert figures.rejected_total == 3
     assert figures.expired_total == 7
     assert OperatorFigures(operator="clicks").expired_total == 0
+
+
+def test_a_reached_budget_is_full_whatever_was_forecast() -> None:
+    figures = OperatorFigures(
+        operator="clicks",
+        live_keys=10,
+        state_bytes=99,
+        budget=Budget(keys=10, bytes=100),
+        outlook=Outlook(keys_full_s=7.5, bytes_full_s=7.5),
+    )
+    assert figures.full_s == {"keys": 0.0, "bytes": 7.5}
+    assert OperatorFigures(operator="clicks", live_keys=10).full_s == {}
 
 
 def test_equal_figures_are_equal() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 NOT_IN_TASKS = (
     *("idlestate.sidecar", "idlestate.web", "idlestate.state", "idlestate.service"),
+    *("idlestate.metrics", "idlestate.advisor"),
     *("pyarrow.flight", "pyarrow._flight", "grpc", "rocksdict", "http.server"),
     *("apscheduler", "prometheus_client", "matplotlib", "pydantic", "yaml", "click", "rich"),
 )
@@ -81,6 +82,18 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def among(names: tuple[str, ...], loaded: list[str]) -> set[str]:
     """Those of the modules that have one of these names or are below it."""
     return {name for name in loaded if f"{name}.".startswith(tuple(f"{no}." for no in names))}
+
+
+def test_the_steps_of_tasks_need_nothing_of_the_driver() -> None:
+    program = (
+        "import importlib, sys\n"
+        f"for name in {sorted(IN_TASKS)}: importlib.import_module(name)\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert not among(NOT_IN_TASKS, done.stdout.split())
 
 
 @pytest.mark.long

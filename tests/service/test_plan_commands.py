@@ -64,7 +64,10 @@ def test_an_explanation_is_printed(checkpoint: Path) -> None:
     code, out, _ = called("explain", checkpoint, "--key", "0")
     assert code == 0
     head, *lines = out.splitlines()
-    assert head == "law, k0=0: open"
+    assert head == (
+        "law, k0=0: This key is in state until 1970-01-01 10:00:00.100+00:00, when its time to "
+        "live ends, unless it is written before."
+    )
     assert "  deadline     1970-01-01 10:00:00.100+00:00, by ttl" in lines
     assert "  policy       version 1, ttl 10h (selectors[0])" in lines
 
@@ -81,7 +84,8 @@ def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -
     code, out, _ = called("explain", tmp_path, "--key", "0")
     assert code == 0
     when = "1970-01-01 00:00:00.140+00:00"
-    assert out.startswith(f"law, k0=0: gone since {when}: its ttl passed\n  remembered   keys ")
+    expired = f"This key expired at {when}: its time to live ended."
+    assert out.startswith(f"law, k0=0: {expired}\n  remembered   keys ")
 
 
 @pytest.mark.parametrize(

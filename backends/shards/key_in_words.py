@@ -1,0 +1,43 @@
+"""What is known of a key, as a sentence."""
+
+from collections.abc import Callable
+
+from idlestate.backends.shards.key_facts import KeyFacts, KeyState
+
+_UNLESS = {
+    "idle": "when its idle time ends, unless it is accessed before",
+    "ttl": "when its time to live ends, unless it is written before",
+    "lifetime": "when its maximum lifetime ends, whatever happens to it",
+}
+_ENDED = {
+    "idle": "its idle time ended",
+    "ttl": "its time to live ended",
+    "lifetime": "its maximum lifetime ended",
+}
+
+
+def key_in_words(facts: KeyFacts, moment: Callable[[int], str]) -> str:
+    """Why a key is in state, or no longer.
+
+    Args:
+        facts: what is known of the key.
+        moment: writes a time in ms.
+    """
+    end = "" if facts.deadline_ms is None else moment(facts.deadline_ms)
+    match facts.state:
+        case KeyState.OPEN if facts.deadline_ms is None:
+            return "This key is in state and never expires: no rule of the policy applies to it."
+        case KeyState.OPEN:
+            return f"This key is in state until {end}, {_UNLESS[facts.reason or 'idle']}."
+        case KeyState.OVERDUE:
+            ended = _ENDED[facts.reason or "idle"]
+            return f"This key expired at {end}: {ended}. The next batch or sweep removes it."
+        case KeyState.GONE:
+            return f"This key expired at {end}: {_ENDED[facts.reason or 'idle']}."
+        case KeyState.NEVER_SEEN:
+            return "This key was never seen."
+        case _:
+            return (
+                "This key is not in state: it expired too long ago to be remembered, was removed "
+                "by a writer, or was never seen."
+            )
