@@ -11,6 +11,8 @@ import argparse
 import statistics
 import time
 
+import numpy as np
+
 from idlestate.metrics import exporter, names
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.operator_figures import OperatorFigures
@@ -18,23 +20,38 @@ from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy
+from idlestate.retention.time_bins import KeyTimes, TimeBins
 from idlestate.timers.clock import SystemClock
 
 ROUNDS = 5
+SHARDS = 16
+HOUR_MS = 3_600_000
+NOW_MS = 1_700_000_000_000
 AIMS_S = {1_000: 0.1, 10_000: 1.0}
+
+
+def key_times(seed: int) -> KeyTimes:
+    """Of keys in every shard of an operator, spread over an hour."""
+    times_ms = np.random.default_rng(seed).integers(NOW_MS - HOUR_MS, NOW_MS, (SHARDS, 1_000))
+    return KeyTimes(TimeBins.of(each, len(each)) for each in times_ms)
+
+
+ACCESSES, ENDS = key_times(1), key_times(2)
 
 
 def figures(number: int) -> OperatorFigures:
     counted = {name: BucketCounts.none(name).with_value(name, 0.02) for name in names.DURATIONS}
     return OperatorFigures(
         operator=f"clicks-by-session-{number}",
-        watermark_ms=1_700_000_000_000,
+        watermark_ms=NOW_MS,
         input_rows=10_000_000 + number,
         live_keys=500_000 + number,
         state_bytes=60_000_000,
+        ends=ENDS,
+        accesses=ACCESSES,
         policy=Policy(idle_min="30m", idle_max="45m"),
-        swept_ms=1_700_000_000_000,
-        compacted_ms=1_700_000_000_000,
+        swept_ms=NOW_MS,
+        compacted_ms=NOW_MS,
         durations=counted,
         budget=Budget(keys=1_000_000, bytes=1_000_000_000),
     )

@@ -5,15 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import numpy as np
-
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.names import ABSENCE, DUE_WITHIN_MS, Name
+from idlestate.metrics.names import ABSENCE, Name
 from idlestate.metrics.samples import BucketCounts
-from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
-from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.time_bins import KeyTimes
 
 
@@ -141,45 +137,6 @@ class OperatorFigures:
         if self.next_end_ms is None:
             return None
         return max(self.time_ms(now_ms) - self.next_end_ms, 0)
-
-    def keys_due(self, now_ms: int) -> dict[str, int]:
-        """Live keys whose deadline falls within `names.DUE_WITHIN_MS`, or has passed.
-
-        Args:
-            now_ms: the wall clock, which counts in processing time.
-        """
-        return {name: due for name, (due, _) in self.keys_by_deadline(now_ms).items()}
-
-    def keys_by_deadline(self, now_ms: int) -> dict[str, tuple[int, int]]:
-        """Live keys whose deadline falls within each of `names.DUE_WITHIN_MS`, or has passed, and
-        those whose deadline is later: the floor of forecasts.
-
-        Args:
-            now_ms: the wall clock, which counts in processing time.
-        """
-        time_ms, spans_ms = self.time_ms(now_ms), DUE_WITHIN_MS.values()
-        # What ended before the first open life does is closed, since the look.
-        end_ms = self.next_end_ms
-        gone = NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1
-        ended = self.ends.count([gone, *(time_ms + span_ms for span_ms in spans_ms)])
-        before, *counts = map(int, ended)
-        return {
-            name: (max(count - before, 0), self.ends.keys - count)
-            for name, count in zip(DUE_WITHIN_MS, counts, strict=True)
-        }
-
-    def idle_ages(self, now_ms: int) -> BucketCounts:
-        """Live keys by the time since their last access, in `names.AGE_BUCKETS_S`.
-
-        Args:
-            now_ms: the wall clock, which counts in processing time.
-        """
-        time_ms, keys = self.time_ms(now_ms), self.accesses.keys
-        # A key is at most so old if it was used after the moment before that.
-        since = self.accesses.count([time_ms - age_ms - 1 for age_ms in AGE_BUCKETS_MS])
-        upto = [keys - int(before) for before in since]
-        counts = np.diff([0, *upto, keys])
-        return BucketCounts(tuple(counts.tolist()), self.accesses.sum_of_ages_ms(time_ms) / 1000)
 
     def time_ms(self, now_ms: int) -> int:
         """The operator's own time: the wall clock, or how far event time has got."""

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from idlestate.metrics import names
 from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.key_age_figures import idle_ages, keys_due
 from idlestate.metrics.names import Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
@@ -109,15 +110,16 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
         found[name] = {labels: read(each) for labels, each in one}
     lags_s = ((labels, _optional_s(each.expiry_lag_ms(now_ms))) for labels, each in one)
     found[names.EXPIRY_LAG] = {labels: lag_s for labels, lag_s in lags_s if lag_s is not None}
-    found[names.IDLE_AGE] = {labels: each.idle_ages(now_ms) for labels, each in one}
+    ages = zip(one, idle_ages(operators, now_ms), strict=True)
+    found[names.IDLE_AGE] = {labels: counts for (labels, _), counts in ages}
     found[names.ABSENCE] = {labels: each.absences for labels, each in one}
     deadlines = [
-        ((each.operator, within), keys)
-        for each in operators
-        for within, keys in each.keys_by_deadline(now_ms).items()
+        ((each.operator, within), due)
+        for each, by_span in zip(operators, keys_due(operators, now_ms), strict=True)
+        for within, due in by_span.items()
     ]
-    found[names.KEYS_DUE] = {labels: due for labels, (due, _) in deadlines}
-    found[names.FORECAST_FLOOR] = {labels: staying for labels, (_, staying) in deadlines}
+    found[names.KEYS_DUE] = {labels: due.keys for labels, due in deadlines}
+    found[names.FORECAST_FLOOR] = {labels: due.staying for labels, due in deadlines}
     for name, read_all in _BY_LABEL.items():
         found[name] = {
             (each.operator, label): value

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import curve_figure, moment
 from idlestate.metrics.history import Size
+from idlestate.metrics.key_age_figures import keys_due
 from idlestate.metrics.key_lookup import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS
@@ -73,8 +74,9 @@ def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "Expiry lag", lag(figures, now_ms)
     yield "Next key due", next_due(figures)
     if figures.ends.keys:
-        for within, keys in figures.keys_due(now_ms).items():
-            yield f"Due within {within}", f"{keys:,}"
+        (by_span,) = keys_due([figures], now_ms)
+        for within, due in by_span.items():
+            yield f"Due within {within}", f"{due.keys:,}"
     yield "Created", f"{figures.keys_created:,}"
     yield "Expired", f"{figures.expired_total:,}"
     for reason, count in figures.keys_expired.items():

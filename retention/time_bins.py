@@ -8,11 +8,12 @@ are exact.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from idlestate.retention.ramps import Floats, Ints, Ramps
 from idlestate.retention.rules import Times
 
 BINS: Final = 32
@@ -52,7 +53,11 @@ class TimeBins:
 
 
 class KeyTimes:
-    """The bins of several shards together, to be counted at any moment."""
+    """The bins of several shards together, to be counted at any moment.
+
+    Attributes:
+        keys: how many keys there are.
+    """
 
     def __init__(self, shards: Iterable[TimeBins] = ()) -> None:
         """Put them side by side."""
@@ -62,6 +67,7 @@ class KeyTimes:
         starts = np.cumsum([0, *(len(each.keys) for each in some)])[:-1]
         self._after_ms = np.roll(self._upto_ms, 1)
         self._after_ms[starts] = self._upto_ms[starts] - 1
+        self.keys = int(self._keys.sum())
 
     def __eq__(self, other: object) -> bool:
         """Whether the same keys have the same times."""
@@ -74,22 +80,44 @@ class KeyTimes:
 
     __hash__ = None  # type: ignore[assignment]
 
-    @property
-    def keys(self) -> int:
-        """How many keys there are."""
-        return int(self._keys.sum())
+    @cached_property
+    def counted(self) -> Ramps:
+        """The keys up to a moment: the last key of a bin is where the bin ends, the others are
+        anywhere before.
+        """
+        slopes = np.maximum(self._keys - 1, 0) / (self._upto_ms - self._after_ms)
+        slopes[self._upto_ms - self._after_ms == 1] = 0.0  # no moment is within these bins
+        ramped = slopes * (self._upto_ms - self._after_ms)
+        return Ramps(
+            np.concatenate([self._after_ms, self._upto_ms]),
+            np.concatenate([np.zeros(len(ramped)), self._keys - ramped]),
+            np.concatenate([slopes, -slopes]),
+        )
 
-    def sum_of_ages_ms(self, now_ms: int) -> float:
-        """The time since each key's own, together; a key of a bin is taken for its middle."""
+    @cached_property
+    def aged(self) -> Ramps:
+        """The ages of all keys together; a key of a bin is taken for its middle."""
         middle = self._after_ms / 2 + self._upto_ms / 2
-        return float(np.maximum(now_ms - middle, 0) @ self._keys)
+        return Ramps(middle, np.zeros(len(middle)), self._keys.astype(np.float64))
 
-    def count(self, moments_ms: Sequence[int]) -> npt.NDArray[np.int64]:
+    def count(self, moments_ms: Sequence[int]) -> Ints:
         """For each moment, how many keys have a time at or before it."""
-        moments = np.array(moments_ms, dtype=np.int64)[:, None]
-        widths_ms = self._upto_ms - self._after_ms
-        passed = np.clip((moments - self._after_ms) / widths_ms, 0, 1)
-        # The last key of a bin is where the bin ends, the others are anywhere before.
-        found = np.where(passed < 1, passed * np.maximum(self._keys - 1, 0), self._keys).sum(axis=1)
-        counts: npt.NDArray[np.int64] = np.rint(found).astype(np.int64)
-        return counts
+        found: Ints = self.counts([self], np.array([moments_ms], dtype=np.int64))[0]
+        return found
+
+    @staticmethod
+    def counts(many: Sequence["KeyTimes"], moments_ms: Ints) -> Ints:
+        """The same of many at once, each at moments of its own: shape (many, moments)."""
+        values = Ramps.values([each.counted for each in many], moments_ms)
+        return np.rint(values).astype(np.int64)
+
+    @staticmethod
+    def sums_of_ages_ms(many: Sequence["KeyTimes"], now_ms: Ints) -> Floats:
+        """Of each of many the time since each key's own, together.
+
+        Args:
+            many: the times.
+            now_ms: int64, shape (many,); later times have no age.
+        """
+        found: Floats = Ramps.values([each.aged for each in many], now_ms[:, None])[:, 0]
+        return found

@@ -71,3 +71,24 @@ def test_ends_that_never_come_are_counted_nowhere_and_no_keys_give_nothing():
 def test_few_numbers_travel_whatever_the_times_are():
     many = np.random.default_rng(3).integers(0, 10**6, 100_000)
     assert len(TimeBins.of(np.sort(many), len(many)).upto_ms) <= 2 * (BINS + 1)
+
+
+@given(st.lists(few, max_size=5))
+def test_many_operators_are_counted_at_once_each_at_moments_of_its_own(operators):
+    many = [
+        KeyTimes([TimeBins.of(np.array(times, dtype=np.int64), len(times))]) for times in operators
+    ]
+    now_ms = np.array([NOW_MS + number * HOUR_MS for number in range(len(many))], dtype=np.int64)
+    moments_ms = now_ms[:, None] + np.array([-HOUR_MS, 0, 1])
+    expected = [
+        truth([times], at) for times, at in zip(operators, moments_ms.tolist(), strict=True)
+    ]
+    assert KeyTimes.counts(many, moments_ms).tolist() == expected
+    ages_ms = [
+        sum(max(at - ms, 0) for ms in times) for times, at in zip(operators, now_ms, strict=True)
+    ]
+    # A bin's keys are taken for its middle, so each is off by at most half the span of all times.
+    found_ms = KeyTimes.sums_of_ages_ms(many, now_ms)
+    for times, found, right in zip(operators, found_ms, ages_ms, strict=True):
+        span_ms = max(times) - min(times) if times else 0
+        assert abs(found - right) <= len(times) * span_ms / 2 + 1

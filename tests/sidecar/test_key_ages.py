@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from idlestate.metrics.key_age_figures import idle_ages, keys_due
 from idlestate.metrics.names import DUE_WITHIN_MS
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
@@ -31,16 +32,20 @@ def figures_of(world: World) -> OperatorFigures:
     return found
 
 
+def due_of(world: World) -> dict[str, int]:
+    (by_span,) = keys_due([figures_of(world)], world.clock.now_ms())
+    return {name: due.keys for name, due in by_span.items()}
+
+
 def assert_ages_are_true(world: World) -> None:
     now_ms, lives, found = world.clock.now_ms(), world.lives(), figures_of(world)
     left_ms = [row["deadline"] - now_ms for row in lives]
     due = {name: sum(ms <= span_ms for ms in left_ms) for name, span_ms in DUE_WITHIN_MS.items()}
-    assert found.keys_due(now_ms) == due
-    assert found.keys_by_deadline(now_ms) == {
-        name: (keys, len(lives) - keys) for name, keys in due.items()
-    }
+    assert keys_due([found], now_ms) == [
+        {name: (keys, len(lives) - keys) for name, keys in due.items()}
+    ]
     ages_ms = [now_ms - row["last_access"] for row in lives]
-    ages = found.idle_ages(now_ms)
+    (ages,) = idle_ages([found], now_ms)
     upto = [sum(age <= bound_ms for age in ages_ms) for bound_ms in AGE_BUCKETS_MS]
     assert list(accumulate(ages.counts)) == [*upto, len(lives)]
     assert ages.sum == pytest.approx(sum(ages_ms) / 1000, abs=1e5)
@@ -61,7 +66,7 @@ def test_due_keys_and_idle_ages_are_those_of_the_lives(world: World) -> None:
             world.sweep()
             assert_ages_are_true(world)
             world.clock.advance(MINUTE_MS)  # so that the next batch looks again
-        seen.add(tuple(figures_of(world).keys_due(world.clock.now_ms()).values()))
+        seen.add(tuple(due_of(world).values()))
         if at == 12:
             world.crash()
             world.begin("run-1")
@@ -81,13 +86,13 @@ def test_between_two_looks_the_figures_are_those_of_the_last(world: World) -> No
     assert_ages_are_true(world)  # though the look is as old as the first write
     world.clock.advance(26 * 60 * MINUTE_MS)
     world.sweep()
-    assert figures_of(world).keys_due(world.clock.now_ms()) == {"1h": 0, "24h": 0}
+    assert due_of(world) == {"1h": 0, "24h": 0}
 
 
 def test_after_a_reload_deadlines_are_those_of_the_new_policy(world: World) -> None:
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
-    assert figures_of(world).keys_due(world.clock.now_ms()) == {"1h": 0, "24h": 0}
+    assert due_of(world) == {"1h": 0, "24h": 0}
     world.reload(Rule(ttl_ms=40 * MINUTE_MS))
     world.sweep()
     assert_ages_are_true(world)
-    assert figures_of(world).keys_due(world.clock.now_ms())["1h"] == len(KEYS)
+    assert due_of(world)["1h"] == len(KEYS)
