@@ -40,8 +40,8 @@ class Columns:
     order: tuple[str, ...]
 
 
-class OperatorArguments(TypedDict):
-    """Arguments of `retain` that say what the operator does, not where its state is."""
+class SharedArguments(TypedDict):
+    """Arguments of both `retain` and `deduplicate`, without those about where state is."""
 
     key: Sequence[ColumnArgument] | ColumnArgument
     event_time: ColumnArgument | None
@@ -49,13 +49,18 @@ class OperatorArguments(TypedDict):
     policy: str | Policy | None
     config: str | Path | None
     order: Sequence[ColumnArgument] | ColumnArgument
-    read_when: ColumnArgument | None
     max_ahead: Duration
     min_event_time: str
     malformed: ColumnArgument | None
     null_key: str
     rejects: bool
     shards: int | None
+
+
+class OperatorArguments(SharedArguments):
+    """Arguments that define an operator, without those about where its state is."""
+
+    read_when: ColumnArgument | None
     renamed: NotRequired[Mapping[str, str] | None]
 
 

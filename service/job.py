@@ -29,6 +29,7 @@ from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from idlestate.pipeline.deduplicate import deduplicate
+from idlestate.pipeline.operator_checks import SharedArguments
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
@@ -63,6 +64,15 @@ class Finished:
     seconds: float
     life_seconds: float
     """Seconds that batches took in all runs of the query, as far as they were written down."""
+
+
+class _Arguments(SharedArguments):
+    """Arguments of both `retain` and `deduplicate`."""
+
+    uid: str
+    backend: str
+    sidecar: Address | None
+    runs: str | None
 
 
 class Job:
@@ -267,12 +277,13 @@ class Job:
 
     def _changes(self, spark: SparkSession) -> DataFrame:
         events = read_events(spark, self._source, self.pipeline.event_time)
-        shared: dict[str, Any] = {
+        shared: _Arguments = {
             "key": list(self.pipeline.key),
             "uid": self.uid,
             "event_time": self.pipeline.event_time,
             "delay": f"{self.pipeline.delay_ms}ms",
             "policy": self.policy,
+            "config": None,
             "order": self.pipeline.order,
             "max_ahead": f"{self.pipeline.max_ahead_ms}ms",
             "min_event_time": _instant(self.pipeline.min_event_time_ms),

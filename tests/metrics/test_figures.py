@@ -4,8 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from idlestate.metrics.forecast import Outlook
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.retention.budget import Budget
 
 
