@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,10 @@ from idlestate.metrics.names import OF_RELOADS
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
-from idlestate.pipeline.deduplicate import deduplicate
-from idlestate.pipeline.operator_checks import SharedArguments
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
 from idlestate.pipeline.read_state import read_shards
-from idlestate.pipeline.retain import retain
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
@@ -43,6 +39,7 @@ from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.worker_restarts import Restarts
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
+from idlestate.service.pipeline_changelog import pipeline_changelog
 from idlestate.service.reload_signal import HangUps
 from idlestate.service.reloads import Reloads
 from idlestate.service.run_page import run_page
@@ -64,15 +61,6 @@ class Finished:
     seconds: float
     life_seconds: float
     """Seconds that batches took in all runs of the query, as far as they were written down."""
-
-
-class _Arguments(SharedArguments):
-    """Arguments of both `retain` and `deduplicate`."""
-
-    uid: str
-    backend: str
-    sidecar: Address | None
-    runs: str | None
 
 
 class Job:
@@ -277,32 +265,9 @@ class Job:
 
     def _changes(self, spark: SparkSession) -> DataFrame:
         events = read_events(spark, self._source, self.pipeline.event_time)
-        shared: _Arguments = {
-            "key": list(self.pipeline.key),
-            "uid": self.uid,
-            "event_time": self.pipeline.event_time,
-            "delay": f"{self.pipeline.delay_ms}ms",
-            "policy": self.policy,
-            "config": None,
-            "order": self.pipeline.order,
-            "max_ahead": f"{self.pipeline.max_ahead_ms}ms",
-            "min_event_time": _instant(self.pipeline.min_event_time_ms),
-            "malformed": events.malformed,
-            "null_key": self.pipeline.null_key,
-            "rejects": self._sinks.rejects is not None,
-            "shards": self.pipeline.shards,
-            "backend": self.pipeline.backend,
-            "sidecar": self._sidecar,
-            "runs": self.pipeline.runs,
-        }
-        if self.pipeline.kind == "deduplicate":
-            return deduplicate(events.frame, keep=self.pipeline.keep, **shared)
-        return retain(
-            events.frame,
-            aggregates=self.pipeline.aggregates,
-            read_when=self.pipeline.read_when,
-            renamed=self.pipeline.renamed,
-            **shared,
+        rejects = self._sinks.rejects is not None
+        return pipeline_changelog(
+            events, self.uid, self.pipeline, self.policy, self._sidecar, rejects=rejects
         )
 
     def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:
@@ -345,11 +310,6 @@ class Job:
                 f"checkpoint {self.checkpoint} has read {before}, not {path}: its state would "
                 "mix both; start from scratch with --afresh, or use another checkpoint and sinks"
             )
-
-
-def _instant(time_ms: int) -> str:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _absolute(place: str | None) -> Any:

@@ -1,0 +1,78 @@
+"""The changelog of a pipeline of a configuration file."""
+
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+
+from idlestate.config.pipeline_settings import Pipeline
+from idlestate.pipeline.deduplicate import deduplicate
+from idlestate.pipeline.operator_checks import SharedArguments
+from idlestate.pipeline.retain import retain
+from idlestate.pipeline.sources import Events
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
+
+
+class _Arguments(SharedArguments):
+    """Arguments of both `retain` and `deduplicate`."""
+
+    uid: str
+    backend: str
+    sidecar: Address | None
+    runs: str | None
+
+
+def pipeline_changelog(
+    events: Events,
+    uid: str,
+    pipeline: Pipeline,
+    policy: Policy,
+    sidecar: Address | None,
+    *,
+    rejects: bool,
+) -> DataFrame:
+    """`retain` or `deduplicate` on the pipeline's input.
+
+    Args:
+        events: the input.
+        uid: the pipeline's name.
+        pipeline: its fields in the file.
+        policy: its policy.
+        sidecar: where its sidecar is; None if the driver starts one, or none is used.
+        rejects: whether late and rejected rows are part of the changelog.
+
+    Raises:
+        RefusedError: the pipeline does not fit its input.
+    """
+    shared: _Arguments = {
+        "key": list(pipeline.key),
+        "uid": uid,
+        "event_time": pipeline.event_time,
+        "delay": f"{pipeline.delay_ms}ms",
+        "policy": policy,
+        "config": None,
+        "order": pipeline.order,
+        "max_ahead": f"{pipeline.max_ahead_ms}ms",
+        "min_event_time": _instant(pipeline.min_event_time_ms),
+        "malformed": events.malformed,
+        "null_key": pipeline.null_key,
+        "rejects": rejects,
+        "shards": pipeline.shards,
+        "backend": pipeline.backend,
+        "sidecar": sidecar,
+        "runs": pipeline.runs,
+    }
+    if pipeline.kind == "deduplicate":
+        return deduplicate(events.frame, keep=pipeline.keep, **shared)
+    return retain(
+        events.frame,
+        aggregates=pipeline.aggregates,
+        read_when=pipeline.read_when,
+        renamed=pipeline.renamed,
+        **shared,
+    )
+
+
+def _instant(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
