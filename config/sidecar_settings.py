@@ -103,7 +103,7 @@ class Sidecar(Section):
     """Whether acknowledged writes survive a power failure, not only a crash of the process."""
     cache_mb: Annotated[int, whole(1, 1_000_000)] = 4096
     """Cache of each operator's tables in MB, in addition to what the heap backend takes."""
-    budget_ms: times.PositiveSpan = Field(default=50, alias="budget")
+    sweep_time_ms: times.PositiveSpan = Field(default=50, alias="sweep_time")
     """How long a sweep runs before other work gets its turn; default 50ms."""
     sweep_every_ms: times.PositiveSpan = Field(default=1000, alias="sweep_every")
     """How often sweeps look for expired keys; default 1s."""

@@ -22,7 +22,7 @@ _JOIN_MS = 3_000
 _SPANS = 100
 """Entries are joined that lie within one part in so many of the retention."""
 _SLICES = 5
-"""Of a budget: so soon whoever waits for the processor or for a lock gets it."""
+"""Of a sweep's time: so soon whoever waits for the processor or for a lock gets it."""
 _REST = 3
 """After a slice a sweep rests for so many times its length, as long as it keeps up."""
 _LATE_MS = 30_000
@@ -113,7 +113,7 @@ class Background:
 
     def _sweep(self, operator: Operator) -> bool:
         """A slice, and a rest behind it; whether there is more to close."""
-        slice_ms = max(1, self._settings.budget_ms // _SLICES)
+        slice_ms = max(1, self._settings.sweep_time_ms // _SLICES)
         if self._stopping.is_set() or self._clock.is_stepped:
             return False
         due_ms = operator.due_ms(self._clock.now_ms())
@@ -134,4 +134,4 @@ class Background:
 
     def _compact(self, operator: Operator) -> None:
         while not self._stopping.is_set() and operator.sweeper.compact():
-            self._stopping.wait(self._settings.budget_ms / 1000)
+            self._stopping.wait(self._settings.sweep_time_ms / 1000)
