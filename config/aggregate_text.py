@@ -12,7 +12,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("bool_and", "bool_or"), ("col",)),
     **dict.fromkeys(("stddev", "stddev_pop", "variance", "var_pop"), ("col",)),
 }
-"""What stands in the parentheses of each function: names of columns."""
+"""The arguments of each function: names of columns."""
 _SAME = {"stddev_samp": "stddev", "var_samp": "variance"}
 """Other names of functions, as in Spark."""
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
@@ -32,7 +32,7 @@ class Call:
     columns: tuple[str, ...]
 
     def of(self, columns: tuple[str, ...]) -> str:
-        """The text of the same function of other columns."""
+        """The text of the same function with other columns."""
         quoted = (each if _PLAIN.fullmatch(each) else f"`{each}`" for each in columns)
         return f"{self.function}({', '.join(quoted)})" if columns else self.function
 

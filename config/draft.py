@@ -1,4 +1,4 @@
-"""A document on its way to a configuration: all that can be found out about it, right or wrong."""
+"""A draft of a configuration: what could be read of a document, and everything wrong in it."""
 
 from collections.abc import Iterator
 
@@ -49,7 +49,7 @@ class Draft:
         ]
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong; some of it may come twice."""
+        """Everything that is wrong; a problem may be listed twice."""
         yield from self._model_findings
         for merged in (self.defaults, *self.policies.values()):
             yield from merged.check()
@@ -62,7 +62,7 @@ class Draft:
         yield from check_sidecar(sidecar, self.policies, self._time_of)
 
     def _time_of(self, operator: Raw) -> TimeDomain | None:
-        """The time that an operator's policy goes by; None where that could not be read."""
+        """The time domain of an operator's policy; None if it could not be read."""
         if "policy" in operator.fields and operator["policy"].text is None:
             return None
         name = choose(operator.name, AGGREGATES, operator["policy"].text, self._selectors).policy

@@ -1,7 +1,7 @@
-"""Kinds of field values: how one is read from plain data, and how editors are told about it.
+"""Kinds of field values: how to read a value from plain data, and its JSON Schema.
 
-A kind is written behind a type, `Annotated[int, Kind(read, schema)]`. `read` takes what stands in
-the file and returns what the program works with, or raises `refuse(what, fix)`. The kinds of
+A kind annotates a type: `Annotated[int, Kind(read, schema)]`. `read` takes the value in the file
+and returns the value that the program uses, or raises `refuse(what, fix)`. The kinds of
 durations and instants are in `time_kinds`, those of names, columns and paths in `text_kinds`.
 """
 
@@ -21,7 +21,7 @@ from idlestate.retention.policy import TimeDomain, UpdateType
 from idlestate.retention.shown_values import show
 
 REFUSAL = "refused"
-"""The type of the errors that `refuse` makes; their context holds `what` and `fix`."""
+"""The type of the errors that `refuse` returns; their context holds `what` and `fix`."""
 
 _Member = TypeVar("_Member", bound=StrEnum)
 
@@ -47,7 +47,7 @@ class FieldKind:
 
 
 def refuse(what: str, fix: str) -> PydanticCustomError:
-    """The error of a value that cannot be read: what is wrong, and what would be right."""
+    """The error of a value that cannot be read: what is wrong, and how to fix it."""
     return PydanticCustomError(REFUSAL, "{what}; {fix}", {"what": what, "fix": fix})
 
 

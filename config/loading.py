@@ -1,11 +1,11 @@
-"""Loads a configuration file: everything that is wrong in it, or what the program works with.
+"""Loads a configuration file, or reports everything that is wrong in it.
 
     config = load_config("config/clicks.yaml")
     config.policy_for("clicks-by-session")          # a retention policy, resolved
     config.pipelines["clicks-by-session"].delay_ms  # a pipeline's fields
 
-Paths in a file are kept as they are written; a relative one counts from the directory in which the
-program runs, not from the file's.
+Paths in a file are kept as written; a relative path counts from the working directory, not from
+the file's folder.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,17 +36,17 @@ from idlestate.retention.shown_values import show
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A configuration file that may be used.
+    """A valid configuration file.
 
     Attributes:
         file: its name, as the caller gave it.
-        defaults: the policy of operators that nothing else gives one to.
+        defaults: the policy of operators without another policy.
         policies: policies by name, resolved over the defaults.
-        budgets: budgets by the name of their policy, None for the defaults; of those that set one.
+        budgets: budgets of the policies that set one, by the policy's name; None for the defaults.
         selectors: in the order of the file.
         pipelines: pipelines by name, which is the operator's uid.
-        sidecar: what `idlestate serve` goes by; None when the file has no such part.
-        warnings: what is allowed but should be thought about, loudly.
+        sidecar: the settings of `idlestate serve`; None if the file has no `sidecar` section.
+        warnings: what is allowed, but probably not intended.
     """
 
     file: str
@@ -60,11 +60,11 @@ class Config:
 
     @property
     def warning_lines(self) -> str:
-        """The warnings as text, each on a line of its own behind other text."""
+        """The warnings as text to append to other text, each on its own line."""
         return "".join(f"\nWARNING {warning.render()}" for warning in self.warnings)
 
     def choice_for(self, uid: str, state: str = AGGREGATES) -> Choice:
-        """Which policy a state of an operator gets, and why; any uid may be asked for."""
+        """Which policy a state of an operator gets, and why; for any uid."""
         named = self._named(uid)
         return choose(uid, state, named.policy if named else None, self.selectors)
 
@@ -76,7 +76,7 @@ class Config:
         return replace(policy, chosen_by=f"{what} ({self.file})")
 
     def budget_for(self, uid: str) -> Budget:
-        """The budget of an operator: its own, or that of its policy; any uid may be asked for."""
+        """The budget of an operator: its own, or that of its policy; for any uid."""
         named = self._named(uid)
         if named and named.budget:
             return named.budget.limits
@@ -87,7 +87,7 @@ class Config:
         return self.pipelines.get(uid) or hosted.get(uid)
 
     def allowing_shrink(self) -> "Config":
-        """The same with policies that may remove any number of keys at once."""
+        """The same configuration; its policies may remove any number of keys at once."""
         policies = {name: replace(each, max_shrink=1.0) for name, each in self.policies.items()}
         return replace(self, defaults=replace(self.defaults, max_shrink=1.0), policies=policies)
 
@@ -95,7 +95,7 @@ class Config:
         """The policy of that name.
 
         Raises:
-            ValueError: there is none; the message names those there are.
+            ValueError: there is none; the message lists the existing ones.
         """
         if name in self.policies:
             return self.policies[name]

@@ -1,4 +1,4 @@
-"""Whether the places that pipelines read and write get into each other's way."""
+"""Conflicts between the places that pipelines read and write."""
 
 import posixpath
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from idlestate.retention.shown_values import show
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A path in a file, and where in the file it stands."""
+    """A path in a file, and the field that sets it."""
 
     path: FieldPath
     text: str
     is_shared: bool = False
-    """Whether each user makes a folder of its own in it: then several may name it."""
+    """Whether each user creates its own folder in it, so that several may name it."""
 
     @property
     def whole(self) -> str:
@@ -43,9 +43,9 @@ class Place:
 
 
 def check_places(sources: dict[str, Place], outputs: dict[str, list[Place]]) -> Iterator[Finding]:
-    """Refuse outputs that meet each other, and those that meet the source of their pipeline.
+    """Refuse outputs that overlap each other or the source of their own pipeline.
 
-    Both arguments are by pipeline; a pipeline may read what another one writes.
+    Both arguments are by pipeline; a pipeline may read the output of another one.
     """
     earlier: list[Place] = []
     for uid, places in outputs.items():

@@ -1,7 +1,7 @@
-"""What the fields of pipelines and selectors say about each other and about policies.
+"""Rules between the fields of pipelines, selectors and policies.
 
-These rules look at the document as it was read from the file, not at models, and pass over what is
-missing or of another type (the models report that): one wrong field hides nothing else.
+These rules check the document as it was read from the file, not models, and ignore values that are
+missing or of another type (the models report those). So one wrong field hides no other problem.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from idlestate.config.problems import FieldPath, Finding, listed, nearest
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.shown_values import show
 
-"""Says what is wrong with an aggregate such as `max(event_time)`; None when it can be computed."""
+"""Returns what is wrong with an aggregate such as `max(event_time)`; None if it is valid."""
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
@@ -23,7 +23,7 @@ _RETAIN_ONLY = ("aggregates", "renamed", "read_when")
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A section of the document: its path and, of its content, what has the expected type."""
+    """A section of the document: its path and its content, as far as that has the expected type."""
 
     path: FieldPath
     value: object
@@ -50,7 +50,7 @@ class Raw:
 
     @property
     def text(self) -> str | None:
-        """The text that stands here; None for anything else."""
+        """The value if it is text; else None."""
         return self.value if isinstance(self.value, str) else None
 
     @property
@@ -75,9 +75,9 @@ def check_pipelines(
     pipelines: Raw,
     time_of: Callable[[Raw], TimeDomain | None],
 ) -> Iterator[Finding]:
-    """All rules about pipelines but that of their policy's name.
+    """All rules about pipelines, except the one about the policy's name.
 
-    `time_of` gives the time that a pipeline's policy goes by, None where that is not known.
+    `time_of` returns the time domain of a pipeline's policy, None if it is not known.
     """
     folded: dict[str, str] = {}
     for pipeline in pipelines.sections:
@@ -149,7 +149,7 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
 
 
 def _check_columns(pipeline: Raw) -> Iterator[Finding]:
-    """Refuse names that would stand twice in the rows that come out; Spark ignores their case."""
+    """Refuse names that would occur twice in the output; Spark ignores their case."""
     taken = dict.fromkeys(ADDED_COLUMNS, "a column that idlestate adds")
     for key in pipeline["key"].items:
         if key.text and key.text.lower() in ADDED_COLUMNS:
@@ -181,7 +181,7 @@ def _check_aggregates(aggregates: Raw) -> Iterator[Finding]:
 
 
 def check_renamed(section: Raw) -> Iterator[Finding]:
-    """Refuse names in `renamed` that are no aggregates, and old names that several claim."""
+    """Refuse names in `renamed` that are not aggregates, and old names that are used twice."""
     names, claimed = section["aggregates"].fields, dict[str, str]()
     for old in section["renamed"].sections:
         if names and old.name not in names:

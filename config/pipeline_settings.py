@@ -1,8 +1,8 @@
-"""The shape of a configuration file: sections, fields, types, defaults.
+"""The sections of policies and pipelines in a configuration file: fields, types, defaults.
 
-Each field is checked by its kind alone; what fields say about each other is checked in
-`policy_rules` and `pipeline_rules`, on whatever could be read, so that one wrong field hides
-nothing else. A field's name in the file is its alias: `ttl`, where the attribute is `ttl_ms`.
+The models check each field alone. `policy_rules` and `pipeline_rules` check fields against each
+other, as far as they could be read, so that one wrong field hides no other problem. A field's name
+in the file is its alias: the attribute `ttl_ms` is `ttl` in the file.
 """
 
 from typing import Annotated
@@ -33,7 +33,7 @@ METRICS_PORT = 9464
 
 
 class Section(BaseModel):
-    """What all parts of a file have in common: no unknown fields, no coercion, no change."""
+    """The base of all sections: no unknown fields, no coercion, immutable."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
@@ -41,7 +41,7 @@ class Section(BaseModel):
 
 
 class IdleWindow(Section):
-    """How long an idle key lives after its last access; 0 and 0 switch the rule off."""
+    """How long an idle key lives after its last access; 0 and 0 turn the rule off."""
 
     min_ms: times.IdleEdge = Field(alias="min", examples=["30m"])
     """An idle key lives at least this long."""
@@ -50,12 +50,12 @@ class IdleWindow(Section):
 
     @property
     def is_off(self) -> bool:
-        """Whether the window says that no key ends for being idle."""
+        """Whether the idle rule is off."""
         return self.min_ms == 0 and self.max_ms == 0
 
 
 def _read_idle(value: object) -> object:
-    """Let a mapping pass; make one duration a window whose max is 1.5 times its min."""
+    """Return a mapping unchanged; turn one duration into a window with max = 1.5 * min."""
     if isinstance(value, dict):
         return value
     if isinstance(value, list):

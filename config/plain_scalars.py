@@ -1,10 +1,10 @@
-"""What a plain (unquoted) YAML scalar means: only what every YAML reader takes for the same.
+"""The value of a plain (unquoted) YAML scalar, if every YAML reader agrees on it.
 
-YAML 1.1 and 1.2 disagree on much that has no quotes: `no` is false or text, `010` is 8 or 10,
-`1:30` is 90 or text, `1e5` is text or a number, `2015-09-12` is a date or text. A configuration
-must not depend on who reads it, so each of these is refused here with the spelling that is plain.
+YAML 1.1 and 1.2 disagree on many plain scalars: `no` is false or text, `010` is 8 or 10, `1:30` is
+90 or text, `1e5` is text or a number, `2015-09-12` is a date or text. A configuration must mean the
+same to every reader, so these are refused, with an unambiguous spelling as the fix.
 
-Read as they stand: `true` and `false`, whole numbers of up to 18 digits, decimal fractions, text.
+Accepted: `true` and `false`, whole numbers of up to 18 digits, decimal fractions, text.
 """
 
 import re
@@ -35,7 +35,7 @@ class ScalarError(ValueError):
     """A plain scalar is refused; `fix` says what to use instead."""
 
     def __init__(self, what: str, fix: str) -> None:
-        """Take what is wrong and what would be right."""
+        """Take what is wrong and how to fix it."""
         self.what = what
         self.fix = fix
         super().__init__(f"{what}; {fix}")
@@ -45,7 +45,7 @@ def read_plain(text: str) -> bool | int | float | str:
     """The value of a plain scalar.
 
     Raises:
-        ScalarError: readers of YAML disagree about it, or it is null, which nothing here may be.
+        ScalarError: YAML readers disagree about it, or it is null, which no field accepts.
     """
     if text in _BOOLEANS:
         return _BOOLEANS[text]

@@ -1,6 +1,6 @@
-"""Numbers of things, in words."""
+"""A number with the noun that it counts."""
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number and what it counts: `1 key`, `2,000 keys`; by default a plural ends in s."""
+    """A number and its noun: `1 key`, `2,000 keys`; by default the plural ends in s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

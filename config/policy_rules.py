@@ -1,8 +1,8 @@
-"""From `defaults` and a policy's own fields to the policy in force, and what they must obey.
+"""Merges a policy's own fields with `defaults`, and checks the result.
 
-A policy's fields lie over those of `defaults`, field by field; `idle` counts as one field. The
-idle window must have a min above 1 ms (or be off), a max not below the min, and between them at
-least `min_gap`: removals of keys that fell idle together would else come at once.
+A policy's fields override those of `defaults` one by one; `idle` counts as one field. The idle
+window must be off, or have a min above 1 ms and a max that is at least `min_gap` larger. The gap
+spreads out the removal of keys that became idle together.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ class Body:
     """A policy body as far as it could be read.
 
     Attributes:
-        path: where it stands.
-        fields: the fields that are good by themselves.
-        raw: what stands in the file.
+        path: its path in the file.
+        fields: the fields that are valid by themselves.
+        raw: the content of the file.
     """
 
     path: FieldPath
@@ -40,13 +40,13 @@ class Body:
     raw: dict[str, object]
 
     def lost(self, *names: str) -> bool:
-        """Whether one of these fields stands in the file but could not be read."""
+        """Whether one of these fields is in the file but could not be read."""
         read = self.fields.model_dump(by_alias=True, exclude_unset=True)
         return any(name in self.raw and name not in read for name in names)
 
 
 def read_body(raw: object, path: FieldPath) -> Body:
-    """The fields of a policy body that are good by themselves; the others are left out."""
+    """The fields of a policy body that are valid by themselves; the others are left out."""
     if not isinstance(raw, dict):
         return Body(path, PolicyBody(), {})
     try:
@@ -67,19 +67,19 @@ class Merged:
 
     @property
     def fields(self) -> PolicyBody:
-        """The fields in force; None where neither says anything."""
+        """The fields in force; None where neither sets a value."""
         own = {name: getattr(self.own.fields, name) for name in self.own.fields.model_fields_set}
         return self.defaults.fields.model_copy(update=own)
 
     @property
     def time(self) -> TimeDomain | None:
-        """The time that the policy goes by; None where that could not be read."""
+        """The policy's time domain; None if it could not be read."""
         holder = self.own if "time" in self.own.raw else self.defaults
         return None if holder.lost("time") else self.fields.time or TimeDomain.EVENT
 
     @property
     def min_gap_ms(self) -> int:
-        """The least distance of the idle max from the min."""
+        """The smallest allowed distance between idle min and max."""
         return MIN_GAP_MS if self.fields.min_gap_ms is None else self.fields.min_gap_ms
 
     def policy(self) -> Policy:
@@ -103,7 +103,7 @@ class Merged:
         )
 
     def check(self) -> Iterator[Finding]:
-        """What the fields say against each other."""
+        """Contradictions between the fields."""
         yield from self._check_window()
         fields = self.fields
         bounded = (

@@ -1,11 +1,11 @@
 """Which policy a state of an operator gets.
 
 1. The policy that the pipeline names.
-2. Else, of the selectors that match, the most specific one. The operator's pattern is compared
-   first: a name without `*` and `?` beats a pattern, and of two patterns the one with more
-   characters before its first `*` or `?` wins. If the operator's patterns are equal in that, the
-   state's are compared in the same way. If they are equal too, the first in the file wins.
-3. Else `defaults` alone; where these switch no rule on, state grows without bound.
+2. Else the most specific selector that matches. The operator's patterns are compared first: a name
+   without `*` and `?` beats a pattern, and of two patterns the one with more characters before its
+   first `*` or `?` wins. On a tie, the state's patterns are compared in the same way. On another
+   tie, the first selector in the file wins.
+3. Else `defaults` alone; if they have no expiry rule, state grows without bound.
 """
 
 from collections.abc import Sequence
@@ -47,6 +47,6 @@ def choose(uid: str, state: str, named: str | None, selectors: Sequence[Selector
 
 
 def _specificity(pattern: str) -> tuple[bool, int]:
-    """Whether a pattern is a plain name, and how many characters stand before its first glob."""
+    """Whether a pattern is a plain name, and the number of characters before its first glob."""
     globs = [at for at, character in enumerate(pattern) if character in "*?"]
     return not globs, min(globs, default=len(pattern))

@@ -1,4 +1,4 @@
-"""What is wrong in a file: where it stands, what it is, and what would be right."""
+"""Problems of a file: where, what is wrong, and how to fix it."""
 
 import difflib
 import re
@@ -17,11 +17,11 @@ _LISTED = 100  # problems in the text of an error
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing to correct, or, in `Config.warnings`, to think about.
+    """One thing to correct, or a warning in `Config.warnings`.
 
     Attributes:
-        file: the file as it was named by the caller.
-        line: line in the file, from 1; 0 when the file as a whole is meant.
+        file: the file as the caller named it.
+        line: line in the file, from 1; 0 for the file as a whole.
         field_path: where in the file, such as `policies.sessions.idle.max` or `selectors[0]`;
             empty at the top.
         what: what is wrong.
@@ -46,7 +46,7 @@ class ConfigError(RefusedError):
     """A file cannot be used. Correct every problem in `problems` and load it again."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Take all problems of a file, in the order of its lines; at least one."""
+        """Take all problems of a file in line order; at least one."""
         self.problems = tuple(problems)
         lines = [problem.render() for problem in self.problems[:_LISTED]]
         more = len(self.problems) - len(lines)
@@ -63,7 +63,7 @@ class Finding:
 
 
 def locate(finding: Finding, file: str, lines: Mapping[FieldPath, int]) -> Problem:
-    """Give a finding its line: that of its field or, where it has none, of what encloses it."""
+    """Add the line to a finding: its field's line or, if the field is missing, its section's."""
     path = finding.path
     while path not in lines and path:
         path = path[:-1]
@@ -84,14 +84,14 @@ def render_path(path: FieldPath) -> str:
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The known word that was probably meant; None when none is as like it as that (0 to 1)."""
+    """The known word that was probably meant; None if none is at least this similar (0 to 1)."""
     by_folded = {_fold(each): each for each in known}
     found = difflib.get_close_matches(_fold(word), by_folded, n=1, cutoff=likeness)
     return by_folded[found[0]] if found else None
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names with commas between them; the first dozen when there are more."""
+    """Names, separated by commas; at most the first dozen."""
     first = list(names)
     return ", ".join(first[:12]) + (", ..." if first[12:] else "")
 

@@ -1,4 +1,4 @@
-"""Puts the errors of pydantic into words: where, what is wrong, what would be right."""
+"""Translates errors of pydantic: where, what is wrong, and how to fix it."""
 
 from collections.abc import Iterable, Iterator
 from types import UnionType
@@ -19,7 +19,7 @@ def findings_of(
 ) -> Iterator[Finding]:
     """The findings of a document that `model` refused.
 
-    Values that the reader of the file refused itself are passed over: each has its problem.
+    Values that the file's reader already refused are skipped, since their problems are reported.
     """
     refused = set(refused_paths(document))
     for details in error.errors(include_url=False):
@@ -30,7 +30,7 @@ def findings_of(
 
 
 def refused_paths(document: object, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """Where in a document the reader refused a value."""
+    """The paths at which the reader refused a value."""
     if document is REFUSED:
         yield path
     steps: Iterable[tuple[str | int, object]] = ()
@@ -94,7 +94,7 @@ def _field_at(model: type[BaseModel], path: FieldPath) -> FieldInfo | None:
 
 
 def _model_at(model: type[BaseModel], path: FieldPath) -> type[BaseModel] | None:
-    """The model of the section at a path; None where values of other kinds stand."""
+    """The model of the section at a path; None for other kinds of values."""
     kind: Any = model
     for step in path:
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,4 +1,4 @@
-"""Notices that somebody saved a configuration file."""
+"""Notices when a configuration file is saved."""
 
 from pathlib import Path
 from typing import Self
@@ -8,26 +8,26 @@ Mark = tuple[int, int, int] | None
 
 
 class SavedFile:
-    """Tells when a file was saved. It is asked now and then, which also sees what notifications
-    miss: a file swapped by a link to its folder, or one on another machine's disk.
+    """Detects that a file was saved. Polling also finds changes that notifications miss: a
+    replaced link to the file's folder, or a file on another machine's disk.
     """
 
     def __init__(self, file: str | Path) -> None:
-        """Nothing was seen yet: the first file to be found counts as saved."""
+        """Start without a known file: the first one that is found counts as saved."""
         self._path = Path(file)
         self._taken: Mark = None
         self._last: Mark = None
 
     @classmethod
     def taken(cls, file: str | Path) -> Self:
-        """The file as it is now counts as taken: to be asked for before it is read."""
+        """Treat the current file as known; call this before reading it."""
         found = cls(file)
         found._taken = found._last = found._mark()
         return found
 
     def was_saved(self) -> bool:
-        """Whether there is another file than at the last True, the same for two calls on end: a
-        file that is still being written is left alone.
+        """Whether the file changed since the last True and is the same in two successive calls: a
+        file that is still being written does not count.
         """
         last, self._last = self._last, self._mark()
         if self._last == self._taken or self._last != last:

@@ -1,4 +1,4 @@
-"""The JSON Schema of configuration files, for editors: made from the models, kept beside them.
+"""The JSON Schema of configuration files, for editors; generated from the models.
 
     python -m idlestate.config.schema            # writes config/idlestate.schema.json
 
@@ -6,8 +6,8 @@ An editor finds it by the first line of a file:
 
     # yaml-language-server: $schema=idlestate.schema.json
 
-It knows fields, words and the forms of values. What values say about each other (max and min,
-policies that are named) and what YAML itself does to them only `idlestate check` tells.
+It describes fields, words and the forms of values. Only `idlestate check` finds contradictions
+between values (max and min, names of policies) and ambiguous YAML.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the fields of the sidecar's part say about each other and about policies."""
+"""Rules between the fields of the `sidecar` section and policies."""
 
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
@@ -50,7 +50,7 @@ def is_local(listen: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by a name or address that no other has."""
+    """Whether a host is a name or address that always means this machine."""
     try:
         return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_ports(sidecar: Raw) -> Iterator[Finding]:
-    """Workers listen on the ports that follow the data plane's."""
+    """Check the workers' ports, which follow the port of the data plane."""
     workers, data, control = sidecar["workers"].value, sidecar["data"], sidecar["control"]
     host, port = _tcp(data)
     if not isinstance(workers, int) or workers < 2 or not port:
@@ -74,7 +74,7 @@ def _check_ports(sidecar: Raw) -> Iterator[Finding]:
 
 
 def _tcp(plane: Raw) -> tuple[str, int]:
-    """Host and port of an address; port 0 for a socket, and where any port will do."""
+    """Host and port of an address; port 0 for a socket or for any free port."""
     if plane.text is None or plane.text.startswith("unix:"):
         return "", 0
     host, _, port = plane.text.rpartition(":")
@@ -82,7 +82,7 @@ def _tcp(plane: Raw) -> tuple[str, int]:
 
 
 def _check_access(sidecar: Raw) -> Iterator[Finding]:
-    """Beyond this machine: only for clients that are known."""
+    """Require authentication if other machines can connect."""
     if sidecar["token_file"].text or sidecar["tls"]["client_ca_file"].text:
         return
     for plane in (sidecar["data"], sidecar["control"]):
@@ -97,7 +97,7 @@ def _check_access(sidecar: Raw) -> Iterator[Finding]:
 
 
 def clear_text_warnings(sidecar: Sidecar) -> Iterator[Finding]:
-    """What a token alone leaves open."""
+    """Warn of a token that is sent without encryption."""
     for name, place in (("data", sidecar.data), ("control", sidecar.control)):
         if sidecar.tls is None and place is not None and not is_local(place):
             yield Finding(

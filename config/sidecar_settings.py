@@ -1,4 +1,4 @@
-"""The part of a configuration file that `idlestate serve` reads."""
+"""The `sidecar` section of a configuration file, which `idlestate serve` reads."""
 
 from functools import partial
 from typing import Annotated

@@ -73,7 +73,7 @@ def _read_place(value: object) -> str:
 
 
 def take_as_written(path: str) -> str:
-    """Refuse what only a shell expands: the rule for every path in a file."""
+    """Refuse text that only a shell expands; this applies to every path in a file."""
     fix = "use the full path"
     if path.startswith("~"):
         raise refuse(f"{show(path)}: ~ is not expanded in configuration files", fix)
@@ -161,4 +161,4 @@ Name = Annotated[str, _name(NAME_PATTERN, "name", "A-Z a-z 0-9 . _ -")]
 """The name of a policy or an operator; safe as a folder and as the label of a metric."""
 
 Glob = Annotated[str, _name(GLOB_PATTERN, "name or pattern", "A-Z a-z 0-9 . _ - * ?")]
-"""A name, or a pattern in which `*` stands for any characters and `?` for one."""
+"""A name, or a pattern: `*` matches any characters, `?` exactly one."""

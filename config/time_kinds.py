@@ -11,7 +11,7 @@ from idlestate.retention.shown_values import show
 
 AVAILABLE_NOW = "available_now"
 FIRST_EVENT_TIME_MS = 86_400_000
-"""1970-01-02: event times before it come from clocks that were never set."""
+"""1970-01-02: earlier event times come from clocks that were never set."""
 
 _ENDLESS = {"never", "forever", "none", "infinite", "off"}
 
@@ -21,8 +21,8 @@ def _read_span(
 ) -> int:
     """Milliseconds of a duration.
 
-    `word` stands for `word_ms` where there is one. The fixes say what to write instead of 0 where
-    0 is refused, and instead of words like `never` that are not allowed.
+    `word`, if given, means `word_ms`. The fixes name the replacement for a refused 0, and for
+    words like `never` that are not allowed.
     """
     if word and value == word:
         return word_ms
@@ -93,7 +93,7 @@ def read_idle_text(value: object) -> int:
     """Read an idle window that is written as one duration: its min in milliseconds.
 
     Raises:
-        PydanticCustomError: it is no duration, `never` or 0.
+        PydanticCustomError: it is not a duration, `never` or 0.
     """
     return _read_span(value, word="never", endless_fix="use never")
 

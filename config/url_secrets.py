@@ -1,4 +1,4 @@
-"""Secrets in URLs: where one is, and the text without it."""
+"""Secrets in URLs: finding them, and hiding them in text."""
 
 import re
 
@@ -7,7 +7,7 @@ _OPTION = re.compile(r"((?:secret|password|token|key|sig)\w*=)[^&\s'\"]+", re.IG
 
 
 def without_secrets(text: str) -> str:
-    """A text with URLs in it, with stars for names with passwords and for secret options."""
+    """A text with stars in place of the user names, passwords and secret options of its URLs."""
     return _OPTION.sub(r"\1***", _USER.sub(r"\1***", text))
 
 

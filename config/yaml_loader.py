@@ -1,12 +1,12 @@
-"""A strict reader of YAML files: plain data, the line of every value, and all that is refused.
+"""A strict reader of YAML files: plain data, the line of every value, and all problems.
 
-It takes the scanner and parser of PyYAML's `SafeLoader` and nothing behind them, so that no tag
-ever makes an object and no alias is ever expanded. Refused: duplicate keys, keys that are no text,
-anchors, aliases, merge keys, tags, null, scalars that YAML readers disagree about
-(`plain_scalars`), several documents, empty files, other encodings than UTF-8, and anything beyond
-the limits below. JSON is read too.
+It uses only the scanner and parser of PyYAML's `SafeLoader`, so that no tag ever creates an object
+and no alias is ever expanded. It refuses duplicate keys, keys other than text, anchors, aliases,
+merge keys, tags, null, scalars that YAML readers disagree about (`plain_scalars`), several
+documents, empty files, encodings other than UTF-8, and anything beyond the limits below. It reads
+JSON too.
 
-What is refused inside a file leaves `REFUSED` in its place, so that one reading finds everything.
+A refused value is replaced by `REFUSED`, so that one reading finds every problem.
 """
 
 import re
@@ -33,7 +33,7 @@ _PLAIN_TERMS = {
     "end of stream": "end of the file",
     "'<scalar>'": "text",
 }
-"""Words of PyYAML's parser, and what people call them."""
+"""Terms of PyYAML's parser, and their common names."""
 
 
 class _Refused:
@@ -42,17 +42,17 @@ class _Refused:
 
 
 REFUSED: Final = _Refused()
-"""Stands where a value was refused; its problem has been reported."""
+"""Replaces a refused value, whose problem has been reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         value: dicts with text keys, lists, text, bools, ints, floats, and `REFUSED`.
         lines: the line (from 1) of every key and list item, by path; of the top at `()`.
-        problems: all that was refused, in the order of the file.
+        problems: everything that was refused, in the order of the file.
     """
 
     value: object
@@ -64,7 +64,7 @@ def read_yaml(data: bytes, file: str) -> Document:
     """Read one YAML document; `file` is its name in problems.
 
     Raises:
-        ConfigError: it cannot be read to its end: encoding, size, syntax, depth, or nothing in it.
+        ConfigError: it cannot be read to its end: encoding, size, syntax or depth; or it is empty.
     """
     if len(data) > MAX_BYTES:
         raise _unreadable(file, 0, "the file is larger than 1 MiB", "split it into several files")
@@ -124,7 +124,7 @@ class _Reader:
         return mark.line + 1
 
     def stop(self, line: int, what: str, fix: str) -> ConfigError:
-        """The error that ends the reading, with all that was found before."""
+        """The error that ends the reading, with all problems found before it."""
         return ConfigError([*self._problems, Problem(self._file, line, "", what, fix)])
 
     def _refuse(self, event: yaml.Event, path: FieldPath, what: str, fix: str) -> _Refused:
@@ -221,7 +221,7 @@ class _Reader:
     def _check_node(
         self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, path: FieldPath
     ) -> None:
-        """Report an anchor or a tag; the value itself is read on."""
+        """Report an anchor or a tag; reading continues with the value itself."""
         if event.anchor is not None:
             name = show(event.anchor)[1:-1]
             self._refuse(
@@ -248,7 +248,7 @@ class _Reader:
         return event
 
     def _skip(self) -> None:
-        """Pass over one value."""
+        """Skip one value."""
         open_ = 0
         while True:
             event = self._next()
@@ -269,7 +269,7 @@ def _unreadable(file: str, line: int, what: str, fix: str) -> ConfigError:
 
 
 def _explain(error: yaml.MarkedYAMLError) -> tuple[str, str]:
-    """What is wrong with the syntax, and what usually mends it."""
+    """What is wrong with the syntax, and the usual fix."""
     told = error.problem or error.context or "it cannot be read"
     if "'\\t'" in told:
         return "invalid YAML: indented with a tab", "indent with spaces"
