@@ -6,10 +6,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 
-def key_hash(names: Sequence[str]) -> Column:
-    """The 64-bit hash of key columns."""
+def key_hash(names: Sequence[str], *, is_chain: bool = False) -> Column:
+    """The 64-bit hash of key columns; as a chain, what `hash_after` continues with one more."""
     columns = [F.col(f"`{name}`") for name in names]
-    if len(columns) == 1:
+    if len(columns) == 1 or is_chain:
         return F.xxhash64(*columns)
     absent = F.lit(0).cast("long")
     for at, column in enumerate(columns):

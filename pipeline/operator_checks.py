@@ -23,6 +23,7 @@ from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.spark_types import arrow_type
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.windows import Window
 
 NULL_KEYS = ("keep", "reject")
 _log = logging.getLogger("idlestate")
@@ -62,6 +63,7 @@ class OperatorArguments(SharedArguments):
 
     read_when: ColumnArgument | None
     renamed: NotRequired[Mapping[str, str] | None]
+    window: NotRequired[Window | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def checked_operator(
     shards: int | None,
     read_when: ColumnArgument | None,
     renamed: Mapping[str, str] | None = None,
+    window: Window | None = None,
     place: Mapping[str, Any],
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
@@ -116,8 +119,10 @@ def checked_operator(
         given.must_be("shards", shards, int, "pass a whole number")
     if null_key not in NULL_KEYS:
         raise given.refused(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
-    resolved = _resolve(policy, config, uid)
-    table = _table(given, schema, key, order, kind_of)
+    if window is not None:
+        _check_window(given, window, policy, config, read_when)
+    resolved = _resolve(policy, config, uid) if window is None else window.policy
+    table = _table(given, schema, key, order, kind_of, window)
     event_time, read_when, malformed = (
         None if column is None else given.column(what, column)
         for what, column in (
@@ -148,6 +153,23 @@ def checked_operator(
     return spec, Marking(marked_time, malformed, null_key, min_event_time_ms)
 
 
+def _check_window(
+    given: Arguments, window: object, policy: object, config: object, read_when: object
+) -> None:
+    given.must_be("window", window, Window, "pass tumbling('10m'), hopping(...), ...")
+    for what, value in (("policy", policy), ("config", config)):
+        if value is not None:
+            raise given.refused(
+                f"{what} cannot be combined with window: a window of {window} ends by itself; "
+                f"remove {what}"
+            )
+    if read_when is not None:
+        raise given.refused(
+            "read_when cannot be combined with window: every record of a window is a write; "
+            "remove read_when, and filter such records out"
+        )
+
+
 def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
     found = choose_policy(policy, config, uid)
     if found.is_unbounded:
@@ -161,6 +183,7 @@ def _table(
     key: object,
     order: object,
     kind_of: Callable[[Columns], OperatorKind],
+    window: Window | None,
 ) -> TableSpec:
     keys, ordering = given.columns("key", key), given.columns("order", order)
     if not keys:
@@ -183,12 +206,15 @@ def _table(
         kind = kind_of(Columns(given, schema, types, keys, ordering))
     except AggregateError as error:
         raise given.refused(str(error)) from error
-    _refuse_taken_names((*keys, *(name for name, _ in kind.results)), given)
-    return TableSpec(
+    table = TableSpec.of_windows(
         tuple((name, types[name]) for name in keys),
         kind,
         tuple((name, types[name]) for name in ordering),
+        window,
     )
+    shown = (*table.shown_keys, *kind.results)
+    _refuse_taken_names([name for name, _ in shown], given)
+    return table
 
 
 def _refuse_taken_names(names: Sequence[str], given: Arguments) -> None:

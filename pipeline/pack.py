@@ -18,6 +18,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.backends.shards.windowed_steps import windowed_steps
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.late_rows import late_and_rejected, rows_as_json
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name
@@ -63,7 +64,7 @@ def pack(
     highest_ms = int(times_ms.max(initial=0)) if spec.is_event_time else 0
     found = {reason: len(at) for reason, at in rejected.items()}
     counts = RowCounts(input=n, highest_ms=highest_ms, **found)
-    steps = _steps(rows, hashes, times_ms, spec).collapsed(spec.table.kind)
+    steps = _steps(rows, hashes, times_ms, spec)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
     packets = [
         encode_packet(steps.slice(int(first), int(stop)))
@@ -105,18 +106,25 @@ PACKER_NAME = "idlestate_pack_"
 def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> Steps:
     columns = {name: _column(rows, name).cast(kind) for name, kind in spec.inputs}
     table = spec.table
+    keys = [columns[name] for name, _ in table.given_keys]
+    order = [columns[name] for name, _ in table.order]
+    if table.fixed_window is not None:
+        return windowed_steps(
+            table, table.fixed_window, keys, times_ms, columns, order=order, hashes=hashes
+        )
     reads = None
     if spec.read_when is not None:
         reads = pc.fill_null(_column(rows, spec.read_when), False).to_numpy(zero_copy_only=False)
-    return Steps.from_records(
+    steps = Steps.from_records(
         table,
-        [columns[name] for name in table.key_names],
+        keys,
         times_ms if spec.is_event_time else np.zeros_like(times_ms),
         columns,
         reads=reads,
-        order=[columns[name] for name, _ in table.order],
+        order=order,
         hashes=hashes,
     )
+    return steps.collapsed(table.kind)
 
 
 def _plain(rows: pa.Table, name: str, absent: Ints) -> Ints:

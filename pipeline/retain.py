@@ -13,6 +13,7 @@ from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
+from idlestate.retention.windows import Window
 from idlestate.sidecar.protocol.connection import Address
 
 
@@ -38,6 +39,7 @@ def retain(
     sidecar: str | Address | None = None,
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
+    window: Window | None = None,
 ) -> DataFrame:
     """Aggregate events per key, and expire keys by a retention policy.
 
@@ -78,10 +80,14 @@ def retain(
             executors can reach; default: the checkpoint. Fixed by the first start.
         renamed: new to old names of aggregates; a renamed aggregate keeps the state under its old
             name. Entries may stay after they have taken effect.
+        window: aggregate per key and window of event time: `tumbling("10m")`,
+            `hopping("10m", "1m")`, `cumulate("1h", "1m")` or `session("30m")`. The window takes
+            the place of the policy: its expire row is its final result. Fixed by the first start.
 
     Returns:
-        Key columns, aggregates, `change`, `created_at`, `last_access`, `expired_at`, `reason`,
-        `batch_id`, and with `rejects` the column `rejected`.
+        Key columns, of windows `window_start` and `window_end`, aggregates, `change`,
+        `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and with `rejects` the
+        column `rejected`.
 
     Raises:
         RefusedError: the input, session or arguments are not valid; the text says how to fix it.
@@ -112,6 +118,7 @@ def retain(
         sidecar=sidecar,
         runs=runs,
         renamed=renamed,
+        window=window,
     )
 
 

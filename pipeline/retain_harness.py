@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.files.batch_log import BatchTimes
-from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.runs.key_hashes import hash_before, hash_keys
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
@@ -38,6 +38,7 @@ from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.windows import Window
 from idlestate.timers.clock import FakeClock
 
 _UID = "harness"
@@ -53,8 +54,8 @@ class RetainHarness:
         schema: the input's columns and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
         key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
-            min_event_time, malformed, null_key, rejects: as for `retain`, with columns by name and
-            aggregates as text.
+            min_event_time, malformed, null_key, rejects, window: as for `retain`, with columns by
+            name and aggregates as text.
         clock: gives each batch its time. In processing time all rows of a batch have this time; the
             default is `FakeClock(0)`. In event time `max_ahead` counts from it; without a clock no
             row is too far ahead.
@@ -81,6 +82,7 @@ class RetainHarness:
         malformed: str | None = None,
         null_key: str = "keep",
         rejects: bool = False,
+        window: Window | None = None,
         clock: FakeClock | None = None,
     ) -> None:
         self._schema = pa.schema(schema)
@@ -112,6 +114,7 @@ class RetainHarness:
             null_key=null_key,
             rejects=rejects,
             shards=1,
+            window=window,
             place={"runs": None},
         )
         self.clock = clock
@@ -198,8 +201,9 @@ class RetainHarness:
     def _marked(self, rows: pa.Table) -> pa.Table:
         """The columns the packing step needs, hash and time first."""
         rows = rows.combine_chunks()
-        keys = [_column(rows, name) for name in self._spec.table.key_names]
-        front = {HASH: pa.array(hash_keys(keys))}
+        keys = [_column(rows, name) for name, _ in self._spec.table.given_keys]
+        hash_of = hash_keys if self._spec.table.fixed_window is None else hash_before
+        front = {HASH: pa.array(hash_of(keys))}
         if self._spec.has_time:
             front[TIME] = pa.array(self._times_ms(rows, keys))
         back = {carried_name(name): rows.column(name) for name in rows.column_names}

@@ -17,7 +17,8 @@ def marked_rows(events: DataFrame, spec: OperatorSpec, marking: Marking) -> Data
     names = events.columns if spec.rejects else [name for name, _ in spec.inputs]
     if spec.read_when is not None and spec.read_when not in names:
         names = [*names, spec.read_when]
-    front = [key_hash(spec.table.key_names).alias(HASH)]
+    keys = [name for name, _ in spec.table.given_keys]
+    front = [key_hash(keys, is_chain=spec.table.fixed_window is not None).alias(HASH)]
     back = [_col(name).alias(carried_name(name)) for name in dict.fromkeys(names)]
     if not spec.has_time:
         return events.select(*front, *back)
@@ -31,7 +32,7 @@ def marked_rows(events: DataFrame, spec: OperatorSpec, marking: Marking) -> Data
             .otherwise(F.unix_millis(moment))
         )
     if marking.null_key == "reject":
-        has_null = reduce(or_, (_col(name).isNull() for name in spec.table.key_names))
+        has_null = reduce(or_, (_col(name).isNull() for name in keys))
         code = F.when(has_null, F.lit(int(RejectCode.NULL_KEY))).otherwise(code)
     if marking.malformed is not None:
         code = F.when(

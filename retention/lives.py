@@ -93,6 +93,9 @@ class Accesses:
     t_ms: Times
     is_read: Flags | None
     writes_once: bool = False
+    begins_ms: Times | None = None
+    """Of keys that are windows: when a life of each counts as created. A window has one life, which
+    holds all its records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,8 @@ def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Divi
         has_old: whether each key has one (m of k are true).
         policy: the policy in force.
     """
-    moving, fixed = _parted(policy, writes_once=accesses.writes_once)
+    dividing = Policy() if accesses.begins_ms is not None else policy
+    moving, fixed = _parted(dividing, writes_once=accesses.writes_once)
     rows = _lay_out(accesses, old, has_old, moving, fixed)
     is_start = np.zeros(len(rows.t_ms), dtype=bool)
     first_write = rows.next_write[rows.starts]
@@ -182,6 +186,8 @@ def _lay_out(
         is_write = np.concatenate([np.ones(m, dtype=bool), ~accesses.is_read])[source]
         next_write = next_true(is_write)
     write_ms, created_ms = t_ms.copy(), t_ms.copy()
+    if accesses.begins_ms is not None:
+        created_ms = np.repeat(accesses.begins_ms, sizes)
     write_ms[old_rows] = old.written_at_ms
     created_ms[old_rows] = old.created_at_ms
     if policy.idle_on:

@@ -33,8 +33,23 @@ Hashes = npt.NDArray[np.uint64]
 
 def hash_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
     """64-bit hashes of rows of key columns (63 at most)."""
+    if len(keys) == 1:
+        return hash_before(keys)
+    return hash_after(hash_before(keys[:-1]), keys)
+
+
+def hash_before(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """The chain of the first key columns, from which `hash_after` goes on."""
     hashes = np.full(len(keys[0]), SEED, dtype=np.uint64)
-    for column in keys if len(keys) == 1 else [*keys, _absences(keys)]:
+    for column in keys:
+        _take_in(hashes, column)
+    return hashes.view(np.int64)
+
+
+def hash_after(before: npt.NDArray[np.int64], keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """Hashes of rows of several key columns, given the chain of all but the last one."""
+    hashes = before.view(np.uint64).copy()
+    for column in (keys[-1], _absences(keys)):
         _take_in(hashes, column)
     return hashes.view(np.int64)
 

@@ -1,6 +1,7 @@
 """Change rows: the output of a batch.
 
-Output columns of a change row: the key columns, the aggregates under their names, `change`
+Output columns of a change row: the key columns, of windows `window_start` and `window_end` (UTC
+timestamps), the aggregates under their names, `change`
 (`update` | `expire`), `created_at`, `last_access`, `expired_at` (UTC timestamps, microseconds,
 whole milliseconds), `reason` (`idle` | `ttl` | `lifetime`), `batch_id` (int64).
 """
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
 
@@ -35,8 +37,7 @@ class Changes:
 
 def change_schema(spec: TableSpec) -> pa.Schema:
     """The Arrow schema of change rows."""
-    fields = [(name, kind) for name, kind in spec.keys]
-    fields += spec.kind.results
+    fields = [*spec.shown_keys, *spec.kind.results]
     fields += [
         ("change", pa.string()),
         ("created_at", TIMESTAMP),
@@ -75,10 +76,10 @@ def _rows(
     reasons = REASONS.take(pa.array(np.where(is_expire, part.ends.reason, int(Reason.OPEN))))
     return pa.RecordBatch.from_arrays(
         [
-            *rows.keys,
+            *shown_keys(spec, rows),
             *spec.kind.result(rows.payload),
             _CHANGES.take(pa.array(is_expire.astype(np.int8))),
-            to_timestamps(rows.lives.created_at_ms),
+            to_timestamps(shown_created_ms(spec, rows.lives)),
             to_timestamps(rows.lives.last_access_ms(policy)),
             to_timestamps(np.where(is_expire, part.ends.deadline_ms, NEVER_MS)),
             reasons,
@@ -86,6 +87,21 @@ def _rows(
         ],
         schema=schema,
     )
+
+
+def shown_keys(spec: TableSpec, rows: Rows) -> list[pa.Array]:
+    """What is shown of lives before their results."""
+    if spec.window is None:
+        return rows.keys
+    bounds = spec.window.bounds_ms(rows.lives.created_at_ms, rows.lives.written_at_ms)
+    return [*rows.keys[: len(spec.given_keys)], *map(to_timestamps, bounds)]
+
+
+def shown_created_ms(spec: TableSpec, lives: Lives) -> npt.NDArray[np.int64]:
+    """When lives began; windows begin with their span."""
+    if spec.window is None:
+        return lives.created_at_ms
+    return spec.window.bounds_ms(lives.created_at_ms, lives.written_at_ms)[0]
 
 
 def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:

@@ -15,6 +15,7 @@ from idlestate.backends.shards.aggregates import bind
 from idlestate.backends.shards.operator_kinds import kind_of
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
+from idlestate.retention.windows import parse_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Definition:
     """The id of the next aggregate that is added."""
     renamed: tuple[tuple[str, str], ...] = ()
     """New and old names of aggregates; only in a definition that is asked for."""
+    window: str = ""
+    """The windows, as `hopping(10m, 1m)`; none."""
 
     @classmethod
     def of(
@@ -45,12 +48,13 @@ class Definition:
         return cls(
             spec.kind.name,
             time.value,
-            spec.key_names,
+            tuple(name for name, _ in spec.given_keys),
             found,
             tuple(name for name, _ in spec.order),
             base64.b64encode(pa.schema(spec.inputs).serialize()).decode(),
             max((number for _, _, number in found), default=-1) + 1,
             tuple((renamed or {}).items()),
+            str(spec.window or ""),
         )
 
     @property
@@ -76,10 +80,11 @@ class Definition:
             replace(each, id=number)
             for each, number in zip(bind(texts, types, self.order), numbers, strict=True)
         )
-        return TableSpec(
+        return TableSpec.of_windows(
             tuple((name, types[name]) for name in self.keys),
             kind_of(self.kind, bound, self.order),
             tuple((name, types[name]) for name in self.order),
+            parse_window(self.window) if self.window else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -109,4 +114,5 @@ class Definition:
             str(facts["schema"]),
             next_id,
             tuple((str(new), str(old)) for new, old in facts["renamed"]),
+            str(facts.get("window", "")),
         )

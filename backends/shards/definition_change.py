@@ -14,7 +14,7 @@ write these. A change under which the state cannot be read is refused before any
 
 A sum of decimals is carried as an integer in units of the column's last digit: another scale would
 change what the integer means, and is refused. `count(x)` keeps no value, so that x may be of any
-type. Keys, time domain and the names of the order columns are fixed.
+type. Keys, windows, time domain and the names of the order columns are fixed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -118,8 +118,10 @@ def _fixed(
 ) -> Iterator[Change]:
     if before.time != after.time:
         yield refused("time", before.time, after.time)
-    if was.keys != now.keys:
-        yield refused("keys", _listed(was.keys), _listed(now.keys))
+    if was.given_keys != now.given_keys:
+        yield refused("keys", _listed(was.given_keys), _listed(now.given_keys))
+    if before.window != after.window:
+        yield refused("window", before.window, after.window)
     if before.order != after.order:
         yield refused("order", _listed(was.order), _listed(now.order))
     else:

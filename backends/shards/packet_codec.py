@@ -88,7 +88,7 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
         np.diff(lists.offsets.to_numpy()),
         column("t").to_numpy().astype(np.int64) + first_ms,
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
-        [column(f"o{at}") for at in range(len(spec.order))],
+        [column(f"o{at}") for at in range(len(spec.step_order))],
         carried,
     )
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.fields import join, take
+from idlestate.backends.runs.fields import join, take, to_int64
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
@@ -144,7 +144,8 @@ class ShardTable:
         has_old = at >= 0
         writes_once = self.spec.kind.writes_once
         reads = None if writes_once else steps.is_read
-        accesses = Accesses(steps.counts, steps.t_ms, reads, writes_once)
+        begins_ms = self._begins_ms(steps)
+        accesses = Accesses(steps.counts, steps.t_ms, reads, writes_once, begins_ms)
         walk = walk_sequence(accesses, old.lives, has_old, policy)
         touched = self._touched(steps, walk, old)
         is_over = walk.is_closed.copy()
@@ -193,6 +194,11 @@ class ShardTable:
             tally,
             int(walk.ends.deadline_ms[is_kept].min(initial=FOREVER_MS)),
         )
+
+    def _begins_ms(self, steps: Steps) -> Ints | None:
+        """When the lives of windows of a fixed span begin; None for other keys."""
+        window = self.spec.fixed_window
+        return None if window is None else window.begins_ms(to_int64(steps.keys[-1]) // 1000)
 
     def _changes(
         self, walk: DividedLives, touched: Rows, is_over: Flags, is_shown: Flags

@@ -81,7 +81,8 @@ class Steps:
         values = {name: pa.array([], kind) for name, kind in spec.kind.inputs.items()}
         order = [pa.array([], kind) for _, kind in spec.order]
         keys = [pa.array([], kind) for _, kind in spec.keys]
-        return cls.from_records(spec, keys, none, values, order=order, hashes=none)
+        steps = cls.from_records(spec, keys, none, values, order=order, hashes=none)
+        return replace(steps, order=steps.order[: len(spec.step_order)])
 
     def __len__(self) -> int:
         return len(self.hashes)

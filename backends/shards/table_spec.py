@@ -9,6 +9,9 @@ from idlestate.backends.runs.table_schema import KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
+from idlestate.retention.windows import WINDOW_END, WINDOW_START, Window
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,43 @@ class TableSpec:
     keys: KeyColumns
     kind: OperatorKind
     order: tuple[tuple[str, pa.DataType], ...] = ()
+    window: Window | None = None
+    """The windows in which records are aggregated; of a fixed span, their end is the last key."""
+
+    @classmethod
+    def of_windows(
+        cls,
+        keys: KeyColumns,
+        kind: OperatorKind,
+        order: tuple[tuple[str, pa.DataType], ...],
+        window: Window | None,
+    ) -> "TableSpec":
+        """The spec of records with these key columns."""
+        if window is not None and not window.is_session:
+            keys = (*keys, (WINDOW_END, TIMESTAMP))
+        return cls(keys, kind, order, window)
+
+    @property
+    def fixed_window(self) -> Window | None:
+        """Its windows if they are of a fixed span."""
+        return None if self.window is None or self.window.is_session else self.window
+
+    @cached_property
+    def given_keys(self) -> KeyColumns:
+        """The key columns of records."""
+        return self.keys if self.fixed_window is None else self.keys[:-1]
+
+    @cached_property
+    def shown_keys(self) -> KeyColumns:
+        """The columns that are shown of a life before its results."""
+        if self.window is None:
+            return self.keys
+        return (*self.given_keys, (WINDOW_START, TIMESTAMP), (WINDOW_END, TIMESTAMP))
+
+    @property
+    def step_order(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The order columns of steps; the records of a window are one step, in whatever order."""
+        return self.order if self.fixed_window is None else ()
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -27,7 +67,7 @@ class TableSpec:
     @cached_property
     def inputs(self) -> dict[str, pa.DataType]:
         """Every column that keys, kind and order read, with its type."""
-        return dict(self.keys) | dict(self.order) | dict(self.kind.inputs)
+        return dict(self.given_keys) | dict(self.order) | dict(self.kind.inputs)
 
     @cached_property
     def schema(self) -> TableSchema:

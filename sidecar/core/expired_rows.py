@@ -3,8 +3,8 @@
 So rows that were staged before the definition changed are read with the columns of today: what
 they lack is what a life without a record of it shows, what they have too many is not read.
 
-Layout: `k0` ... the key columns, `a<id>` ... the results, then the columns of change rows that
-idlestate adds, under their names.
+Layout: `k0` ... the key columns and bounds of windows, `a<id>` ... the results, then the columns of
+change rows that idlestate adds, under their names.
 """
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
 
 def _stored_names(spec: TableSpec) -> list[str]:
     results = [f"a{each.id}" for each in spec.kind.aggregates]
-    keys = [f"k{at}" for at in range(len(spec.keys))]
+    keys = [f"k{at}" for at in range(len(spec.shown_keys))]
     return [*keys, *results, *change_schema(spec).names[len(keys) + len(results) :]]
 
 

@@ -103,7 +103,7 @@ class Declaration:
                     f"operator {self.uid!r}: key column {name} is of type {kind}; keys are "
                     "strings, binaries, integers, booleans, dates or timestamps: cast it first"
                 )
-        twice = used_twice((*spec.key_names, *(name for name, _ in spec.kind.results)))
+        twice = used_twice(name for name, _ in (*spec.shown_keys, *spec.kind.results))
         if twice is not None:
             raise DoesNotFitError(
                 f"operator {self.uid!r}: the name {twice} is used twice among keys, aggregates "

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from idlestate.retention.policy import Policy as Policy
     from idlestate.retention.policy import TimeDomain as TimeDomain
     from idlestate.retention.policy import UpdateType as UpdateType
+    from idlestate.retention.windows import cumulate as cumulate
+    from idlestate.retention.windows import hopping as hopping
+    from idlestate.retention.windows import session as session
+    from idlestate.retention.windows import tumbling as tumbling
     from idlestate.sidecar.client.client import SidecarClient as SidecarClient
     from idlestate.state.backend_factory import open_backend as open_backend
 else:
@@ -51,6 +55,7 @@ else:
             "idlestate.pipeline.session_settings": ["configure"],
             "idlestate.pipeline.sinks": ["FolderSinks"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
+            "idlestate.retention.windows": ["cumulate", "hopping", "session", "tumbling"],
             "idlestate.sidecar.client.client": ["SidecarClient"],
             "idlestate.state.backend_factory": ["open_backend"],
         },
@@ -68,8 +73,10 @@ __all__ = [
     "UpdateType",
     "advise",
     "configure",
+    "cumulate",
     "deduplicate",
     "explain",
+    "hopping",
     "open_backend",
     "plan",
     "read_state",
@@ -77,4 +84,6 @@ __all__ = [
     "retain",
     "run_to_end",
     "serve_metrics",
+    "session",
+    "tumbling",
 ]
