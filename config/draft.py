@@ -63,6 +63,8 @@ class Draft:
 
     def _time_of(self, operator: Raw) -> TimeDomain | None:
         """The time domain of an operator's policy; None if it could not be read."""
+        if "window" in operator.fields:
+            return TimeDomain.EVENT
         if "policy" in operator.fields and operator["policy"].text is None:
             return None
         name = choose(operator.name, AGGREGATES, operator["policy"].text, self._selectors).policy

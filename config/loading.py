@@ -70,6 +70,9 @@ class Config:
 
     def policy_for(self, uid: str, state: str = AGGREGATES) -> Policy:
         """The policy that a state of an operator gets; see `idlestate.config.policy_selectors`."""
+        window = self.pipelines[uid].window if uid in self.pipelines else None
+        if window is not None:
+            return window.policy
         choice = self.choice_for(uid, state)
         policy = self.defaults if choice.policy is None else self.policies[choice.policy]
         what = f"policy {choice.policy}, {choice.because}" if choice.policy else choice.because

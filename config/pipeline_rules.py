@@ -13,12 +13,14 @@ from idlestate.config.path_conflicts import Place, check_places
 from idlestate.config.problems import FieldPath, Finding, listed, nearest
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.shown_values import show
+from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 """Returns what is wrong with an aggregate such as `max(event_time)`; None if it is valid."""
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
-_RETAIN_ONLY = ("aggregates", "renamed", "read_when")
+_RETAIN_ONLY = ("aggregates", "renamed", "read_when", "window")
+_NOT_WITH_WINDOW = ("policy", "read_when")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def check_pipelines(
             yield from _check_time(pipeline, time_of(pipeline))
             yield from _check_source(pipeline["source"])
             yield from _check_kind(pipeline)
+            yield from _check_window(pipeline)
             yield from _check_columns(pipeline)
             yield from _check_shards(pipeline)
             yield from _check_aggregates(pipeline["aggregates"])
@@ -148,11 +151,22 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
         yield Finding((*pipeline.path, "sinks"), what, "add expired: PATH to sinks")
 
 
+def _check_window(pipeline: Raw) -> Iterator[Finding]:
+    for name in _NOT_WITH_WINDOW if "window" in pipeline.fields else ():
+        if name in pipeline.fields:
+            what = f"{name} cannot be combined with window"
+            fix = "remove it, a window ends by itself"
+            if name == "read_when":
+                fix = "remove it, every record of a window is a write"
+            yield Finding((*pipeline.path, name), what, fix)
+
+
 def _check_columns(pipeline: Raw) -> Iterator[Finding]:
     """Refuse names that would occur twice in the output; Spark ignores their case."""
-    taken = dict.fromkeys(ADDED_COLUMNS, "a column that idlestate adds")
+    added = (*ADDED_COLUMNS, *((WINDOW_START, WINDOW_END) if "window" in pipeline.fields else ()))
+    taken = dict.fromkeys(added, "a column that idlestate adds")
     for key in pipeline["key"].items:
-        if key.text and key.text.lower() in ADDED_COLUMNS:
+        if key.text and key.text.lower() in added:
             what = f"{show(key.text)} is the name of a column that idlestate adds"
             yield Finding(key.path, what, "rename the column in the source")
         taken[(key.text or "").lower()] = "a key column"

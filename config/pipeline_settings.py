@@ -198,6 +198,9 @@ class Pipeline(Section):
     """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ..."""
     renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
     """New to old names of aggregates that keep the state of the old name; may stay afterwards."""
+    window: times.Window | None = Field(default=None, examples=["tumbling(10m)"])
+    """Aggregates per key and window, in the place of a policy: tumbling(10m), hopping(10m, 1m),
+    cumulate(1h, 1m) or session(30m). Fixed by the first start."""
     policy: text.Name | None = None
     """The policy; default: that of the most specific matching selector."""
     budget: BudgetLimits | None = None

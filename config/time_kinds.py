@@ -8,6 +8,7 @@ from idlestate.config.field_kinds import FieldKind, refuse
 from idlestate.retention import durations
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.shown_values import show
+from idlestate.retention.windows import WINDOW_PATTERN, WindowError, Windows, parse_window
 
 AVAILABLE_NOW = "available_now"
 FIRST_EVENT_TIME_MS = 86_400_000
@@ -97,6 +98,20 @@ def read_idle_text(value: object) -> int:
     """
     return _read_span(value, word="never", endless_fix="use never")
 
+
+def _read_window(value: object) -> Windows:
+    fix = "use tumbling(10m), hopping(10m, 1m), cumulate(1h, 1m) or session(30m)"
+    if not isinstance(value, str):
+        raise refuse(f"expected a window, found {show(value)}", fix)
+    try:
+        return parse_window(value)
+    except WindowError as error:
+        what, _, cure = str(error).rpartition("; ")
+        raise refuse(what, cure) from error
+
+
+Window = Annotated[Windows, FieldKind(_read_window, {"type": "string", "pattern": WINDOW_PATTERN})]
+"""Windows, such as `hopping(10m, 1m)`."""
 
 IdleText = Annotated[int, FieldKind(read_idle_text, _span_schema("never"))]
 """An idle window written as one duration, in milliseconds; `never` and 0 give 0, which is off."""

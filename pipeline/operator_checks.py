@@ -23,7 +23,7 @@ from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.spark_types import arrow_type
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
-from idlestate.retention.windows import Window
+from idlestate.retention.windows import Windows
 
 NULL_KEYS = ("keep", "reject")
 _log = logging.getLogger("idlestate")
@@ -63,7 +63,7 @@ class OperatorArguments(SharedArguments):
 
     read_when: ColumnArgument | None
     renamed: NotRequired[Mapping[str, str] | None]
-    window: NotRequired[Window | None]
+    window: NotRequired[Windows | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def checked_operator(
     shards: int | None,
     read_when: ColumnArgument | None,
     renamed: Mapping[str, str] | None = None,
-    window: Window | None = None,
+    window: Windows | None = None,
     place: Mapping[str, Any],
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
@@ -156,7 +156,7 @@ def checked_operator(
 def _check_window(
     given: Arguments, window: object, policy: object, config: object, read_when: object
 ) -> None:
-    given.must_be("window", window, Window, "pass tumbling('10m'), hopping(...), ...")
+    given.must_be("window", window, Windows, "pass tumbling('10m'), hopping(...), ...")
     for what, value in (("policy", policy), ("config", config)):
         if value is not None:
             raise given.refused(
@@ -183,7 +183,7 @@ def _table(
     key: object,
     order: object,
     kind_of: Callable[[Columns], OperatorKind],
-    window: Window | None,
+    window: Windows | None,
 ) -> TableSpec:
     keys, ordering = given.columns("key", key), given.columns("order", order)
     if not keys:

@@ -13,7 +13,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.policy_argument import choose_policy
-from idlestate.pipeline.policy_plans import refuse_other_time, refuse_shrink
+from idlestate.pipeline.policy_plans import refuse_shrink, refuse_unfit
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock, SystemClock
@@ -79,10 +79,11 @@ def change_policy(
         address: of the operator's sidecar; None: where the checkpoint says.
 
     Raises:
-        RefusedError: there is no such operator, the policy uses another time domain or would remove
-            too many keys at once, or the journal took longer to be written than the delay.
+        RefusedError: there is no such operator, it has windows, the policy uses another time domain
+            or would remove too many keys at once, or the journal took longer to be written than the
+            delay.
     """
-    refuse_other_time(uid, policy, read_layout(checkpoint, uid).time)
+    refuse_unfit(uid, policy, read_layout(checkpoint, uid).definitions[-1].definition)
     refuse_shrink(checkpoint, uid, policy, clock.now_ms(), address)
     began_ms = clock.now_ms()
     effective_ms = max(began_ms + delay_ms, after_planned(checkpoint))

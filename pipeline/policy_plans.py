@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from idlestate.backends.files.batch_log import newest_batch, reached_watermark_ms
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.policy_plan import PolicyPlan, added_up, horizons_of, plan_of_shards
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN
@@ -22,6 +23,7 @@ from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.windows import parse_window
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.timers.clock import Clock, SystemClock
@@ -93,7 +95,7 @@ def plan_for(
         UnrecordedError: only Spark can read this state, and there is no session.
     """
     layout = read_layout(checkpoint, uid)
-    refuse_other_time(uid, policy, layout.time)
+    refuse_unfit(uid, policy, layout.definitions[-1].definition)
     link = link_of(checkpoint, uid, address)
     if link is not None:
         with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
@@ -142,12 +144,18 @@ def refuse_shrink(
         raise RefusedError(refusal)
 
 
-def refuse_other_time(uid: str, policy: Policy, time: str) -> None:
+def refuse_unfit(uid: str, policy: Policy, definition: Definition) -> None:
     """Refuse a policy whose deadlines mean nothing to an operator.
 
     Raises:
-        RefusedError: it goes by another time.
+        RefusedError: it goes by another time, or the operator has windows.
     """
+    if definition.window and policy != parse_window(definition.window).policy:
+        raise RefusedError(
+            f"operator {uid!r} aggregates by window {definition.window}, which ends by itself and "
+            "takes no policy; remove the policy, or start with another window and a new checkpoint"
+        )
+    time = definition.time
     if policy.time.value != time:
         raise RefusedError(
             f"operator {uid!r} uses {time} time, the new policy {policy.time.value} time, "

@@ -13,7 +13,7 @@ from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
-from idlestate.retention.windows import Window
+from idlestate.retention.windows import Windows
 from idlestate.sidecar.protocol.connection import Address
 
 
@@ -39,7 +39,7 @@ def retain(
     sidecar: str | Address | None = None,
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
-    window: Window | None = None,
+    window: Windows | None = None,
 ) -> DataFrame:
     """Aggregate events per key, and expire keys by a retention policy.
 

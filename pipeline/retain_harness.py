@@ -38,7 +38,7 @@ from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
-from idlestate.retention.windows import Window
+from idlestate.retention.windows import Windows
 from idlestate.timers.clock import FakeClock
 
 _UID = "harness"
@@ -82,7 +82,7 @@ class RetainHarness:
         malformed: str | None = None,
         null_key: str = "keep",
         rejects: bool = False,
-        window: Window | None = None,
+        window: Windows | None = None,
         clock: FakeClock | None = None,
     ) -> None:
         self._schema = pa.schema(schema)

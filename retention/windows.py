@@ -28,7 +28,7 @@ import numpy.typing as npt
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import Duration, DurationError, duration_ms, format_duration
 from idlestate.retention.policy import Policy
-from idlestate.retention.shown import show
+from idlestate.retention.shown_values import show
 
 Ints = npt.NDArray[np.int64]
 
@@ -38,7 +38,10 @@ MOST_WINDOWS = 1_440
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 """The columns that are shown of a window."""
 
-_TEXT = re.compile(r"(tumbling|hopping|cumulate|session)\(([^,()]*)(?:,([^,()]*))?\)")
+WINDOW_PATTERN = r"^(tumbling|hopping|cumulate|session)\(([^,()]*)(?:,([^,()]*))?\)$"
+"""The form of a window's text."""
+
+_TEXT = re.compile(WINDOW_PATTERN)
 
 
 class WindowError(RefusedError, ValueError):
@@ -55,7 +58,7 @@ class WindowKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Windows:
     """The windows of an operator; made by `tumbling`, `hopping`, `cumulate` and `session`.
 
     Attributes:
@@ -126,17 +129,17 @@ class Window:
         return created_at_ms, ends_ms
 
 
-def tumbling(size: Duration) -> Window:
+def tumbling(size: Duration) -> Windows:
     """Windows of one size, one after the other.
 
     Raises:
         WindowError: the size is no duration of at least 2 ms.
     """
     size_ms = _span_ms("tumbling", size)
-    return Window(WindowKind.TUMBLING, size_ms, size_ms)
+    return Windows(WindowKind.TUMBLING, size_ms, size_ms)
 
 
-def hopping(size: Duration, slide: Duration) -> Window:
+def hopping(size: Duration, slide: Duration) -> Windows:
     """Windows of one size that overlap: one starts every `slide`, which divides `size`.
 
     Raises:
@@ -145,7 +148,7 @@ def hopping(size: Duration, slide: Duration) -> Window:
     return _sliced(WindowKind.HOPPING, "slide", size, slide)
 
 
-def cumulate(size: Duration, step: Duration) -> Window:
+def cumulate(size: Duration, step: Duration) -> Windows:
     """Windows of `size`, each shown `step` by `step` as it fills; `step` divides `size`.
 
     Raises:
@@ -154,23 +157,23 @@ def cumulate(size: Duration, step: Duration) -> Window:
     return _sliced(WindowKind.CUMULATE, "step", size, step)
 
 
-def session(gap: Duration) -> Window:
+def session(gap: Duration) -> Windows:
     """Windows that end when a key has had no record for longer than `gap`.
 
     Raises:
         WindowError: the gap is no duration of at least 2 ms.
     """
     gap_ms = _span_ms("session", gap)
-    return Window(WindowKind.SESSION, gap_ms, gap_ms)
+    return Windows(WindowKind.SESSION, gap_ms, gap_ms)
 
 
-def parse_window(text: str) -> Window:
+def parse_window(text: str) -> Windows:
     """Read a window such as `hopping(10m, 1m)`.
 
     Raises:
         WindowError: it is none.
     """
-    found = _TEXT.fullmatch(text.strip())
+    found = _TEXT.fullmatch(text)
     if found is None:
         raise WindowError(
             f"{show(text)} is not a window; use tumbling(10m), hopping(10m, 1m), "
@@ -187,7 +190,7 @@ def parse_window(text: str) -> Window:
     return (tumbling if name == WindowKind.TUMBLING else session)(*given)
 
 
-def _sliced(kind: WindowKind, name: str, size: Duration, slide: Duration) -> Window:
+def _sliced(kind: WindowKind, name: str, size: Duration, slide: Duration) -> Windows:
     size_ms, slide_ms = _span_ms(kind, size), _span_ms(f"{kind}: {name}", slide, least_ms=1)
     if slide_ms > size_ms or size_ms % slide_ms:
         raise WindowError(
@@ -199,7 +202,7 @@ def _sliced(kind: WindowKind, name: str, size: Duration, slide: Duration) -> Win
             f"{kind}: a record would be in up to {size_ms // slide_ms:,} windows; use a {name} of "
             f"at least {format_duration(-(-size_ms // MOST_WINDOWS))}"
         )
-    return Window(kind, size_ms, slide_ms)
+    return Windows(kind, size_ms, slide_ms)
 
 
 def _span_ms(what: str, value: Duration, least_ms: int = 2) -> int:

@@ -37,7 +37,7 @@ def pipeline_changelog(
         events: the input.
         uid: the pipeline's name.
         pipeline: its fields in the file.
-        policy: its policy.
+        policy: its policy; with a window, that of the window.
         sidecar: where its sidecar is; None if the driver starts one, or none is used.
         rejects: whether late and rejected rows are part of the changelog.
 
@@ -49,7 +49,7 @@ def pipeline_changelog(
         "uid": uid,
         "event_time": pipeline.event_time,
         "delay": f"{pipeline.delay_ms}ms",
-        "policy": policy,
+        "policy": None if pipeline.window else policy,
         "config": None,
         "order": pipeline.order,
         "max_ahead": f"{pipeline.max_ahead_ms}ms",
@@ -69,6 +69,7 @@ def pipeline_changelog(
         aggregates=pipeline.aggregates,
         read_when=pipeline.read_when,
         renamed=pipeline.renamed,
+        window=pipeline.window,
         **shared,
     )
 

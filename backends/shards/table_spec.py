@@ -9,7 +9,7 @@ from idlestate.backends.runs.table_schema import KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
-from idlestate.retention.windows import WINDOW_END, WINDOW_START, Window
+from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -21,7 +21,7 @@ class TableSpec:
     keys: KeyColumns
     kind: OperatorKind
     order: tuple[tuple[str, pa.DataType], ...] = ()
-    window: Window | None = None
+    window: Windows | None = None
     """The windows in which records are aggregated; of a fixed span, their end is the last key."""
 
     @classmethod
@@ -30,7 +30,7 @@ class TableSpec:
         keys: KeyColumns,
         kind: OperatorKind,
         order: tuple[tuple[str, pa.DataType], ...],
-        window: Window | None,
+        window: Windows | None,
     ) -> "TableSpec":
         """The spec of records with these key columns."""
         if window is not None and not window.is_session:
@@ -38,7 +38,7 @@ class TableSpec:
         return cls(keys, kind, order, window)
 
     @property
-    def fixed_window(self) -> Window | None:
+    def fixed_window(self) -> Windows | None:
         """Its windows if they are of a fixed span."""
         return None if self.window is None or self.window.is_session else self.window
 

@@ -17,7 +17,7 @@ from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.retention.windows import Window
+from idlestate.retention.windows import Windows
 
 Ints = npt.NDArray[np.int64]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -25,7 +25,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 def windowed_steps(
     spec: TableSpec,
-    window: Window,
+    window: Windows,
     keys: Keys,
     times_ms: Ints,
     values: Mapping[str, pa.Array],

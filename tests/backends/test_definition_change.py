@@ -6,12 +6,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
+from idlestate import hopping, session, tumbling
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, check_renamed, compare_definitions
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
+from idlestate.retention.windows import Windows
 
 TYPES = {
     "k": pa.string(),
@@ -51,6 +53,30 @@ def test_it_is_read_back_with_its_ids() -> None:
     again = Definition.from_json(json.loads(json.dumps(after.to_json())))
     assert again == after
     assert {each.name: each.id for each in again.spec().kind.aggregates} == {"top": 1, "last": 2}
+
+
+def of_window(window: Windows | None) -> Definition:
+    spec = TableSpec.of_windows((("k", pa.string()),), aggregation({"n": "count"}, {}), (), window)
+    return Definition.of(spec, TimeDomain.EVENT)
+
+
+@pytest.mark.parametrize("window", [tumbling("10m"), hopping("10m", "1m"), session("10m")], ids=str)
+def test_a_window_is_read_back_and_a_changed_one_is_refused(window: Windows) -> None:
+    before = of_window(window)
+    again = Definition.from_json(json.loads(json.dumps(before.to_json())))
+    assert again.spec().window == window
+    assert again.spec().keys == before.spec().keys
+    assert again.judged(before).refusals == []
+    (refusal,) = of_window(tumbling("1h")).judged(before).refusals
+    assert refusal == f"window was {window}, is now tumbling(1h)"
+    (refusal,) = of_window(None).judged(before).refusals
+    assert refusal == f"window was {window}, is now none"
+
+
+def test_a_definition_that_was_written_before_there_were_windows_has_none() -> None:
+    facts = of_window(None).to_json()
+    del facts["window"]
+    assert Definition.from_json(facts) == of_window(None)
 
 
 def test_ids_are_never_given_again() -> None:

@@ -1,0 +1,171 @@
+"""`retain` by window, batch by batch: boundaries by name, the law for sessions, and refusals."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from idlestate import Policy, cumulate, hopping, session, tumbling
+from idlestate.errors import RefusedError
+from idlestate.retention.windows import Windows
+from idlestate.testing import RetainHarness
+from tests import window_reference as reference
+from tests.reference import Record
+
+SCHEMA = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+START = datetime(2024, 1, 1, tzinfo=UTC)
+START_MS = int(START.timestamp() * 1000)
+TEXTS = {"n": "count", "last_v": "last(v)"}
+
+
+def harness(window: Windows, delay: str = "0s", **more: Any) -> RetainHarness:
+    return RetainHarness(
+        SCHEMA, key="k", aggregates=TEXTS, event_time="t", delay=delay, window=window, **more
+    )
+
+
+def rows(*times_ms: int, key: str = "a") -> list[dict[str, Any]]:
+    return [{"k": key, "t": START + timedelta(milliseconds=t_ms), "v": t_ms} for t_ms in times_ms]
+
+
+def ms(moment: datetime | None) -> int | None:
+    return None if moment is None else round((moment - START) / timedelta(milliseconds=1))
+
+
+def shown(found: Sequence[dict[str, Any]], change: str) -> list[tuple[Any, ...]]:
+    """Start, end and number of records of each window, in order of start and end."""
+    chosen = [row for row in found if row["change"] == change]
+    return sorted((ms(row["window_start"]), ms(row["window_end"]), row["n"]) for row in chosen)
+
+
+def test_a_record_in_the_last_millisecond_of_a_window_and_one_at_its_end_are_apart() -> None:
+    found = harness(tumbling("10ms")).batch(rows(0, 9, 10))
+    assert shown(found, "update") == [(0, 10, 2), (10, 20, 1)]
+
+
+def test_a_window_closes_when_the_watermark_reaches_its_last_millisecond() -> None:
+    op = harness(tumbling("10ms"))
+    op.batch(rows(3))
+    op.batch(rows(9))  # then the watermark is 8
+    assert shown(op.batch([]), "expire") == []
+    op.batch(rows(10))  # then it is 9, the window's end less 1
+    (closed,) = op.batch([])
+    assert (closed["change"], closed["n"], closed["last_v"]) == ("expire", 2, 9)
+    assert ms(closed["expired_at"]) == 9
+    assert ms(closed["created_at"]) == 0
+    assert ms(closed["last_access"]) == 9
+    assert closed["reason"] == "lifetime"
+
+
+def test_a_late_record_changes_no_window_even_if_its_window_is_open() -> None:
+    op = harness(tumbling("10ms"), rejects=True)
+    op.batch(rows(8))
+    found = op.batch(rows(7, 6, 8))  # the watermark is 7
+    assert shown(found, "update") == [(0, 10, 2)]
+    assert [row["reason"] for row in found if row["change"] == "reject"] == ["late", "late"]
+
+
+def test_hopping_windows_overlap() -> None:
+    found = harness(hopping("10ms", "5ms")).batch(rows(4, 5, 9, 10))
+    assert shown(found, "update") == [(-5, 5, 1), (0, 10, 3), (5, 15, 3), (10, 20, 1)]
+
+
+def test_cumulating_windows_have_one_start_and_grow() -> None:
+    op = harness(cumulate("10ms", "5ms"))
+    found = op.batch(rows(4, 5, 9, 10))
+    assert shown(found, "update") == [(0, 5, 1), (0, 10, 3), (10, 15, 1), (10, 20, 1)]
+    closed = op.batch([])
+    assert shown(closed, "expire") == [(0, 5, 1), (0, 10, 3)]
+    assert {ms(row["created_at"]) for row in closed} == {0}
+
+
+def test_sessions_merge_at_exactly_the_gap_and_not_a_millisecond_later() -> None:
+    op = harness(session("10ms"))
+    found = op.batch(rows(0, 10, 21))
+    assert shown(found, "expire") == [(0, 20, 2)]
+    assert shown(found, "update") == [(21, 31, 1)]
+
+
+def test_a_session_is_shown_to_end_a_gap_after_its_last_record() -> None:
+    op = harness(session("10ms"))
+    op.batch(rows(0, 4))
+    op.batch(rows(20, key="b"))
+    (closed,) = [row for row in op.batch([]) if row["change"] == "expire"]
+    assert (ms(closed["window_start"]), ms(closed["window_end"])) == (0, 14)
+    assert ms(closed["expired_at"]) == 15
+    assert closed["reason"] == "idle"
+
+
+def test_open_windows_are_read_with_their_bounds() -> None:
+    op = harness(hopping("10ms", "5ms"))
+    op.batch(rows(7))
+    found = sorted(op.lives(), key=lambda life: life["window_start"])
+    bounds = [(ms(life["window_start"]), ms(life["window_end"])) for life in found]
+    assert bounds == [(0, 10), (5, 15)]
+    assert [ms(life["deadline"]) for life in found] == [9, 14]
+    assert list(found[0])[:4] == ["k", "window_start", "window_end", "n"]
+
+
+@pytest.mark.parametrize("window", [tumbling("10ms"), session("10ms")], ids=str)
+def test_what_cannot_be_combined_with_a_window_is_refused(window: Windows) -> None:
+    with pytest.raises(RefusedError, match="policy cannot be combined with window"):
+        harness(window, policy=Policy(ttl="1h"))
+    with pytest.raises(RefusedError, match="config cannot be combined with window"):
+        harness(window, config="config/clicks.yaml")
+    with pytest.raises(RefusedError, match="read_when cannot be combined with window"):
+        harness(window, read_when="v")
+
+
+def test_a_window_that_is_text_and_names_of_its_columns_are_refused() -> None:
+    with pytest.raises(RefusedError, match="window: 'tumbling' cannot be used here"):
+        harness("tumbling")  # type: ignore[arg-type]
+    with pytest.raises(RefusedError, match="the name window_end is used twice"):
+        RetainHarness(
+            SCHEMA,
+            key="k",
+            aggregates={"window_end": "count"},
+            event_time="t",
+            window=tumbling("1m"),
+        )
+    with pytest.raises(RefusedError, match="uses event time; pass the column"):
+        RetainHarness(SCHEMA, key="k", aggregates=TEXTS, window=tumbling("1m"))
+
+
+@given(
+    times=st.lists(st.tuples(st.sampled_from("aab"), st.integers(0, 80)), max_size=25),
+    gap_ms=st.integers(2, 8),
+    delay_ms=st.integers(0, 30),
+    cuts=st.lists(st.integers(0, 25), max_size=5),
+)
+def test_sessions_are_those_of_the_reference_if_batches_do_not_run_back(
+    times: list[tuple[str, int]], gap_ms: int, delay_ms: int, cuts: list[int]
+) -> None:
+    op = harness(session(f"{gap_ms}ms"), f"{delay_ms}ms")
+    wanted = reference.Sessions(gap_ms, {"n": "count", "last_v": "last(v)"})
+    in_order = sorted(times, key=lambda each: each[1])
+    bounds = [0, *sorted(cuts), len(times)]
+    found, highest = [], -START_MS
+    for first, stop in pairwise(bounds):
+        batch = in_order[first:stop][::-1]
+        found += op.batch([row for key, t_ms in batch for row in rows(t_ms, key=key)])
+        for key, t_ms in batch:
+            wanted.take(Record((key,), t_ms, {"v": t_ms}))
+        wanted.close(highest - delay_ms - 1)
+        highest = max([highest, *(t_ms for _, t_ms in batch)])
+    found += op.finish()
+    wanted.close(highest - delay_ms - 1)
+    closed = [(row["window_start"], row["window_end"], row["n"]) for row in wanted.closed]
+    newest = {span.key: span for span in sorted(wanted.open, key=lambda each: each.start_ms)}
+    for span in wanted.open:  # one that another follows is over at once
+        if span is not newest[span.key]:
+            closed.append((span.start_ms, span.end_ms, len(span.records)))
+    assert shown(found, "expire") == sorted(closed)
+    left = [(ms(life["window_start"]), ms(life["window_end"]), life["n"]) for life in op.lives()]
+    assert sorted(left) == sorted(
+        (span.start_ms, span.end_ms, len(span.records)) for span in newest.values()
+    )
