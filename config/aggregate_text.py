@@ -15,9 +15,11 @@ _FORMS: dict[str, tuple[str, ...]] = {
 """The arguments of each function: names of columns."""
 _SAME = {"stddev_samp": "stddev", "var_samp": "variance"}
 """Other names of functions, as in Spark."""
+FUNCTIONS = (*_FORMS, *_SAME)
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
 _PLAIN = re.compile(r"[^\s,()`]+")
 _NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
+_COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # not between back-quotes
 
 
 class AggregateError(RefusedError, ValueError):
@@ -50,7 +52,7 @@ def parse_call(text: str) -> Call:
         raise AggregateError(f"unknown aggregate {text!r}: the aggregates are {', '.join(_FORMS)}")
     inner = match[2]
     is_of_rows = inner in (None, "") or (inner == "*" and function == "count")
-    columns = () if is_of_rows else tuple(part.strip() for part in inner.split(","))
+    columns = () if is_of_rows else tuple(part.strip() for part in _COMMA.split(inner))
     fits = len(columns) in {len(form.split(",")) if form else 0 for form in _FORMS[function]}
     if not fits or any(not _NAME.fullmatch(column) for column in columns):
         raise AggregateError(

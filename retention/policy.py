@@ -155,6 +155,19 @@ class Policy:
             return self.remember_ms
         return (self.idle_max_ms if self.idle_on else 0) or self.ttl_ms or self.max_lifetime_ms
 
+    def with_ttl_alone(self, ttl_ms: int, chosen_by: str) -> "Policy":
+        """A policy of the same time domain with no rule but a time to live since the last write.
+
+        A ttl of 0 milliseconds means that no life ends.
+        """
+        return Policy(
+            ttl_ms=ttl_ms,
+            time=self.time,
+            remember_ms=self.remember_ms,
+            max_shrink=self.max_shrink,
+            chosen_by=chosen_by,
+        )
+
     def to_json(self) -> dict[str, object]:
         """The policy as a dict that `json` writes as it stands; `from_json` is its inverse.
 

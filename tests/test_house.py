@@ -44,6 +44,7 @@ OUTSIDE_CORE = ["state/rocksdb/*.py"]
 # Folders inside rooms that are packages of their own.
 INSIDE_ROOMS = {
     "backends": ["files", "runs", "shards"],
+    "config": ["sql"],
     "metrics": ["dashboards"],
     "pipeline": ["checkpoint"],
     "sidecar": ["client", "core", "protocol", "server", "stores", "workers"],

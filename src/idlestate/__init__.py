@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from idlestate.pipeline.serve_metrics import serve_metrics as serve_metrics
     from idlestate.pipeline.session_settings import configure as configure
     from idlestate.pipeline.sinks import FolderSinks as FolderSinks
+    from idlestate.pipeline.sql import sql as sql
     from idlestate.retention.policy import Policy as Policy
     from idlestate.retention.policy import TimeDomain as TimeDomain
     from idlestate.retention.policy import UpdateType as UpdateType
@@ -54,6 +55,7 @@ else:
             "idlestate.pipeline.serve_metrics": ["serve_metrics"],
             "idlestate.pipeline.session_settings": ["configure"],
             "idlestate.pipeline.sinks": ["FolderSinks"],
+            "idlestate.pipeline.sql": ["sql"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
             "idlestate.retention.windows": ["cumulate", "hopping", "session", "tumbling"],
             "idlestate.sidecar.client.client": ["SidecarClient"],
@@ -85,5 +87,6 @@ __all__ = [
     "run_to_end",
     "serve_metrics",
     "session",
+    "sql",
     "tumbling",
 ]

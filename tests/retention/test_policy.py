@@ -166,3 +166,9 @@ def test_json_must_be_complete(name: str) -> None:
     del data[name]
     with pytest.raises(ValueError, match=name):
         Policy.from_json(data)
+
+
+def test_a_ttl_alone_replaces_all_rules_of_a_policy_and_keeps_its_time() -> None:
+    base = Policy(idle_min="30m", idle_max="45m", max_lifetime="1d", time=TimeDomain.PROCESSING)
+    assert base.with_ttl_alone(3_600_000, "a hint") == Policy(ttl="1h", time=TimeDomain.PROCESSING)
+    assert base.with_ttl_alone(0, "a hint").is_unbounded

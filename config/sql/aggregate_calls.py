@@ -1,0 +1,155 @@
+"""Aggregates inside expressions: which calls they are, and the columns they are taken of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from idlestate.config.aggregate_text import FUNCTIONS, Call, problem_with
+from idlestate.config.sql.expressions import Expression, read_expression
+from idlestate.config.sql.words import Words
+
+_OTHER_NAMES = {"mean": "avg", "first_value": "first", "last_value": "last", "any_value": "first"}
+_COUNT_IF = "count_if"
+_NAMES = {**{name: name for name in FUNCTIONS}, **_OTHER_NAMES, _COUNT_IF: "count"}
+_NULLS_COUNT = {"first", "last"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What an aggregate is taken of: a column, or an expression to be computed before.
+
+    Attributes:
+        column: the column; for an expression, the column that it is computed as.
+        expression: its text; None for a column of the input.
+    """
+
+    column: str
+    expression: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """A call of an aggregate.
+
+    Attributes:
+        start, end: the words of the expression that it takes.
+        words: these words.
+        function: its name in `retain`.
+        arguments: what it is taken of; nothing for all rows.
+    """
+
+    start: int
+    end: int
+    words: Words
+    function: str
+    arguments: tuple[Argument, ...]
+
+    @property
+    def text(self) -> str:
+        """The aggregate as `retain` takes it."""
+        return Call(self.function, ()).of(tuple(each.column for each in self.arguments))
+
+    @property
+    def name(self) -> str:
+        """What Spark calls its column."""
+        return f"{self.function}({', '.join(each.column for each in self.arguments) or '1'})"
+
+
+def aggregate_calls(words: Words, qualifiers: frozenset[str]) -> Iterator[AggregateCall]:
+    """The calls of aggregates in an expression, in their order.
+
+    Raises:
+        QueryError: one cannot be computed.
+    """
+    at = 0
+    while at + 1 < len(words):
+        name = words.words[at].folded
+        if name in _NAMES and words.words[at + 1].kind is TokenType.L_PAREN:
+            call = _call(words, at, qualifiers)
+            yield call
+            at = call.end
+        else:
+            at += 1
+
+
+def _call(words: Words, start: int, qualifiers: frozenset[str]) -> AggregateCall:
+    closing = words.closing(start + 1)
+    written = words.words[start].folded
+    function = _NAMES[written]
+    inside = words[start + 2 : closing]
+    condition, end = _filter(words, closing + 1)
+    _check_behind(words, end, written)
+    if inside.words and inside.words[0].kind is TokenType.DISTINCT:
+        fix = "deduplicate first, in a query of its own (SELECT DISTINCT)"
+        raise inside[:1].refused(f"{written} of DISTINCT values is not supported", fix)
+    given = [read_expression(each) for each in inside.split()] if _takes(inside) else []
+    for each in given:
+        if (nested := each.tree.find(exp.AggFunc)) or each.alias or each.is_star:
+            what = "an aggregate inside another one" if nested else "not an argument"
+            raise each.words.refused(what, f"pass {written} a column or an expression of columns")
+    arguments: tuple[Argument, ...]
+    if written == _COUNT_IF:
+        if len(given) != 1:
+            raise words[start:end].refused("count_if takes a condition", "pass one")
+        both = f"({inside.text}) AND ({condition.text})" if condition else inside.text
+        condition, arguments = None, (_cased(both, "1"),)
+    else:
+        if function == "count":
+            given = [each for each in given if not isinstance(each.tree, exp.Literal)]
+        arguments = tuple(_argument(each, qualifiers) for each in given)
+    if condition is not None:
+        if function in _NULLS_COUNT:
+            fix = "put the condition into WHERE"
+            raise condition.refused(f"FILTER is not supported for {written}", fix)
+        value = given[-1].words.text if given else "1"
+        arguments = (*arguments[:-1], _cased(condition.text, value))
+    call = AggregateCall(start, end, words[start:end], function, arguments)
+    if wrong := problem_with(call.text):
+        raise call.words.refused(wrong, f"correct the arguments of {written}")
+    return call
+
+
+def _takes(inside: Words) -> bool:
+    return bool(inside.words) and inside.text != "*"
+
+
+def _filter(words: Words, at: int) -> tuple[Words | None, int]:
+    """The condition of FILTER (WHERE ...) behind a call, and where the call ends."""
+    if at + 2 >= len(words) or words.words[at].kind is not TokenType.FILTER:
+        return None, at
+    closing = words.closing(at + 1)
+    condition = read_expression(words[at + 3 : closing])
+    return condition.words, closing + 1
+
+
+def _check_behind(words: Words, at: int, name: str) -> None:
+    behind = words[at : at + 1]
+    if behind.folded == ("over",):
+        fix = "remove OVER and add GROUP BY"
+        raise behind.refused(f"{name} with OVER is not supported", fix)
+    if behind.folded in {("ignore",), ("respect",)}:
+        fix = "remove it, and filter with WHERE ... IS NOT NULL"
+        what = f"{' '.join(words[at : at + 2].folded).upper()} is not supported: nulls count"
+        raise words[at : at + 2].refused(what, fix)
+    if behind.folded == ("within",):
+        raise words[at : at + 2].refused("WITHIN GROUP is not supported", "remove it")
+
+
+def _argument(expression: Expression, qualifiers: frozenset[str]) -> Argument:
+    column = expression.column(qualifiers)
+    if column is not None:
+        return Argument(column, None)
+    text = expression.words.text
+    return Argument(text.replace("`", ""), text)
+
+
+def _cased(condition: str, value: str) -> Argument:
+    text = f"CASE WHEN {condition} THEN {value} END"
+    return Argument(text.replace("`", ""), text)
+
+
+def supported() -> str:
+    """The names of all aggregates."""
+    return ", ".join(FUNCTIONS)

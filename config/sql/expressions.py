@@ -1,0 +1,107 @@
+"""Expressions of a query: what they are called, which columns they read, what they may contain."""
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from idlestate.config.sql.select_clauses import parsed
+from idlestate.config.sql.words import Words, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression and the name it is given.
+
+    Attributes:
+        words: the expression without its name.
+        alias: the name, such as `n` in `count(*) AS n`; None without one.
+        tree: what sqlglot makes of it.
+    """
+
+    words: Words
+    alias: str | None
+    tree: exp.Expression
+
+    @property
+    def is_star(self) -> bool:
+        """Whether it is `*` or `c.*`."""
+        return isinstance(self.tree, exp.Star) or (
+            isinstance(self.tree, exp.Column) and isinstance(self.tree.this, exp.Star)
+        )
+
+    def column(self, qualifiers: frozenset[str]) -> str | None:
+        """The column that it names, if it is one; `c.page` where c is the name of the rows."""
+        tree = self.tree
+        if not isinstance(tree, exp.Column) or isinstance(tree.this, exp.Star):
+            return None
+        is_plain = not tree.table or (tree.table.lower() in qualifiers and not tree.db)
+        return tree.name if is_plain else None
+
+    def named(self) -> str:
+        """The expression with its name, as Spark takes it."""
+        return self.words.text + (f" AS {quoted(self.alias)}" if self.alias else "")
+
+
+def read_expression(words: Words) -> Expression:
+    """Read an expression that may have a name.
+
+    Raises:
+        QueryError: it contains what no expression may, such as a subquery.
+    """
+    if not words.words:
+        raise words.refused("an expression is missing", "add it, or remove the comma")
+    tree = parsed(words, f"SELECT {words.text}")
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or _has_more(tree):
+        raise words.refused("this is not an expression", "use columns and functions of Spark")
+    (found,) = tree.expressions
+    alias = None
+    if isinstance(found, exp.Aliases):
+        raise words.refused("several names for an expression", "give it one name")
+    if isinstance(found, exp.Alias):
+        alias, found = found.alias, found.this
+        words = words[: -2 if words.words[-2].kind is TokenType.ALIAS else -1]
+    _check(words, found)
+    return Expression(words, alias, found)
+
+
+def _has_more(tree: exp.Select) -> bool:
+    return any(value for name, value in tree.args.items() if name != "expressions")
+
+
+def _check(words: Words, tree: exp.Expression) -> None:
+    for node in tree.walk():
+        if isinstance(node, exp.Query):
+            what = "a subquery inside an expression is not supported"
+            raise words.at("select").refused(what, "use a view that contains it")
+        if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+            raise words.refused("parameters are not supported", "write the value")
+
+
+def no_window(expression: Expression) -> None:
+    """Refuse OVER.
+
+    Raises:
+        QueryError: the expression contains it.
+    """
+    if expression.tree.find(exp.Window):
+        fix = "for deduplication, use ROW_NUMBER() OVER (...) AS n in a subquery, and WHERE n = 1"
+        raise expression.words.at("over").refused("OVER is not supported here", fix)
+
+
+def no_aggregate(expression: Expression, where: str) -> None:
+    """Refuse aggregates.
+
+    Raises:
+        QueryError: the expression contains one; `where` says what may not.
+    """
+    for node in expression.tree.find_all(exp.AggFunc):
+        name = next(iter(names_of(node)))
+        fix = "aggregate in the list of columns, with GROUP BY"
+        found = expression.words.at(*names_of(node))
+        raise found.refused(f"{name} cannot be used in {where}", fix)
+
+
+def names_of(function: exp.Func) -> list[str]:
+    """Names under which a function may be written, in lower case."""
+    return [name.lower() for name in function.sql_names()]

@@ -1,0 +1,228 @@
+"""GROUP BY as a call of `retain`."""
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from idlestate.config.added_columns import ADDED_COLUMNS
+from idlestate.config.sql.aggregate_calls import AggregateCall, aggregate_calls, supported
+from idlestate.config.sql.expressions import (
+    Expression,
+    names_of,
+    no_aggregate,
+    no_window,
+    read_expression,
+)
+from idlestate.config.sql.having import check_having
+from idlestate.config.sql.query_error import Place
+from idlestate.config.sql.query_plan import Computed, QueryPlan
+from idlestate.config.sql.select_clauses import Select
+from idlestate.config.sql.sources import Source, filtered
+from idlestate.config.sql.words import Words, quoted
+
+_WINDOWS = ("window", "session_window", "tumble", "hop", "cumulate", "session")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key: the column that it is, or the expression that it is computed by."""
+
+    name: str
+    words: Words
+    is_column: bool
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is one call of a function, which may stand inside other expressions."""
+        words = self.words
+        return len(words) > 2 and words.words[1].shown == "(" and words.closing(1) == len(words) - 1
+
+
+def group_plan(select: Select, source: Source) -> QueryPlan:
+    """The plan of a query with GROUP BY.
+
+    Raises:
+        QueryError: `retain` cannot compute it.
+    """
+    grouping = _Grouping(select, source)
+    output = grouping.output()
+    having = grouping.having()
+    names = [*(key.name for key in grouping.keys), *grouping.aggregates]
+    rows = filtered(select, source.rows)
+    if grouping.computed:
+        rows = rows.then(Computed(grouping.computed))
+    return QueryPlan(
+        "retain",
+        rows,
+        {
+            "key": [key.name for key in grouping.keys],
+            "aggregates": {name: call.text for name, call in grouping.aggregates.items()},
+        },
+        None if output == [quoted(name) for name in names] else tuple(output),
+        having,
+        source.name,
+        new_names=grouping.new_names,
+    )
+
+
+class _Grouping:
+    def __init__(self, select: Select, source: Source) -> None:
+        self._select = select
+        self._names = frozenset({source.name} if source.name else ())
+        self.items = [read_expression(item) for item in select.items]
+        self.new_names: dict[str, Place] = {}
+        self.aggregates: dict[str, AggregateCall] = {}
+        self.computed: dict[str, str] = {}
+        self.keys = [self._key(words) for words in select.keys or ()]
+        for at, key in enumerate(self.keys):
+            if key.name.lower() in {other.name.lower() for other in self.keys[:at]}:
+                raise key.words.refused(f"{key.name} is a key already", "remove it")
+            self._check_name(key.name, key.words)
+        self._name_aggregates()
+
+    def _key(self, words: Words) -> Key:
+        expression = read_expression(words)
+        tree = expression.tree
+        if isinstance(tree, exp.Literal) and tree.is_int:
+            expression = self._item(int(tree.name), words)
+        column = expression.column(self._names)
+        alias = column and self._aliased(column)
+        if alias:
+            self.new_names[str(column)] = words.place
+            expression = alias
+            column = expression.column(self._names)
+        no_window(expression)
+        no_aggregate(expression, "GROUP BY")
+        name = expression.words.folded[0]
+        if name in _WINDOWS and expression.words.folded[1:2] == ("(",):
+            fix = "group by columns"
+            raise words.refused(f"{name}() in GROUP BY is not supported", fix)
+        if column is not None:
+            return Key(column, expression.words, is_column=True)
+        given = [each.alias for each in self.items if each.words.folded == expression.words.folded]
+        name = next(filter(None, given), None) or expression.words.text.replace("`", "")
+        self.computed[name] = expression.words.text
+        return Key(name, expression.words, is_column=False)
+
+    def _item(self, position: int, words: Words) -> Expression:
+        if not 1 <= position <= len(self.items):
+            fix = f"use 1 to {len(self.items)}, or write the column"
+            raise words.refused(f"there is no column {position} in the list", fix)
+        return self.items[position - 1]
+
+    def _aliased(self, name: str) -> Expression | None:
+        """The expression that goes by this name alone; None where the name is that of a column."""
+        folded = name.lower()
+        if any((item.column(self._names) or "").lower() == folded for item in self.items):
+            return None
+        named = (item for item in self.items if (item.alias or "").lower() == folded)
+        return next(named, None)
+
+    def _name_aggregates(self) -> None:
+        """Give the aggregates that are columns of the result the names that they have there."""
+        self._columns: dict[int, str] = {}
+        for at, item in enumerate(self.items):
+            calls = list(aggregate_calls(item.words, self._names))
+            if [(call.start, call.end) for call in calls] == [(0, len(item.words))]:
+                self._columns[at] = self._register(item.alias or calls[0].name, calls[0])
+
+    def _register(self, name: str, call: AggregateCall) -> str:
+        self._check_name(name, call.words)
+        for key in self.keys:
+            if key.name.lower() == name.lower():
+                fix = "use another name: AS ..."
+                raise call.words.refused(f"{name} is the name of a key too", fix)
+        self.aggregates.setdefault(name, call)
+        computed = {name.lower() for name in self.computed}
+        for argument in call.arguments:
+            if argument.expression is not None:
+                self.computed[argument.column] = argument.expression
+            elif argument.column.lower() in computed:
+                what = f"{argument.column} is an expression of the key here, and a column too"
+                raise call.words.refused(what, "give the key another name: AS ...")
+        return name
+
+    def _column_of(self, call: AggregateCall) -> str:
+        """The column of the result that holds an aggregate."""
+        same = (name for name, other in self.aggregates.items() if other.text == call.text)
+        return next(same, None) or self._register(call.name, call)
+
+    def output(self) -> list[str]:
+        """What the query selects, as expressions over the result of `retain`."""
+        found: list[str] = []
+        taken: set[str] = set()
+        for at, item in enumerate(self.items):
+            if item.is_star:
+                fix = "list the keys and the aggregates"
+                raise item.words.refused("* is not supported with GROUP BY", fix)
+            no_window(item)
+            text, name = self._selected(at, item)
+            name = item.alias or name
+            self._check_name(name, item.words)
+            if name.lower() in taken:
+                raise item.words.refused(f"two columns are called {name}", "add AS and a name")
+            taken.add(name.lower())
+            found.append(text if text == quoted(name) else f"{text} AS {quoted(name)}")
+        if not self.aggregates:
+            fix = "add one, such as COUNT(*), or write SELECT DISTINCT"
+            raise self._select.words.at("group by").refused("there is no aggregate", fix)
+        return found
+
+    def _selected(self, at: int, item: Expression) -> tuple[str, str]:
+        """The text of a selected expression over the result, and its name without AS."""
+        for key in self.keys:
+            column = item.column(self._names)
+            if column == key.name if key.is_column else item.words.folded == key.words.folded:
+                return quoted(key.name), key.name
+        if (found := self._columns.get(at)) is not None:
+            return quoted(found), found
+        text = self.over_result(item.words)
+        return text, item.words.text.replace("`", "")
+
+    def over_result(self, words: Words) -> str:
+        """An expression of keys and aggregates, over the columns of the result."""
+        found = self._replaced(words)
+        tree = read_expression(found).tree
+        for function in tree.find_all(exp.AggFunc):
+            name = next(iter(names_of(function)))
+            fix = f"the aggregates are {supported()}"
+            raise words.at(*names_of(function)).refused(f"unknown aggregate {name}", fix)
+        known = {name.lower() for name in (*self.aggregates, *(key.name for key in self.keys))}
+        for column in tree.find_all(exp.Column):
+            qualifier = column.parts[0].name.lower() if len(column.parts) > 1 else None
+            first = column.parts[1 if qualifier in self._names else 0]
+            if first.name.lower() not in known:
+                what = f"{column.name} is neither a key nor inside an aggregate"
+                fix = f"add it to GROUP BY, or aggregate it with one of {supported()}"
+                raise words.at(column.name).refused(what, fix)
+        return found.text
+
+    def _replaced(self, words: Words) -> Words:
+        names = [
+            (call.start, call.end, self._column_of(call))
+            for call in aggregate_calls(words, self._names)
+        ]
+        inside = {at for start, end, _ in names for at in range(start, end)}
+        for key in self.keys:
+            size = len(key.words)
+            for at in range(len(words) - size + 1) if key.is_call else ():
+                if at not in inside and words[at : at + size].folded == key.words.folded:
+                    names.append((at, at + size, key.name))
+                    inside.update(range(at, at + size))
+        return words.with_names(sorted(names))
+
+    def having(self) -> str | None:
+        """The condition that rows of the result must meet."""
+        words = self._select.having
+        if words is None:
+            return None
+        no_window(read_expression(words))
+        text = self.over_result(words)
+        functions = {name.lower(): call.function for name, call in self.aggregates.items()}
+        check_having(read_expression(self._replaced(words)).tree, words, functions)
+        return text
+
+    def _check_name(self, name: str, words: Words) -> None:
+        if name.lower() in ADDED_COLUMNS:
+            what = f"{name} is the name of a column that idlestate adds"
+            raise words.refused(what, "use another name: AS ..., in a subquery for a column")

@@ -1,0 +1,52 @@
+"""HAVING: which conditions mean something for rows that are never taken back."""
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from idlestate.config.sql.words import Words
+
+_GROWS, _FALLS = {"count", "max"}, {"min"}
+_MORE, _LESS = exp.GT | exp.GTE, exp.LT | exp.LTE
+
+
+def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str]) -> None:
+    """Refuse a condition that a key can meet and later not meet any more.
+
+    Rows that came out are not withdrawn. So a condition on aggregates has to stay true once it is:
+    a count or a max above a number, or a min below one.
+
+    Args:
+        tree: the condition over the result.
+        words: where it stands.
+        functions: the functions of the aggregates by the names of their columns, in lower case.
+
+    Raises:
+        QueryError: it may become false again.
+    """
+    if not _stays_true(tree, functions):
+        what = "this condition can become false again, and rows that came out stay"
+        fix = (
+            "use COUNT or MAX above a number or MIN below one, or filter the result by its "
+            "expire rows, which hold the final aggregates"
+        )
+        raise words.refused(what, fix)
+
+
+def _stays_true(tree: exp.Expression, functions: Mapping[str, str]) -> bool:
+    if isinstance(tree, exp.Paren):
+        return _stays_true(tree.this, functions)
+    if isinstance(tree, exp.And | exp.Or):
+        return _stays_true(tree.left, functions) and _stays_true(tree.right, functions)
+    aggregates = [each for each in tree.find_all(exp.Column) if each.name.lower() in functions]
+    if not aggregates:
+        return True  # keys stay as they are
+    if not isinstance(tree, _MORE | _LESS) or len(aggregates) > 1:
+        return False
+    is_left = tree.left is aggregates[0]
+    if not is_left and tree.right is not aggregates[0]:
+        return False
+    if any(True for _ in (tree.right if is_left else tree.left).find_all(exp.Column)):
+        return False  # a bound must not depend on more than itself
+    grows = isinstance(tree, _MORE) == is_left
+    return functions[aggregates[0].name.lower()] in (_GROWS if grows else _FALLS)

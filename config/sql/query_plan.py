@@ -1,0 +1,101 @@
+"""What a query says: an operator, its arguments, what it reads and what comes out of it.
+
+No Spark is needed for it. Texts of expressions are Spark SQL, for Spark to read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from idlestate.config.sql.query_error import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The rows have a name, as in `FROM clicks c`: columns may be written `c.page`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Only rows that meet a condition."""
+
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Only these columns, each an expression that may have a name."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """More columns, name to expression; one takes the place of a column of its name."""
+
+    columns: Mapping[str, str]
+
+
+Step = Named | Where | Selected | Computed
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What an operator reads.
+
+    Attributes:
+        table: the name of a table or view, quoted where it has to be.
+        steps: what is done to its rows, in this order.
+        place: where the query names the table.
+    """
+
+    table: str
+    steps: tuple[Step, ...]
+    place: Place = field(compare=False)
+
+    def then(self, *steps: Step) -> "Rows":
+        """The same with more steps behind."""
+        return Rows(self.table, (*self.steps, *steps), self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What a hint says about the retention of an input: a time to live, or the name of a policy.
+
+    Attributes:
+        ttl_ms: the time to live, 0 for never; None where the hint names a policy.
+        policy: the name of a policy.
+        place: where the hint is.
+    """
+
+    ttl_ms: int | None
+    policy: str | None
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """A query as a call of an operator.
+
+    Attributes:
+        operator: the function, `retain` or `deduplicate`.
+        rows: what it reads.
+        arguments: its arguments as far as the query says them, as its Python form takes them.
+        output: expressions over the operator's result, in front of the columns that idlestate
+            adds; `*` is all of its own columns. None: the result as it is.
+        having: a condition that rows of the result must meet.
+        name: the name of the result's rows in `output` and `having`; None: they have none.
+        retention: what a hint says; None without one.
+        new_names: names that must not be columns of the input, for they would be ambiguous, and
+            where the query uses them.
+    """
+
+    operator: str
+    rows: Rows
+    arguments: Mapping[str, object]
+    output: tuple[str, ...] | None = None
+    having: str | None = None
+    name: str | None = None
+    retention: Retention | None = None
+    new_names: Mapping[str, Place] = field(default_factory=dict, compare=False)

@@ -1,0 +1,101 @@
+"""FROM: the table or view that a query reads, and what subqueries do to its rows."""
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from idlestate.config.sql.expressions import no_aggregate, no_window, read_expression
+from idlestate.config.sql.query_plan import Named, Rows, Selected, Where
+from idlestate.config.sql.select_clauses import Select, read_select
+from idlestate.config.sql.words import Words, quoted
+
+_NAME_OR_ALIAS = {"this", "db", "catalog", "alias"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What FROM names.
+
+    Attributes:
+        rows: the table and the steps of subqueries.
+        name: what columns may be preceded by, in lower case; None where nothing may.
+        names: what hints may call it, in lower case.
+        hints: the hints of subqueries.
+    """
+
+    rows: Rows
+    name: str | None
+    names: frozenset[str]
+    hints: tuple[Words, ...] = ()
+
+
+def read_source(select: Select) -> Source:
+    """The source of a query.
+
+    Raises:
+        QueryError: it is neither a table, a view nor a subquery of filters and projections.
+    """
+    words = select.source
+    tree = select.tree.args["from_"].this
+    if any(value for name, value in tree.args.items() if name not in _NAME_OR_ALIAS):
+        what = "FROM takes the name of a table or view, or a subquery"
+        raise words.refused(what, "put anything else into a view (createOrReplaceTempView)")
+    alias = tree.args.get("alias")
+    if alias and alias.columns:
+        raise words.refused("names of columns behind an alias", "name them in a subquery: a AS b")
+    name = tree.alias.lower()
+    if isinstance(tree, exp.Subquery):
+        closing = words.closing(0)
+        found = _of_subquery(read_select(words[1:closing]))
+        if not name:
+            return replace(found, name=None)
+        return replace(
+            found, rows=found.rows.then(Named(name)), name=name, names=found.names | {name}
+        )
+    if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
+        fix = "put it into a view (createOrReplaceTempView)"
+        raise words.refused("FROM takes the name of a table or view, or a subquery", fix)
+    parts = [part.name for part in tree.parts]
+    rows = Rows(".".join(map(quoted, parts)), (Named(name),) if name else (), words.place)
+    called = name or tree.name.lower()
+    return Source(rows, called, frozenset({called, tree.name.lower(), ".".join(parts).lower()}))
+
+
+def filtered(select: Select, rows: Rows) -> Rows:
+    """The rows that WHERE lets through.
+
+    Raises:
+        QueryError: the condition contains what only groups have.
+    """
+    if select.where is None:
+        return rows
+    condition = read_expression(select.where)
+    no_window(condition)
+    no_aggregate(condition, "WHERE")
+    return rows.then(Where(condition.words.text))
+
+
+def _of_subquery(select: Select) -> Source:
+    """A subquery of a filter and a projection.
+
+    Raises:
+        QueryError: it does something else.
+    """
+    for clause, name in ((select.keys, "GROUP BY"), (select.having, "HAVING")):
+        if clause is not None:
+            what = f"{name} in a subquery is not supported"
+            fix = "group in the outermost query; read its result in a query of its own"
+            raise select.words.at(name).refused(what, fix)
+    if select.is_distinct:
+        fix = "make it a query of its own"
+        raise select.words.at("distinct").refused("DISTINCT in a subquery is not supported", fix)
+    source = read_source(select)
+    rows = filtered(select, source.rows)
+    items = [read_expression(item) for item in select.items]
+    for item in items:
+        no_window(item)
+        no_aggregate(item, "a subquery")
+    if any(not item.is_star for item in items) or len(items) > 1:
+        rows = rows.then(Selected(tuple(item.named() for item in items)))
+    hints = (*source.hints, *([select.hint] if select.hint else []))
+    return replace(source, rows=rows, hints=hints)

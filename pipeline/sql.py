@@ -1,0 +1,83 @@
+"""`sql`: a query in SQL as an operator."""
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate.config.sql.planning import plan_query
+from idlestate.config.sql.query_plan import Rows
+from idlestate.pipeline.planned_query import planned_query, reads_of_spark
+from idlestate.retention.durations import Duration
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    *,
+    uid: str,
+    event_time: str | None = None,
+    delay: Duration = "0s",
+    policy: str | Policy | None = None,
+    config: str | Path | None = None,
+    read_when: str | None = None,
+    max_ahead: Duration = "1h",
+    min_event_time: str = "1970-01-02",
+    malformed: str | None = None,
+    null_key: str = "keep",
+    rejects: bool = False,
+    shards: int | None = None,
+    backend: str = "spark",
+    sidecar: str | Address | None = None,
+    runs: str | None = None,
+) -> DataFrame:
+    """Run a query whose state expires by a retention policy.
+
+    GROUP BY becomes `retain`, with the same rows and the same state. The query reads one table or
+    view, such as a streaming DataFrame after `createOrReplaceTempView`. A hint wins over `policy`:
+    `/*+ STATE_TTL('clicks'='1d') */`, or `/*+ RETENTION('clicks'='sessions') */`.
+
+    Args:
+        spark: the session, whose tables and views the query reads.
+        query: one SELECT.
+        uid: the operator's stable name, which identifies its state in the checkpoint.
+        event_time: the event-time column of what the query reads, a timestamp; required unless the
+            policy uses processing time.
+        read_when: a boolean column that marks read-only rows; with GROUP BY only.
+        delay, policy, config, max_ahead, min_event_time: as for `retain`.
+        malformed, null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
+
+    Returns:
+        The columns that the query selects, `change`, `created_at`, `last_access`, `expired_at`,
+        `reason`, `batch_id`, and with `rejects` the column `rejected`.
+
+    Raises:
+        RefusedError: the query is not supported, or the input, session or arguments are not valid;
+            the text says where and how to fix it.
+        ConfigError: the policy file is invalid.
+    """
+
+    def table(rows: Rows) -> DataFrame:
+        with reads_of_spark(uid, rows.place):
+            return spark.table(rows.table)
+
+    return planned_query(
+        plan_query(query),
+        table,
+        uid=uid,
+        event_time=event_time,
+        delay=delay,
+        policy=policy,
+        config=config,
+        read_when=read_when,
+        max_ahead=max_ahead,
+        min_event_time=min_event_time,
+        malformed=malformed,
+        null_key=null_key,
+        rejects=rejects,
+        shards=shards,
+        backend=backend,
+        sidecar=sidecar,
+        runs=runs,
+    )

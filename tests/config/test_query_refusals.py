@@ -1,0 +1,105 @@
+"""Queries that are refused: the place in the text, what is wrong there, what to write instead."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from idlestate.config.sql.planning import plan_query
+from idlestate.config.sql.query_error import QueryError
+from idlestate.errors import RefusedError
+from tests.config.test_query_plans import COMPUTED, PLAIN
+from tests.config.test_refusals import table
+
+ACCEPTED = [case[0] for case in (*PLAIN, *COMPUTED)]
+REFUSED = table("queries.txt")
+
+
+def refused(query: object) -> QueryError:
+    with pytest.raises(QueryError) as caught:
+        plan_query(query)
+    return caught.value
+
+
+@pytest.mark.parametrize(("query", "expected"), REFUSED)
+def test_refused(query: str, expected: list[str]) -> None:
+    assert [str(refused(query)).removeprefix("query, ")] == expected
+
+
+@pytest.mark.parametrize("query", ["", " \n", None, 3, b"SELECT 1"])
+def test_what_is_no_text(query: object) -> None:
+    assert "there is no query; pass text such as SELECT ... FROM ..." in str(refused(query))
+
+
+def test_place_counts_lines_and_columns_from_one() -> None:
+    query = "SELECT k,\n  count(*) AS n\nFROM t\nGROUP BY k\n  LIMIT 3"
+    place = refused(query).place
+    assert (place.line, place.column, place.words) == (5, 3, "LIMIT")
+
+
+def test_place_inside_of_a_subquery_is_that_in_the_whole_text() -> None:
+    query = "SELECT k, count(*) FROM (\n  SELECT k FROM t\n  LIMIT 3) GROUP BY k"
+    place = refused(query).place
+    assert (place.line, place.column) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (f"SELECT {'(' * 21}1{')' * 21} FROM t", "parentheses are nested deeper than 20 levels"),
+        (f"SELECT {'a, ' * 1000}count(*) FROM t", "the query has more than 2,000 words"),
+        (f"SELECT {'CASE WHEN ' * 600}", ""),
+        (f"SELECT {'- ' * 1500} 1 FROM t", ""),
+        (f"SELECT CAST(a AS {'array<' * 600}int{'>' * 600}) FROM t", ""),
+    ],
+)
+def test_deep_and_long_queries(query: str, what: str) -> None:
+    assert what in str(refused(query))
+
+
+SIGNS = r"""( ) , ' " ` /*+ */ -- ; . :: \ ${a} @ # é 😀 1L x'1 r' OVER WINDOW window( FILTER
+QUALIFY INTERVAL LATERAL VIEW DISTINCT UNION JOIN ASOF WITH CASE END EXCEPT"""
+WORDS = [*sorted({word for query in ACCEPTED for word in query.split()}), *SIGNS.split(), "\n"]
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> str:
+    """A valid query after a few changes of its characters and words, or cut off."""
+    query = draw(st.sampled_from([*ACCEPTED, *(query for query, _ in REFUSED)]))
+    for _ in range(draw(st.integers(0, 3))):
+        start, end = sorted(draw(st.tuples(*[st.integers(0, len(query))] * 2)))
+        end = min(end, start + draw(st.integers(0, 12)))
+        word = draw(st.one_of(st.just(""), st.sampled_from(WORDS), st.text(max_size=3)))
+        query = query[:start] + word + query[end:]
+    return query[: draw(st.integers(0, len(query)))] if draw(st.booleans()) else query
+
+
+def plan_or_refusal(query: str) -> None:
+    try:
+        plan_query(query)
+    except QueryError as error:
+        found = error
+    else:
+        return
+    assert found.what
+    assert found.fix
+    assert 1 <= found.place.line <= query.count("\n") + 1
+    assert 1 <= found.place.column <= len(query) + 1
+
+
+@given(mutations())
+def test_changed_queries_have_a_plan_or_a_refusal(query: str) -> None:
+    plan_or_refusal(query)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join))
+def test_words_in_any_order_have_a_plan_or_a_refusal(query: str) -> None:
+    plan_or_refusal(f"SELECT {query}")
+
+
+@given(st.text(max_size=60))
+def test_any_text_has_a_plan_or_a_refusal(query: str) -> None:
+    plan_or_refusal(query)
+
+
+def test_the_error_is_one_that_callers_know() -> None:
+    assert issubclass(QueryError, RefusedError)
