@@ -107,7 +107,7 @@ def _call(words: Words, start: int, qualifiers: frozenset[str]) -> AggregateCall
         arguments = (*arguments[:-1], _cased(condition.text, value))
     call = AggregateCall(start, end, words[start:end], function, arguments)
     if wrong := problem_with(call.text):
-        raise call.words.refused(wrong, f"correct the arguments of {written}")
+        raise call.words.refused(wrong, "correct its arguments")
     return call
 
 
