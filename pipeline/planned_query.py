@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate.config.added_columns import ADDED_COLUMNS
-from idlestate.config.sql.query_error import Place
+from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import (
     Computed,
     Named,
     QueryPlan,
+    QueryRows,
     Retention,
-    Rows,
     Selected,
     Where,
 )
@@ -33,7 +33,7 @@ _OF_ROWS = ("event_time", "read_when", "malformed")
 
 def planned_query(
     plan: QueryPlan,
-    table: Callable[[Rows], DataFrame],
+    table: Callable[[QueryRows], DataFrame],
     *,
     uid: str,
     policy: str | Policy | None,
@@ -66,7 +66,7 @@ def planned_query(
 
 
 @contextmanager
-def reads_of_spark(uid: str, place: Place) -> Iterator[None]:
+def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
     """Tell errors of Spark about names and expressions as errors of the query.
 
     Raises:

@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate.config.sql.planning import plan_query
-from idlestate.config.sql.query_plan import Rows
+from idlestate.config.sql.query_plan import QueryRows
 from idlestate.pipeline.planned_query import planned_query, reads_of_spark
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
@@ -58,7 +58,7 @@ def sql(
         ConfigError: the policy file is invalid.
     """
 
-    def table(rows: Rows) -> DataFrame:
+    def table(rows: QueryRows) -> DataFrame:
         with reads_of_spark(uid, rows.place):
             return spark.table(rows.table)
 

@@ -14,10 +14,10 @@ from idlestate.config.sql.expressions import (
     read_expression,
 )
 from idlestate.config.sql.having import check_having
-from idlestate.config.sql.query_error import Place
+from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, QueryPlan
 from idlestate.config.sql.select_clauses import Select
-from idlestate.config.sql.sources import Source, filtered
+from idlestate.config.sql.sources import QuerySource, filtered
 from idlestate.config.sql.words import Words, quoted
 
 _WINDOWS = ("window", "session_window", "tumble", "hop", "cumulate", "session")
@@ -38,7 +38,7 @@ class Key:
         return len(words) > 2 and words.words[1].shown == "(" and words.closing(1) == len(words) - 1
 
 
-def group_plan(select: Select, source: Source) -> QueryPlan:
+def group_plan(select: Select, source: QuerySource) -> QueryPlan:
     """The plan of a query with GROUP BY.
 
     Raises:
@@ -66,11 +66,11 @@ def group_plan(select: Select, source: Source) -> QueryPlan:
 
 
 class _Grouping:
-    def __init__(self, select: Select, source: Source) -> None:
+    def __init__(self, select: Select, source: QuerySource) -> None:
         self._select = select
         self._names = frozenset({source.name} if source.name else ())
         self.items = [read_expression(item) for item in select.items]
-        self.new_names: dict[str, Place] = {}
+        self.new_names: dict[str, QueryPlace] = {}
         self.aggregates: dict[str, AggregateCall] = {}
         self.computed: dict[str, str] = {}
         self.keys = [self._key(words) for words in select.keys or ()]

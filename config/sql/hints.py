@@ -6,7 +6,7 @@ A hint wins over the policy that a pipeline or a caller names, as in Flink; '0s'
 import re
 from collections.abc import Iterable, Iterator
 
-from idlestate.config.sql.query_error import Place, QueryError
+from idlestate.config.sql.query_error import QueryError, QueryPlace
 from idlestate.config.sql.query_plan import Retention
 from idlestate.config.sql.words import Words
 from idlestate.retention.durations import DurationError, parse_duration
@@ -62,7 +62,7 @@ def _entries(words: Words) -> Iterator[tuple[str, Retention]]:
         at = hint.end()
 
 
-def _retention(place: Place, kind: str, value: str) -> Retention:
+def _retention(place: QueryPlace, kind: str, value: str) -> Retention:
     if kind == "RETENTION":
         return Retention(None, value, place)
     try:

@@ -7,7 +7,7 @@ from idlestate.retention.shown_values import show
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueryPlace:
     """A place in a query: line and column from 1, and the words there."""
 
     line: int
@@ -22,7 +22,7 @@ class Place:
 class QueryError(RefusedError):
     """A query cannot be used: write at `place` what `fix` says."""
 
-    def __init__(self, place: Place, what: str, fix: str) -> None:
+    def __init__(self, place: QueryPlace, what: str, fix: str) -> None:
         """Take the place, what is wrong there and what would be right."""
         self.place = place
         self.what = what

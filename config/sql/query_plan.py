@@ -6,7 +6,7 @@ No Spark is needed for it. Texts of expressions are Spark SQL, for Spark to read
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from idlestate.config.sql.query_error import Place
+from idlestate.config.sql.query_error import QueryPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ Step = Named | Where | Selected | Computed
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class QueryRows:
     """What an operator reads.
 
     Attributes:
@@ -52,11 +52,11 @@ class Rows:
 
     table: str
     steps: tuple[Step, ...]
-    place: Place = field(compare=False)
+    place: QueryPlace = field(compare=False)
 
-    def then(self, *steps: Step) -> "Rows":
+    def then(self, *steps: Step) -> "QueryRows":
         """The same with more steps behind."""
-        return Rows(self.table, (*self.steps, *steps), self.place)
+        return QueryRows(self.table, (*self.steps, *steps), self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Retention:
 
     ttl_ms: int | None
     policy: str | None
-    place: Place = field(compare=False)
+    place: QueryPlace = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ class QueryPlan:
     """
 
     operator: str
-    rows: Rows
+    rows: QueryRows
     arguments: Mapping[str, object]
     output: tuple[str, ...] | None = None
     having: str | None = None
     name: str | None = None
     retention: Retention | None = None
-    new_names: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    new_names: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)

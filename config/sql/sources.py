@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from idlestate.config.sql.expressions import no_aggregate, no_window, read_expression
-from idlestate.config.sql.query_plan import Named, Rows, Selected, Where
+from idlestate.config.sql.query_plan import Named, QueryRows, Selected, Where
 from idlestate.config.sql.select_clauses import Select, read_select
 from idlestate.config.sql.words import Words, quoted
 
@@ -13,7 +13,7 @@ _NAME_OR_ALIAS = {"this", "db", "catalog", "alias"}
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """What FROM names.
 
     Attributes:
@@ -23,13 +23,13 @@ class Source:
         hints: the hints of subqueries.
     """
 
-    rows: Rows
+    rows: QueryRows
     name: str | None
     names: frozenset[str]
     hints: tuple[Words, ...] = ()
 
 
-def read_source(select: Select) -> Source:
+def read_source(select: Select) -> QuerySource:
     """The source of a query.
 
     Raises:
@@ -56,12 +56,14 @@ def read_source(select: Select) -> Source:
         fix = "put it into a view (createOrReplaceTempView)"
         raise words.refused("FROM takes the name of a table or view, or a subquery", fix)
     parts = [part.name for part in tree.parts]
-    rows = Rows(".".join(map(quoted, parts)), (Named(name),) if name else (), words.place)
+    rows = QueryRows(".".join(map(quoted, parts)), (Named(name),) if name else (), words.place)
     called = name or tree.name.lower()
-    return Source(rows, called, frozenset({called, tree.name.lower(), ".".join(parts).lower()}))
+    return QuerySource(
+        rows, called, frozenset({called, tree.name.lower(), ".".join(parts).lower()})
+    )
 
 
-def filtered(select: Select, rows: Rows) -> Rows:
+def filtered(select: Select, rows: QueryRows) -> QueryRows:
     """The rows that WHERE lets through.
 
     Raises:
@@ -75,7 +77,7 @@ def filtered(select: Select, rows: Rows) -> Rows:
     return rows.then(Where(condition.words.text))
 
 
-def _of_subquery(select: Select) -> Source:
+def _of_subquery(select: Select) -> QuerySource:
     """A subquery of a filter and a projection.
 
     Raises:

@@ -7,7 +7,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
-from idlestate.config.sql.query_error import Place, QueryError
+from idlestate.config.sql.query_error import QueryError, QueryPlace
 
 DIALECT = "spark"
 MAX_WORDS = 2_000
@@ -87,11 +87,11 @@ class Words:
         return self._query[self._at : self.words[-1].end] if self.words else ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> QueryPlace:
         """Where the part begins, and its words."""
         return place_in(self._query, self._at, self.text)
 
-    def place_of(self, start: int, end: int) -> Place:
+    def place_of(self, start: int, end: int) -> QueryPlace:
         """The place of some characters of the part, as it is written."""
         return place_in(self._query, self._at + start, self.verbatim[start:end])
 
@@ -151,9 +151,9 @@ def quoted(name: str) -> str:
     return "`{}`".format(name.replace("`", "``"))
 
 
-def place_in(query: str, at: int, words: str) -> Place:
+def place_in(query: str, at: int, words: str) -> QueryPlace:
     """The place of a character of a query."""
-    return Place(query.count("\n", 0, at) + 1, at - query.rfind("\n", 0, at), words)
+    return QueryPlace(query.count("\n", 0, at) + 1, at - query.rfind("\n", 0, at), words)
 
 
 def read_words(query: object) -> Words:
@@ -162,7 +162,7 @@ def read_words(query: object) -> Words:
     Raises:
         QueryError: the query is empty or too long, or text or a comment is not closed.
     """
-    start = Place(1, 1, "")
+    start = QueryPlace(1, 1, "")
     if not isinstance(query, str) or not query.strip():
         raise QueryError(start, "there is no query", "pass text such as SELECT ... FROM ...")
     try:
