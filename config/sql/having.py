@@ -13,7 +13,7 @@ _MORE, _LESS = exp.GT | exp.GTE, exp.LT | exp.LTE
 def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str]) -> None:
     """Refuse a condition that a key can meet and later not meet any more.
 
-    QueryRows that came out are not withdrawn. So a condition on aggregates has to stay true once it is:
+    Rows that came out are not withdrawn. So a condition on aggregates has to stay true once it is:
     a count or a max above a number, or a min below one.
 
     Args:
