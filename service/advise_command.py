@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.console import Console
 
 from idlestate.service.system_errors import os_problem
 
@@ -103,6 +102,8 @@ def _advice(
     data: str, *, key: tuple[str, ...], batches: str | None, spark: bool, **arguments: Any
 ) -> "Advice":
     # Only now: Arrow and pandas take a while to import.
+    from rich.console import Console
+
     from idlestate.advisor.advise import advise as advise_on
 
     given = int(batches) if batches is not None and batches.isdecimal() else batches

@@ -5,23 +5,22 @@ import sys
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from idlestate.config.loading import Config, load_config
 from idlestate.config.plurals import counted
-from idlestate.config.problems import ConfigError
-from idlestate.config.schema import render_schema
 from idlestate.service.advise_command import advise
 from idlestate.service.click_stream import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.command_again import command_again
 from idlestate.service.explain_command import explain
-from idlestate.service.live_view import run_live
 from idlestate.service.plan_command import plan
 from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
 from idlestate.service.state_commands import state
 from idlestate.service.system_errors import os_problem
+
+if TYPE_CHECKING:
+    from idlestate.config.loading import Config
 
 FAILED = 1
 USAGE = 2
@@ -140,6 +139,7 @@ def run(
     # Only now: Spark takes a second to import, and a wrong file should be told at once.
     from idlestate.errors import IdlestateError
     from idlestate.service.job import Job
+    from idlestate.service.live_view import run_live
     from idlestate.service.spark_errors import note, plain_error
 
     address = None
@@ -247,6 +247,8 @@ def schema(out: Path | None) -> None:
     Example:
       idlestate schema --out config/idlestate.schema.json
     """
+    from idlestate.config.schema import render_schema
+
     if out is None:
         click.echo(render_schema(), nl=False)
     else:
@@ -266,7 +268,11 @@ main.add_command(clock)
 main.add_command(health)
 
 
-def _load(file: Path) -> Config:
+def _load(file: Path) -> "Config":
+    # Only now: the models of the file take a while to import.
+    from idlestate.config.loading import load_config
+    from idlestate.config.problems import ConfigError
+
     try:
         config = load_config(file)
     except ConfigError as error:
@@ -276,7 +282,7 @@ def _load(file: Path) -> Config:
     return config
 
 
-def _choose(config: Config, uid: str | None, file: Path) -> str:
+def _choose(config: "Config", uid: str | None, file: Path) -> str:
     if not config.pipelines:
         _fail(f"{file} defines no pipelines; add one under `pipelines:`", USAGE)
     names = ", ".join(config.pipelines)

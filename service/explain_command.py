@@ -10,6 +10,7 @@ import click
 
 from idlestate.service.sidecar_commands import shows_secrets
 from idlestate.service.system_errors import os_problem
+from idlestate.service.without_pandas import without_pandas
 
 if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation
@@ -77,14 +78,15 @@ def explain(
 
 
 def _explained(key: tuple[str, ...], checkpoint: Path | None, **where: Any) -> "Explanation":
-    from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
-    from idlestate.pipeline.explanations import explain as explain_key
+    with without_pandas():
+        from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
+        from idlestate.pipeline.explanations import explain as explain_key
 
-    try:
-        return explain_key(key, checkpoint, **where)
-    except UnrecordedError:
-        if checkpoint is None:
-            raise
+        try:
+            return explain_key(key, checkpoint, **where)
+        except UnrecordedError:
+            if checkpoint is None:
+                raise
     from idlestate.service.state_commands import session_on
 
     with session_on(checkpoint) as spark:

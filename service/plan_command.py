@@ -9,6 +9,7 @@ import click
 
 from idlestate.service.sidecar_commands import shows_secrets
 from idlestate.service.system_errors import os_problem
+from idlestate.service.without_pandas import without_pandas
 
 if TYPE_CHECKING:
     from idlestate.backends.shards.policy_plan import PolicyPlan
@@ -76,14 +77,15 @@ def plan(
 def _plans(
     file: Path, against: Path | None, uid: str | None, address: "Address | None"
 ) -> "list[PolicyPlan]":
-    from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
-    from idlestate.pipeline.policy_plans import plan as plan_of
+    with without_pandas():
+        from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
+        from idlestate.pipeline.policy_plans import plan as plan_of
 
-    try:
-        return plan_of(file, against, uid=uid, sidecar=address)
-    except UnrecordedError:
-        if against is None:
-            raise
+        try:
+            return plan_of(file, against, uid=uid, sidecar=address)
+        except UnrecordedError:
+            if against is None:
+                raise
     from idlestate.service.state_commands import session_on
 
     with session_on(against) as spark:

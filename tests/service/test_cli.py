@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from idlestate.metrics.growth import GrowthLog, GrowthPoint
 from idlestate.retention.policy import Policy
-from idlestate.service import cli
+from idlestate.service import cli, live_view
 from tests.service.command_line import CommandLine, Said, assert_refused
 
 PIPELINE = """\
@@ -119,7 +119,7 @@ def test_a_run_whose_picture_cannot_be_drawn_says_that_it_is_complete(
         monitor=SimpleNamespace(figures=SimpleNamespace(policy=Policy())),
         growth=growth,
     )
-    monkeypatch.setattr(cli, "run_live", lambda job: finished)
+    monkeypatch.setattr(live_view, "run_live", lambda job: finished)
     monkeypatch.setattr(cli, "_print_summary", lambda job, finished: None)
     said = line.run("--picture", str(line.folder / "file" / "state.svg"))
     assert_refused(said, "the run is complete, but its picture was not drawn", why)

@@ -1,6 +1,8 @@
 """`idlestate plan` and `explain`: what they print, and a plain line for what cannot be done."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,27 @@ def test_a_plan_is_printed_and_changes_nothing(checkpoint: Path, short: Path) ->
     assert (now.split()[1], now.split()[-1]) == ("1", "0")
     assert later[-1].split()[2::3] == ["1", "1"]
     assert refused == "  a reload is refused: 100% of the live keys would go at once"
+
+
+@pytest.mark.parametrize("command", ["plan", "explain"])
+def test_what_takes_long_to_import_is_not_imported(
+    command: str, checkpoint: Path, short: Path
+) -> None:
+    """They answer within a second, and imports are most of it."""
+    words = {
+        "plan": ["plan", str(short), "--against", str(checkpoint)],
+        "explain": ["explain", str(checkpoint), "--key", "0"],
+    }[command]
+    script = (
+        "import sys; from idlestate.service.cli import main; "
+        f"main({words!r}, standalone_mode=False); "
+        "print('imported:', *sorted({'pandas', 'pydantic', 'pyspark', 'rich'} & {*sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    needed = ["pydantic"] if command == "plan" else []  # it reads a file with policies
+    assert done.stdout.splitlines()[-1].split() == ["imported:", *needed], done.stderr
 
 
 def test_json_of_a_plan_is_that_of_the_function(checkpoint: Path, short: Path) -> None:
