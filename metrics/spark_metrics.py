@@ -62,8 +62,8 @@ BATCH_SECONDS: Final = _of_query("batch_seconds", MetricKind.COUNTER, "Time spen
 LAST_BATCH_SECONDS: Final = _of_query(
     "last_batch_seconds", MetricKind.GAUGE, "Duration of the newest batch."
 )
-TRIGGER_INTERVAL: Final = _of_query(
-    "trigger_interval_seconds",
+BATCH_INTERVAL: Final = _of_query(
+    "batch_interval_seconds",
     MetricKind.GAUGE,
     "Time between the starts of the two newest batches; 0 before the second.",
 )
@@ -77,7 +77,7 @@ OF_SPARK: Final = (
     INPUT_ROWS,
     BATCH_SECONDS,
     LAST_BATCH_SECONDS,
-    TRIGGER_INTERVAL,
+    BATCH_INTERVAL,
 )
 
 
@@ -130,7 +130,7 @@ class SparkMetrics:
             query.add(BATCH_SECONDS, labels, seconds)
             query.set(LAST_BATCH_SECONDS, labels, seconds)
             interval_s = began_s - query.began_s if query.began_s else 0.0
-            query.set(TRIGGER_INTERVAL, labels, max(interval_s, 0.0))
+            query.set(BATCH_INTERVAL, labels, max(interval_s, 0.0))
             query.began_s = began_s
             for at, operator in enumerate(progress.get("stateOperators", ())):
                 name = operator["operatorName"]

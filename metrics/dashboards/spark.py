@@ -96,17 +96,17 @@ _QUERIES = PanelRow(
             ),
         ),
         Panel(
-            title="Last batch and trigger interval",
-            description="A batch that takes longer than the interval delays the next one: add"
-            " cores or lengthen the interval.",
+            title="Last batch and time between batches",
+            description="Where both are equal, each batch starts when the last one ends: the query"
+            " falls behind if input grows; add cores.",
             unit=Unit.SECONDS,
             queries=(
                 Query(
                     "max by (query) (idlestate_spark_last_batch_seconds{$of})", "batch {{query}}"
                 ),
                 Query(
-                    "max by (query) (idlestate_spark_trigger_interval_seconds{$of})",
-                    "interval {{query}}",
+                    "max by (query) (idlestate_spark_batch_interval_seconds{$of})",
+                    "start to start {{query}}",
                 ),
             ),
         ),

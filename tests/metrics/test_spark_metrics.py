@@ -45,7 +45,7 @@ def test_sizes_are_the_newest_and_counts_add_up() -> None:
     assert shown[own.INPUT_ROWS] == {query: 200}
     assert shown[own.BATCH_SECONDS] == {query: 3.0}
     assert shown[own.LAST_BATCH_SECONDS] == {query: 1.5}
-    assert shown[own.TRIGGER_INTERVAL] == {query: 10.0}
+    assert shown[own.BATCH_INTERVAL] == {query: 10.0}
 
 
 def test_a_query_without_a_name_has_its_id() -> None:
