@@ -101,7 +101,7 @@ def advise(
 def _advice(
     data: str, *, key: tuple[str, ...], batches: str | None, spark: bool, **arguments: Any
 ) -> "Advice":
-    # Only now: Arrow and pandas take a while to import.
+    # Imported late: Arrow and pandas take a while.
     from rich.console import Console
 
     from idlestate.advisor.advise import advise as advise_on
@@ -110,7 +110,7 @@ def _advice(
     with Console(stderr=True).status(f"reading {data}"):
         if not spark:
             return advise_on(data, key=list(key), batches=given, **arguments)
-        # Only for it: Spark takes a second to import.
+        # Imported only if needed: Spark takes a second.
         from idlestate.service.advise_on_spark import log_on_spark
 
         with log_on_spark(data) as events:
@@ -118,7 +118,7 @@ def _advice(
 
 
 def _write(advice: "Advice", data: str, picture: Path | None, html: Path | None) -> list[Path]:
-    """Write the files that were asked for."""
+    """Write the requested files."""
     if picture is not None:
         from idlestate.advisor.curve_chart import draw_curve
 

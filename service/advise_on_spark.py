@@ -1,4 +1,4 @@
-"""The log of `idlestate advise --spark`: a session of Spark, and its files as a DataFrame."""
+"""The event log of `idlestate advise --spark`: a Spark session, and the files as a DataFrame."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""`idlestate check --against`: what becomes of the state in a checkpoint, before a query starts."""
+"""`idlestate check --against`: what would happen to the state of a checkpoint."""
 
 import sys
 from pathlib import Path
@@ -13,9 +13,9 @@ from idlestate.service.state_commands import FAILED, fail, session_on
 
 
 def check_against(config: Config, file: Path, checkpoint: Path) -> None:
-    """Tell what becomes of each column of a pipeline's state; exit with 1 if it is refused.
+    """Print what happens to each column of a pipeline's state; exit with 1 if it is refused.
 
-    Spark is started, since it alone knows the types of the input's columns; no query is.
+    Starts Spark, which knows the types of the input's columns, but no query.
     """
     with session_on(checkpoint) as spark:
         folder = Folder(str(checkpoint))

@@ -43,7 +43,7 @@ def main() -> None:
       idlestate run config/clicks.yaml
       idlestate run config/clicks.yaml --source my-events/ --afresh
     """
-    # What gRPC has to say of itself, for every client that speaks garbage, tells a person nothing.
+    # gRPC logs details about every broken client, which do not help the operator.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
@@ -69,7 +69,7 @@ def check(file: Path, against: Path | None) -> None:
         counted(len(config.pipelines), "pipeline"),
     ]
     if config.sidecar is not None and config.sidecar.operators:
-        # Only for files that have some: Arrow takes a while to import.
+        # Imported only if needed: Arrow takes a while.
         from idlestate.sidecar.protocol.errors import DoesNotFitError
         from idlestate.sidecar.server.declared_operators import check_operators
 
@@ -80,7 +80,7 @@ def check(file: Path, against: Path | None) -> None:
         parts.append(f"{counted(len(config.sidecar.operators), 'operator')} of a sidecar")
     click.echo(f"{file}: good ({', '.join(parts)})")
     if against is not None:
-        # Only now: it imports Spark.
+        # Imported late: it imports Spark.
         from idlestate.service.check_against import check_against
 
         check_against(config, file, against)
@@ -136,7 +136,7 @@ def run(
     given = [f"--{name.replace('_', '-')}" for name, value in secrets.items() if value]
     if given and sidecar is None:
         _fail(f"{given[0]} requires --sidecar ADDRESS", USAGE)
-    # Only now: Spark takes a second to import, and a wrong file should be told at once.
+    # Imported late: Spark takes a second, and an invalid file should be reported at once.
     from idlestate.errors import IdlestateError
     from idlestate.service.job import Job
     from idlestate.service.live_view import run_live

@@ -1,9 +1,9 @@
-"""A folder of generated parquet files that is complete or not there at all.
+"""A folder of generated parquet files that is either complete or absent.
 
-The files are written into a folder beside the wanted one, which is renamed when the last file and
-the marker `_done.json` are in it. The marker says what was asked for and how long each file is, so
-that a second call can tell a finished folder from a damaged one without reading it. Spark does not
-read files whose names begin with an underscore.
+The files are written to a temporary folder, which is renamed once it contains the last file and the
+marker `_done.json`. The marker records the recipe and the length of each file, so that a second
+call can tell a complete folder from a damaged one without reading it. Spark ignores files whose
+names start with an underscore.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from idlestate.config.plurals import counted
 
 DONE = "_done.json"
-FORMAT = 1  # raised when the generator changes what a recipe gives
+FORMAT = 1  # increased when the generator makes other files from a recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What was asked for: equal recipes give equal bytes."""
+    """The arguments of the generator: equal recipes give equal bytes."""
 
     events: int
     seed: int
@@ -33,7 +33,7 @@ class Recipe:
     format: int = FORMAT
 
     def in_words(self) -> str:
-        """The recipe for people."""
+        """The recipe as text for messages."""
         events, files = counted(self.events, "row"), counted(self.files, "file")
         return f"{events} in {files}, seed {self.seed}"
 
@@ -48,7 +48,7 @@ class ClickFolder:
         flaws: rows that a pipeline with a delay of ten minutes rejects or finds late, by
             reason: `null_time`, `too_old`, `too_far_ahead`, `late`.
         sizes: bytes of each data file, by its name.
-        created: whether this call made it; False when it was there already.
+        created: whether this call created it; False if it existed.
     """
 
     path: Path
@@ -58,7 +58,7 @@ class ClickFolder:
     created: bool = False
 
     def parquet_files(self) -> list[Path]:
-        """Its data files, in the order in which they are to be read."""
+        """Its data files, in reading order."""
         return sorted(self.path.glob("*.parquet"))
 
 
@@ -68,14 +68,14 @@ Parts = tuple[Sequence[tuple[int, pa.Table]], dict[str, int]]
 def write_folder(
     out: Path, recipe: Recipe, draw: Callable[[], Parts], *, overwrite: bool = False
 ) -> ClickFolder:
-    """Make `out` from what `draw` returns, unless it is there already and whole.
+    """Create `out` from the result of `draw`, unless it exists and is complete.
 
     Args:
-        out: the folder to make.
-        recipe: what `draw` is made from.
-        draw: called when there is something to write. Returns one (modification time in ms, rows)
+        out: the folder to create.
+        recipe: the arguments of `draw`.
+        draw: called if there is something to write. Returns one (modification time in ms, rows)
             per file, and the flaws by reason.
-        overwrite: replace a folder that an earlier call made from another recipe.
+        overwrite: replace a folder that was created from another recipe.
 
     Raises:
         FileExistsError: `out` holds something that this function did not write, or was made from
@@ -121,7 +121,7 @@ def _write(
 
 
 def _put_in_place(draft: Path, out: Path) -> None:
-    """Rename `draft` to `out`, moving an older folder of ours out of the way first."""
+    """Rename `draft` to `out`, after moving our older folder out of the way."""
     old = out.parent / f".{out.name}.old-{os.getpid()}"
     with contextlib.suppress(FileNotFoundError):
         out.rename(old)
@@ -132,7 +132,7 @@ def _put_in_place(draft: Path, out: Path) -> None:
 
 
 def _read_done(out: Path) -> ClickFolder | None:
-    """The folder at `out` as its marker tells of it; None without a marker that can be read."""
+    """The folder at `out` as its marker describes it; None without a readable marker."""
     try:
         done = json.loads((out / DONE).read_text(encoding="utf-8"))
         sizes = {str(name): int(size) for name, size in done["sizes"].items()}
@@ -142,7 +142,7 @@ def _read_done(out: Path) -> ClickFolder | None:
 
 
 def _is_whole(folder: ClickFolder) -> bool:
-    """Whether every file has the length that the marker names."""
+    """Whether every file has the length in the marker."""
     try:
         return all((folder.path / name).stat().st_size == n for name, n in folder.sizes.items())
     except OSError:
@@ -150,7 +150,7 @@ def _is_whole(folder: ClickFolder) -> bool:
 
 
 def _refuse_foreign(out: Path) -> None:
-    """Raise unless `out` may be replaced: absent, empty, or made here."""
+    """Raise unless `out` may be replaced: it is absent, empty, or was created here."""
     if not out.exists() and not out.is_symlink():
         return
     if out.is_dir() and not out.is_symlink():

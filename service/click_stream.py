@@ -1,18 +1,17 @@
-"""The click stream that the main job runs on: made up, seeded, shaped like a real one.
+"""The generated click stream for the main job: synthetic, seeded, with realistic gaps.
 
-A day of visits to a news site. A visitor's *session* begins with a click and goes on after gaps
-that look like those of the public Globo.com click data: half of them are within 30 seconds
-(reading on), a tenth is longer than 8 minutes (a pause), one in a hundred is longer than an hour
-and a half (gone, and back again). Sessions begin over the day as visitors get up, have lunch and
-go to bed.
+A day of visits to a news site. A visitor's *session* starts with a click and continues after gaps
+distributed like those of the public Globo.com click data: half are at most 30 seconds (reading), a
+tenth is longer than 8 minutes (a pause), one in a hundred is longer than an hour and a half (gone,
+and back again). Over the day, session starts follow the hours at which visitors are awake.
 
-The rows are what a collector would have written, flaws included: clicks whose clock was not set
-(null or 1970), clicks from a clock that runs far ahead, and clicks that were delivered long after
-the file of their time was closed. Apart from those late rows a file holds the clicks of its slice
-of the day, in the order of their arrival: no session's click comes in a later file than a younger
-one, so that results do not depend on how many files the day is cut into.
+The rows are those of a real collector, with flaws: clicks whose clock was not set (null or 1970),
+clicks from a clock that runs far ahead, and clicks that arrive long after the file of their time
+was closed. Apart from such late rows, a file contains the clicks of its slice of the day in order
+of arrival: no click of a session is in a later file than a younger one. So results do not depend
+on the number of files.
 
-Everything is drawn as arrays by numpy; one seed gives the same bytes again.
+Numpy draws everything as arrays; the same seed gives the same bytes.
 """
 
 import itertools
@@ -47,9 +46,9 @@ MAX_FILES = 24 * 60
 DAY_MS = 24 * 3_600_000
 START_MS = 1_740_960_000_000  # Monday 2025-03-03 00:00:00 UTC
 
-# Gaps between two clicks of one session: (share of gaps that are shorter, milliseconds). From the
-# median on these are the quantiles of the public data; below it a reader's pace, since the data
-# fills in its last clicks at exactly 30 s. Between two points the logarithm is a straight line.
+# Gaps between two clicks of one session: (share of shorter gaps, milliseconds). From the median on,
+# these are the quantiles of the public data; below it, a reader's pace, since the data sets last
+# clicks to exactly 30 s. Interpolation is linear in the logarithm.
 GAP_QUANTILES = (
     (0.000, 1_000),
     (0.050, 4_000),
@@ -62,10 +61,10 @@ GAP_QUANTILES = (
     (0.999, 56_850_000),
     (1.000, DAY_MS),
 )
-CLICKS_PER_SESSION = 2.85  # as in the public data, where every session has at least two
+CLICKS_PER_SESSION = 2.85  # as in the public data, in which every session has at least two
 SESSIONS_PER_USER = 3.2
 
-# Sessions that begin, by hour of the day at full hours: night, breakfast, lunch, evening.
+# Session starts by hour of the day: night, breakfast, lunch, evening.
 ARRIVALS_BY_HOUR = (
     *(42, 28, 20, 16, 16, 24, 46, 78, 100, 104, 102, 106),
     *(118, 116, 106, 102, 104, 110, 118, 128, 134, 124, 98, 66),
@@ -73,7 +72,7 @@ ARRIVALS_BY_HOUR = (
 
 SECTIONS = ("world", "city", "sport", "business", "science", "culture", "weather", "opinion")
 PAGES = 2_000
-PAGE_SKEW = 2.2  # the higher, the more of the clicks go to the first pages
+PAGE_SKEW = 2.2  # a larger value concentrates clicks on the first pages
 USER_SKEW = 1.4
 
 # Flaws, in rows per million: a few tens of each in the default stream.
@@ -95,7 +94,7 @@ TRANSPORT_MEAN_MS = 1_500  # between the click and its line in the collector's f
 
 @dataclass(frozen=True, slots=True)
 class _Clicks:
-    """One entry per click, a session's clicks side by side and in order of time."""
+    """One entry per click; the clicks of a session are adjacent and in order of time."""
 
     session: Ints  # index of the session
     time_ms: Ints  # since the start of the day
@@ -104,7 +103,7 @@ class _Clicks:
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """Where each click ends up, and with which event time."""
+    """The file and the event time of each click."""
 
     file: Ints
     arrival_ms: Ints
@@ -121,19 +120,18 @@ def generate_clicks(
     *,
     overwrite: bool = False,
 ) -> ClickFolder:
-    """Make the click stream as parquet files under `out`, unless it is already there.
+    """Write the click stream as parquet files to `out`, unless it is already there.
 
-    The folder appears complete or not at all, and a second call with the same arguments finds it
-    and does nothing. One file is one micro-batch: names sort, and modification times ascend, in
-    the order in which the files are to be read.
+    The folder appears complete or not at all, and a second call with the same arguments does
+    nothing. One file is one micro-batch; names and modification times are in reading order.
 
     Args:
-        out: the folder to make.
-        events: rows over all files, flawed ones included.
+        out: the folder to create.
+        events: rows in all files, including flawed ones.
         seed: the same seed, events and files give the same bytes.
-        files: how many slices of equal length the day is cut into; 24 is one per hour.
-        overwrite: replace what an earlier call with other arguments made. A folder that holds
-            anything else is never replaced.
+        files: the number of equal slices of the day; 24 is one per hour.
+        overwrite: replace the result of an earlier call with other arguments. A folder with
+            other content is never replaced.
 
     Raises:
         ValueError: events, seed or files are out of range.
@@ -151,7 +149,7 @@ def generate_clicks(
 
 
 def _draw(recipe: Recipe) -> tuple[list[tuple[int, pa.Table]], dict[str, int]]:
-    """One (modification time in ms, rows) per file, and how many rows have which flaw."""
+    """One (modification time in ms, rows) per file, and the number of rows by flaw."""
     rng = np.random.default_rng(recipe.seed)
     clicks = _draw_clicks(rng, recipe.events)
     delivery = _deliver(rng, clicks, recipe.files)
@@ -169,7 +167,7 @@ def _draw(recipe: Recipe) -> tuple[list[tuple[int, pa.Table]], dict[str, int]]:
 
 
 def _draw_clicks(rng: np.random.Generator, events: int) -> _Clicks:
-    """Exactly `events` clicks inside the day: whole sessions, but for the last one drawn."""
+    """Exactly `events` clicks within the day: whole sessions, except for the last one."""
     sessions = math.ceil(events / CLICKS_PER_SESSION * 1.15) + 8
     clicks = _draw_sessions(rng, sessions)
     while len(clicks.session) < events:
@@ -179,7 +177,7 @@ def _draw_clicks(rng: np.random.Generator, events: int) -> _Clicks:
 
 
 def _draw_sessions(rng: np.random.Generator, sessions: int) -> _Clicks:
-    """The clicks of so many sessions that fall into the day; what comes after it is cut off."""
+    """The clicks of this many sessions; those after the end of the day are dropped."""
     first_ms = _arrivals(rng, sessions)
     gaps = rng.geometric(1 / (CLICKS_PER_SESSION - 1), sessions)
     ends = np.cumsum(gaps + 1)
@@ -189,7 +187,7 @@ def _draw_sessions(rng: np.random.Generator, sessions: int) -> _Clicks:
     step_ms = _gaps(rng, int(ends[-1]))
     gap_ms = np.append(step_ms[1:], DAY_MS)
     gap_ms[ends - 1] = DAY_MS
-    # A running sum over all clicks, moved so that each session begins at its own first click.
+    # A running sum over all clicks, shifted so that each session starts at its own first click.
     step_ms[starts] = 0
     total_ms = np.cumsum(step_ms)
     time_ms = total_ms + (first_ms - total_ms[starts])[session]
@@ -199,7 +197,7 @@ def _draw_sessions(rng: np.random.Generator, sessions: int) -> _Clicks:
 
 
 def _arrivals(rng: np.random.Generator, n: int) -> Ints:
-    """When sessions begin, in ms of the day: the inverse of the day's curve, minute by minute."""
+    """Session starts in ms of the day: the inverse of the day's curve, minute by minute."""
     minutes = np.arange(24 * 60 + 1)
     by_hour = (*ARRIVALS_BY_HOUR, ARRIVALS_BY_HOUR[0])
     weight = np.interp(minutes, np.arange(25) * 60, by_hour)
@@ -216,7 +214,7 @@ def _gaps(rng: np.random.Generator, n: int) -> Ints:
 
 
 def _deliver(rng: np.random.Generator, clicks: _Clicks, files: int) -> _Delivery:
-    """Into which file each click goes, and what is wrong with a few of them."""
+    """The file of each click, and the flaws of a few of them."""
     n = len(clicks.time_ms)
     slice_ms = DAY_MS / files
     arrival_ms = clicks.time_ms + rng.exponential(TRANSPORT_MEAN_MS, n).astype(np.int64)
@@ -245,7 +243,7 @@ def _deliver(rng: np.random.Generator, clicks: _Clicks, files: int) -> _Delivery
 
 
 def _split(rows: Ints, events: int, per_million: int) -> tuple[Ints, Ints]:
-    """The first few of `rows`, and the others; even a small stream has one flaw of each kind."""
+    """The first few of `rows`, and the rest; even a small stream has one flaw of each kind."""
     count = min(math.ceil(events * per_million / 1e6), events // 100)
     return rows[:count], rows[count:]
 

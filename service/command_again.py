@@ -1,4 +1,4 @@
-"""The command line that was called, for people to call again."""
+"""The current command line as text, for messages that suggest to run it again."""
 
 import shlex
 import shutil
@@ -9,11 +9,11 @@ from click.core import ParameterSource
 
 
 def command_again(context: click.Context, *, without: str) -> str:
-    """The command of a context with the arguments that were given, but for one option.
+    """The command line of a context without one of its options.
 
     Args:
-        context: of the command that runs.
-        without: the option's name, such as `--afresh`.
+        context: of the running command.
+        without: the option to leave out, such as `--afresh`.
     """
     program, _, command = context.command_path.partition(" ")
     words = [program if shutil.which(program) else sys.argv[0], *command.split()]

@@ -60,7 +60,7 @@ def explain(
     """
     if checkpoint is None and (sidecar is None or uid is None):
         _fail("pass a CHECKPOINT, or --sidecar ADDRESS and --operator UID", USAGE)
-    # Only now: Arrow takes a while to import.
+    # Imported late: Arrow takes a while.
     from idlestate.errors import IdlestateError
     from idlestate.sidecar.protocol.connection import Address
 

@@ -1,8 +1,8 @@
-"""Being asked to stop: Ctrl-C and SIGTERM, noticed between two questions to the JVM.
+"""Interrupts: Ctrl-C and SIGTERM, handled between two calls to the JVM.
 
-PySpark's own handler raises in the middle of whatever is being said to the JVM, which breaks the
-connection and prints stack traces. Here a signal only leaves a note, which the loop that follows
-the query looks at; a second one ends the process at once.
+PySpark's own handler raises in the middle of a call to the JVM, which breaks the connection and
+prints stack traces. Here a signal only sets a flag, which the loop that follows the query checks. A
+second signal ends the process at once.
 """
 
 import signal
@@ -14,15 +14,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """Notes signals while it is entered; in a thread that is not the main one it does nothing."""
+    """Notes signals while it is entered; does nothing outside of the main thread."""
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
+        """Start without a signal."""
         self._asked = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        """Take the signals over."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             self._before = {each: signal.signal(each, self._note) for each in _SIGNALS}
         return self
@@ -33,7 +33,7 @@ class Interrupts:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give them back."""
+        """Restore the previous handlers."""
         for each, handler in self._before.items():
             signal.signal(each, handler)
 

@@ -1,4 +1,4 @@
-"""The Java that Spark would run with, and what is wrong with it."""
+"""Checks the Java runtime that Spark would use."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from idlestate.config.problems import listed
 
 LEAST = 17
-"""The oldest Java that Spark runs with."""
+"""The oldest Java version that Spark supports."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _PATIENCE_S = 20.0
@@ -20,9 +20,9 @@ _INSTALL = (
 
 
 def java_trouble() -> str | None:
-    """Why Spark cannot run with the Java it finds, and what to change; None when it can.
+    """Why Spark cannot run with the Java that it finds, and how to fix it; None if it can.
 
-    As Spark does it, JAVA_HOME is looked at first, and the PATH only where that is not set.
+    Like Spark, this checks JAVA_HOME first, and the PATH only if JAVA_HOME is not set.
     """
     on_path = shutil.which("java")
     home = os.environ.get("JAVA_HOME")
@@ -47,7 +47,7 @@ def java_trouble() -> str | None:
 
 
 def _held_by(home: str) -> str:
-    """What is where a Java runtime should be."""
+    """The content of the folder that should contain a Java runtime."""
     try:
         return f"it holds {listed(sorted(os.listdir(home))) or 'nothing'}"  # noqa: PTH208
     except NotADirectoryError:
@@ -57,7 +57,7 @@ def _held_by(home: str) -> str:
 
 
 def _wrong_with(java: Path) -> str | None:
-    """What is wrong with an executable; None when it is a Java that Spark runs with."""
+    """What is wrong with an executable; None if it is a Java version that Spark supports."""
     try:
         done = subprocess.run(  # noqa: S603 - the program that Spark would start itself
             [java, "-version"],

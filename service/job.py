@@ -53,14 +53,14 @@ _log = logging.getLogger("idlestate")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a run ended: figures of the query's whole life, and what this run did."""
+    """The result of a run: figures over all runs of the query, and those of this run."""
 
     monitor: Monitor
     growth: GrowthLog
     rows: int
     seconds: float
     life_seconds: float
-    """Seconds that batches took in all runs of the query, as far as they were written down."""
+    """Seconds that batches took in all runs of the query, as far as they were recorded."""
 
 
 class Job:
@@ -70,7 +70,7 @@ class Job:
         config: the loaded file.
         uid: which of its pipelines.
         source: another path to read instead of the file's.
-        sidecar: where its sidecar is, when it shall not start one of its own.
+        sidecar: the address of its sidecar; None if it starts its own, or needs none.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Job:
 
     @property
     def growth_path(self) -> Path:
-        """Where the growth log stands: in the checkpoint, whose life it shares."""
+        """The growth log, in the checkpoint: both are removed together."""
         return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
 
     @property
@@ -110,11 +110,11 @@ class Job:
         return newest_batch(self._folder, "commits") is not None
 
     def remove_traces(self) -> None:
-        """Remove the checkpoint, the files it keeps elsewhere, and sink folders of earlier runs.
+        """Remove the checkpoint, its runs elsewhere, and the sink folders of earlier runs.
 
         Raises:
-            RefusedError: a folder is there that does not carry idlestate's marks.
-            StoreError: where files of state are kept cannot be reached; nothing was removed.
+            RefusedError: a folder was not written by this pipeline.
+            StoreError: the store of the runs cannot be reached; nothing was removed.
         """
         marks = {
             self.checkpoint: self.checkpoint / "idlestate" / self.uid,
@@ -148,13 +148,13 @@ class Job:
         """Run the query until its input ends (or it is interrupted).
 
         Args:
-            on_start: told where metrics are served.
-            on_batch: told of each finished batch.
-            tell: told of configurations that were read again, and of restarts of the query.
+            on_start: called with the URL of the metrics.
+            on_batch: called with each finished batch.
+            tell: called with messages about reloads and restarts of the query.
 
         Raises:
             RefusedError, DamagedStateError: what is wrong, where, and what to change.
-            KeyboardInterrupt: it was asked to stop, by Ctrl-C or SIGTERM.
+            KeyboardInterrupt: Ctrl-C or SIGTERM.
         """
         self._check_places()
         clock = SystemClock()
@@ -191,7 +191,7 @@ class Job:
                     spark.stop()
 
     def _check_places(self) -> None:
-        """Refuse what needs no Spark to be seen: a start of Spark takes seconds."""
+        """Refuse invalid places before Spark is started, which takes seconds."""
         if self.checkpoint.is_file():
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
         check_owner(self._folder, self.uid)
@@ -255,7 +255,7 @@ class Job:
         return Finished(monitor, growth, rows, clock.monotonic_s() - began, life_seconds)
 
     def takeover(self, spark: SparkSession, checkpoint: Folder) -> Takeover:
-        """What would become of the state in a checkpoint if the pipeline ran on it.
+        """What would happen to the state of a checkpoint if the pipeline ran on it.
 
         Raises:
             RefusedError: the pipeline does not fit its input, or the checkpoint is not one.
@@ -296,7 +296,7 @@ class Job:
         return f"idlestate/{self.uid}/{file}"
 
     def _claim_source(self) -> None:
-        """Refuse another source under a checkpoint that has read one already."""
+        """Refuse a checkpoint that has already read another source."""
         name = self._name("source.json")
         path = _absolute(self._source.path)
         if newest_batch(self._folder, "offsets") is None:
@@ -313,7 +313,7 @@ class Job:
 
 
 def _absolute(place: str | None) -> Any:
-    """A local place as a full path, so that a later run from elsewhere finds the same."""
+    """A local path as an absolute one, which does not depend on the working directory."""
     if place is None or "://" in place:
         return place
     return os.path.abspath(place)  # noqa: PTH100 - keeps patterns with * as they are

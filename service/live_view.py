@@ -1,4 +1,4 @@
-"""A run as people watch it: a changing table, or a line per batch where there is no terminal."""
+"""The live view of a run: a table on a terminal, else a line per batch."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 def run_live(job: Any) -> Any:
-    """Run with a live table on a terminal, a line per batch elsewhere."""
+    """Run with a live table on a terminal, else with a line per batch."""
     console = Console(stderr=True)
     say = partial(_say, console)
     _say(console, f"pipeline {job.uid}; Spark's own messages go to {job.log}")
@@ -23,7 +23,7 @@ def run_live(job: Any) -> Any:
 
 
 def _say(console: Console, text: str) -> None:
-    """Print a line as it is: nothing in a path is markup, and no path is cut in two."""
+    """Print a line unchanged: without markup, and without breaking paths."""
     console.print(text, soft_wrap=True, markup=False)
 
 

@@ -1,4 +1,4 @@
-"""Follows a running query: the batches of its operator become the live view and the growth log."""
+"""Follows a running query, for the live view and the growth log."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -64,8 +64,8 @@ class Monitor:
         return self._reports.figures
 
     def begin_with(self, states: list[ShardRecord], batch_id: int) -> None:
-        """Take over what the checkpoint holds after its newest committed batch, and add the
-        batches to the growth log whose progress never arrived.
+        """Start with the state of the checkpoint's newest committed batch, and add batches whose
+        progress never arrived to the growth log.
         """
         points: dict[int, list[tuple[int, int, int]]] = {}
         for state in states:
@@ -87,7 +87,7 @@ class Monitor:
         self._begin()
 
     def begin_with_reports(self, reports: list[ShardReport], batch_id: int) -> None:
-        """Take over what a sidecar holds after its newest committed batch."""
+        """Start with the state of a sidecar after its newest committed batch."""
         self._reports.begin_with(reports, batch_id)
         self._begin()
 
@@ -98,7 +98,7 @@ class Monitor:
         self._growth.append(GrowthPoint.of(now, self._reports.progress_ms))
 
     def follow(self, query: Any, look: Callable[[], None]) -> Iterator[Batch]:
-        """The batches of a run of the query until it ends; `look` is called several times a second.
+        """The batches of a run of the query; `look` is called several times a second.
 
         Raises:
             StreamingQueryException: it failed.
@@ -106,7 +106,7 @@ class Monitor:
         while not query.awaitTermination(_POLL_S):
             look()
             yield from self.take()
-        # What is not there by then, the next start takes from the checkpoint.
+        # The next start reads what is still missing from the checkpoint.
         self._metrics.wait_for_end(str(query.runId), _LAST_REPORTS_S)
         yield from self.take()
 
@@ -118,7 +118,7 @@ class Monitor:
             except Empty:
                 return
             self._growth.append(GrowthPoint.of(batch.figures, batch.progress_ms))
-            # Not as Spark counts them, to which a sidecar's expired records are input as well.
+            # Spark's own count includes a sidecar's expired records, which are input to it too.
             rows = batch.figures.input_rows - self._input_rows
             self._input_rows += rows
             yield Batch(batch.batch_id, rows, batch.seconds, batch.figures)

@@ -56,7 +56,7 @@ def plan(
     """
     if against is None and sidecar is None:
         _fail("pass --against CHECKPOINT or --sidecar ADDRESS", USAGE)
-    # Only now: Arrow takes a while to import.
+    # Imported late: Arrow takes a while.
     from idlestate.errors import IdlestateError
     from idlestate.sidecar.protocol.connection import Address
 

@@ -1,4 +1,4 @@
-"""SIGHUP: a wish to have the configuration read again, as daemons understand it."""
+"""SIGHUP: the usual request to a daemon to reload its configuration."""
 
 import signal
 import threading
@@ -7,15 +7,15 @@ from typing import Any, Self
 
 
 class HangUps:
-    """Notes SIGHUP while it is entered; in a thread that is not the main one it does nothing."""
+    """Notes SIGHUP while it is entered; does nothing outside of the main thread."""
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
+        """Start without a signal."""
         self._asked = False
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        """Take the signal over; until then it ends the process."""
+        """Install the handler; without it, the signal ends the process."""
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGHUP, self._note)
         return self
@@ -26,7 +26,7 @@ class HangUps:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it back."""
+        """Restore the previous handler."""
         if self._before is not None:
             signal.signal(signal.SIGHUP, self._before)
 

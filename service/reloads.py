@@ -1,8 +1,8 @@
-"""A pipeline's policy follows its configuration file while the pipeline runs.
+"""Reloads of the configuration file of a running pipeline.
 
-What can change in a running pipeline is its policy, and which policy it has. Everything else needs
-a restart, and a file that changes such a thing too is refused as a whole, as a broken one is: the
-policy that held goes on holding, and the file is read again when it is saved or asked for.
+A reload can change the pipeline's policy and its budget. Every other change needs a restart. A file
+with such a change is refused as a whole, like an invalid one: the previous policy stays in effect,
+and the file is read again when it is saved or SIGHUP arrives.
 """
 
 from collections.abc import Callable
@@ -24,18 +24,18 @@ from idlestate.timers.clock import Clock
 
 
 class Reloads:
-    """Reads the file again when it was saved or SIGHUP came.
+    """Reads the file again when it was saved or SIGHUP arrived.
 
     Args:
-        config: the file as the pipeline was started from.
+        config: the file with which the pipeline was started.
         uid: the pipeline.
-        checkpoint: its checkpoint, whose journal takes new policies.
-        counts: where each reload is counted.
+        checkpoint: its checkpoint; new policies are added to its journal.
+        counts: counts the reloads.
         clock: the driver's.
-        hang_ups: where SIGHUP is noted.
-        budgets: takes the pipeline's budget, by its uid.
-        tell: takes a line for the person at the terminal.
-        sidecar: where its state is; None: where the checkpoint says.
+        hang_ups: notes SIGHUP.
+        budgets: the pipeline's budget by its uid, which a reload replaces.
+        tell: prints a line on the terminal.
+        sidecar: the sidecar with its state; None to use that of the checkpoint.
         delay_ms: how far ahead a new policy takes effect.
     """
 
@@ -67,7 +67,7 @@ class Reloads:
         self._sidecar = sidecar
 
     def poll(self) -> None:
-        """Look whether there is something to reload, and do so; errors are told, not raised."""
+        """Reload the file if needed; errors are printed, not raised."""
         if not self._checkpoint.exists(layout_path(self._uid)):
             return  # the query is still starting
         asked = self._hang_ups.take()
@@ -86,7 +86,7 @@ class Reloads:
             self._tell(news or f"reloaded {self._file}: nothing changed")
 
     def _reload(self) -> str | None:
-        """What is new, in words; None when nothing is."""
+        """What changed, in words; None if nothing did."""
         config = load_config(self._file)
         self._refuse_other_changes(config)
         policy, budget = config.policy_for(self._uid), config.budget_for(self._uid)

@@ -26,14 +26,14 @@ def run_page(
     pipeline: Pipeline,
     sidecar: Address | None,
 ) -> StatusPage:
-    """The page. It looks keys up for this machine alone, since nobody shows a token.
+    """The page. Only this machine can look keys up, since there is no token.
 
     Args:
         metrics: the figures of the pipeline.
         growth: its growth log.
         clock: the driver's.
-        pipeline: what it is.
-        sidecar: where its sidecar is, if it was told.
+        pipeline: its fields in the file.
+        sidecar: the address of its sidecar, if one was passed.
     """
     keys = CheckpointKeys(Path(pipeline.checkpoint), pipeline.key, sidecar)
     return StatusPage(
@@ -49,12 +49,12 @@ def run_page(
 
 
 class CheckpointKeys:
-    """Looks keys up in the checkpoint of the pipeline, while it runs.
+    """Looks keys up in the checkpoint of the running pipeline.
 
     Args:
         checkpoint: the folder.
         key: the names of the key columns.
-        sidecar: where its sidecar is, if it was told.
+        sidecar: the address of its sidecar, if one was passed.
     """
 
     def __init__(self, checkpoint: Path, key: Sequence[str], sidecar: Address | None) -> None:
@@ -63,11 +63,11 @@ class CheckpointKeys:
         self._sidecar = sidecar
 
     def columns(self, uid: str) -> list[tuple[str, str]]:  # noqa: ARG002 - there is one
-        """As of `KeyLookup`."""
+        """See `KeyLookup`."""
         return [(name, "") for name in self._key]
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
-        """As of `KeyLookup`."""
+        """See `KeyLookup`."""
         key = dict(parse_qsl(query, keep_blank_values=True))
         try:
             return answer_of(explain(key, self._checkpoint, uid=uid, sidecar=self._sidecar))

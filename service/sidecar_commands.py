@@ -1,4 +1,4 @@
-"""`idlestate operator`, `clock` and `health`: what is told to and asked of a running sidecar."""
+"""`idlestate operator`, `clock` and `health`: commands to a running sidecar."""
 
 import http.client
 import json
@@ -125,7 +125,7 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
         sys.exit(1)
     if response.status == HTTPStatus.UNAUTHORIZED:
         if live:
-            click.echo(told)  # whoever turns a stranger away lives
+            click.echo(told)  # a sidecar that refuses a client is alive
             return
         hint = f"{control}: authentication required: pass --token-file PATH"
         click.secho(hint, fg="red", err=True)
@@ -135,15 +135,15 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
 
 
 def _told(response: http.client.HTTPResponse) -> str:
-    """What a control plane answers, or why it does not."""
+    """The answer of a control plane, or why there is none."""
     text = response.read().decode(errors="replace").strip()
-    with suppress(ValueError, KeyError, TypeError):  # it is no sidecar's
+    with suppress(ValueError, KeyError, TypeError):  # not the answer of a sidecar
         return str(json.loads(text)["error"])
     return text
 
 
 def _is_away(error: Exception) -> bool:
-    """Whether an error is that of a connection, not of a file or a certificate."""
+    """Whether an error is about the connection, not about a file or a certificate."""
     is_connection = isinstance(error, OSError) and not error.filename
     return is_connection and not isinstance(error, ssl.SSLError)
 
@@ -160,10 +160,10 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _token_of(token_file: str | None) -> dict[str, str]:
-    """The header that shows a token.
+    """The header with the token.
 
     Raises:
-        OSError, ValueError: there is none in the file.
+        OSError, ValueError: the file contains no token.
     """
     return {"Authorization": f"Bearer {read_token(Path(token_file))}"} if token_file else {}
 
@@ -171,7 +171,7 @@ def _token_of(token_file: str | None) -> dict[str, str]:
 def _connection_to(
     place: SplitResult, secrets: dict[str, str | None]
 ) -> http.client.HTTPConnection:
-    """A connection that is opened by the first request.
+    """A connection that the first request opens.
 
     Raises:
         OSError, ValueError: a certificate cannot be used.
@@ -184,7 +184,7 @@ def _connection_to(
     context = ssl.create_default_context()
     if secrets["ca_file"]:
         take_authority(context, secrets["ca_file"])
-    elif not secrets["token_file"]:  # nothing secret is told
+    elif not secrets["token_file"]:  # nothing secret is sent
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if secrets["cert_file"]:
         take_pair(context, secrets["cert_file"], secrets["key_file"])
@@ -194,7 +194,7 @@ def _connection_to(
 def _call(
     place: str, secrets: dict[str, str | None], name: str, header: dict[str, Any]
 ) -> dict[str, Any]:
-    # Only now: a command line that is wrong should be told at once.
+    # Imported late: an invalid command line should be reported at once.
     from idlestate.sidecar.protocol.connection import Address, Connection
     from idlestate.sidecar.protocol.errors import SidecarError
 

@@ -1,4 +1,4 @@
-"""What went wrong inside Spark, in words for the person at the command line."""
+"""Errors of Spark as messages for the command line."""
 
 import contextlib
 import re
@@ -15,12 +15,12 @@ _CAUSE = re.compile(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", re.MULTILINE)
 
 
 def plain_error(error: Exception, log: Path) -> IdlestateError:
-    """The error that tells a person what to do about an error of Spark or of its JVM.
+    """The error that says what to do about an error of Spark or of its JVM.
 
     Args:
-        error: as PySpark, Arrow or Python raised it; Spark's text may hold stack traces of both
+        error: as PySpark, Arrow or Python raised it; Spark's text may contain stack traces of both
             languages.
-        log: where the whole text can be found.
+        log: the file that contains the whole text.
     """
     text = str(error)
     message = plain_message(text)
@@ -31,7 +31,7 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
             "the disk is full: free some space and run the same command again; nothing is lost, "
             "the batch that failed runs again"
         )
-    # Of these the JVM says nothing; a Py4JError of another kind carries its words.
+    # These carry no message of the JVM; other kinds of Py4JError do.
     if isinstance(error, Py4JNetworkError | ConnectionError) or type(error) is Py4JError:
         return RefusedError(
             f"Spark's JVM is gone: it was killed or ran out of memory (see {log}); run the same "
@@ -58,12 +58,12 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
 
 
 def note(log: Path, text: str) -> None:
-    """Add to the log, if that is possible: what is told to the person must not hang on it."""
+    """Append to the log if possible; the message is shown in any case."""
     with contextlib.suppress(OSError), log.open("a") as file:
         file.write(f"{text}\n")
 
 
 def _innermost(text: str) -> str:
-    """The message of the last cause, which is where things began."""
+    """The message of the root cause."""
     causes = _CAUSE.findall(text.partition("=== Streaming Query ===")[0])
     return spark_says(causes[-1] if causes else text)

@@ -1,4 +1,4 @@
-"""The Spark session of `idlestate run`: set up for idlestate, quiet on the terminal."""
+"""The Spark session of `idlestate run`: configured for idlestate, quiet on the terminal."""
 
 import contextlib
 import logging
@@ -18,7 +18,7 @@ from idlestate.pipeline.spark_version import check_version, private_part
 from idlestate.service.java import java_trouble
 
 RETAIN_BATCHES = 10
-"""Batches that a checkpoint keeps to go back to; each keeps its runs on disk."""
+"""Batches that a checkpoint retains for rollbacks; each keeps its runs on disk."""
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -28,7 +28,7 @@ _SETTINGS = {
     "spark.sql.sources.partitionOverwriteMode": "static",
 }
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""In the environment when `spark-submit` started this process."""
+"""Set in the environment if `spark-submit` started this process."""
 
 
 def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
@@ -37,11 +37,11 @@ def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
     Args:
         state_partitions: state partitions of a new checkpoint; None takes one per core
             of the machine or cluster.
-        log: where everything goes that Spark and its workers print.
+        log: the file for all output of Spark and its workers.
 
     Raises:
-        RefusedError: Spark is of a version that is not supported, or did not start; most often
-            there is no Java that it runs with.
+        RefusedError: this version of Spark is not supported, or Spark did not start, usually
+            because no suitable Java was found.
     """
     check_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -54,9 +54,7 @@ def start_spark(state_partitions: int | None, log: Path) -> SparkSession:
 
 
 def cores_of(context: SparkContext) -> int:
-    """Cores of the machine or cluster: those that are there, or more that were asked for and are
-    still starting.
-    """
+    """Cores of the machine or cluster, including requested ones that are still starting."""
     conf = context.getConf()
     asked = int(conf.get("spark.executor.instances", "0")) * int(
         conf.get("spark.executor.cores", "1")
@@ -66,7 +64,7 @@ def cores_of(context: SparkContext) -> int:
 
 def _launch(log: Path) -> SparkSession:
     if _SUBMITTED in os.environ:
-        # The JVM is there already, and what spark-submit was told goes before what we would take.
+        # The JVM is already running, and the arguments of spark-submit take precedence over ours.
         with private_part("SparkContext._ensure_initialized"):
             SparkContext._ensure_initialized()  # noqa: SLF001
     conf = SparkConf()
@@ -87,7 +85,7 @@ def _launch(log: Path) -> SparkSession:
                 raise RefusedError(f"Spark did not start: {why}") from error
     context = SparkContext(conf=conf, gateway=gateway)
     context.setLogLevel("WARN")
-    # It prints a stack trace to the terminal when the JVM is killed; the log takes it.
+    # It prints a stack trace when the JVM is killed; that belongs into the log.
     with private_part("SparkContext._accumulatorServer"):
         accumulators: Any = context._accumulatorServer  # noqa: SLF001
     accumulators.handle_error = lambda *_: logging.exception("the JVM left its accumulators")
@@ -95,7 +93,7 @@ def _launch(log: Path) -> SparkSession:
 
 
 def _log_to(log: Path) -> None:
-    """Send to the log what the link to the JVM says of its troubles; ours stays on the terminal."""
+    """Send errors of the connection to the JVM to the log; our messages stay on the terminal."""
     ours = logging.getLogger("idlestate")
     if logging.lastResort is not None:
         ours.addHandler(logging.lastResort)
@@ -104,7 +102,7 @@ def _log_to(log: Path) -> None:
 
 
 class LogFile(logging.FileHandler):
-    """Leaves out what cannot be written, as on a full disk, instead of telling of it at length."""
+    """Drops lines that cannot be written, as on a full disk, without a stack trace for each."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line; opening the file may fail too."""
@@ -112,4 +110,4 @@ class LogFile(logging.FileHandler):
             super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
-        """Say nothing."""
+        """Ignore the error."""

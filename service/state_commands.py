@@ -1,6 +1,6 @@
-"""`idlestate state`: looking after the state in a checkpoint, while its query is stopped.
+"""`idlestate state`: inspects and repairs the state in a checkpoint while its query is stopped.
 
-`ls`, `stats` and `verify` may also be called while it runs: they read what is committed.
+`ls`, `stats` and `verify` also work while it runs: they read committed batches.
 """
 
 import sys
@@ -178,7 +178,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 
 @contextmanager
 def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
-    """A session of Spark; errors in it end the command with one line."""
+    """A Spark session; errors in it end the command with one line."""
     from idlestate.backends.files.folder import Folder
     from idlestate.errors import IdlestateError, RefusedError
     from idlestate.pipeline.checkpoint.operator_layout import operators
@@ -187,7 +187,7 @@ def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
         operators(Folder(str(checkpoint)))
     except RefusedError as error:
         fail(str(error))
-    # Only now: Spark takes a second to import, and a wrong path should be told at once.
+    # Imported late: Spark takes a second, and an invalid path should be reported at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

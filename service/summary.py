@@ -1,4 +1,4 @@
-"""The summary at the end of a run, for people."""
+"""The summary at the end of a run."""
 
 from idlestate.config.plurals import counted
 from idlestate.metrics.growth import GrowthLog
@@ -16,7 +16,7 @@ def summary(
     run_rows: int,
     run_seconds: float,
 ) -> list[tuple[str, str]]:
-    """What happened in the query's whole life, as (what, figure) lines."""
+    """Figures over all runs of the query, as (name, figure) lines."""
     exact = policy.remember_for_ms == FOREVER_MS
     about = "" if exact else "about "
     peak = growth.peak()
@@ -24,7 +24,7 @@ def summary(
     expired = figures.keys_expired
     reasons = ", ".join(f"{count:,} {name}" for name, count in expired.items() if count)
     by_reason = ", ".join(f"{n:,} {name}" for name, n in figures.rejected_rows.items() if n)
-    # An estimate of the keys ever seen may come out a little below those that were counted.
+    # The estimate of the keys ever seen may be a little below the counted keys.
     seen = max(figures.keys_seen, peak_keys)
     without = f"{about}{counted(seen, 'key')}, {in_bytes(seen * growth.bytes_per_key())}"
     if peak_keys:
