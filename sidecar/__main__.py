@@ -1,4 +1,4 @@
-"""`python -m idlestate.sidecar FILE`: a sidecar as a process of its own."""
+"""`python -m idlestate.sidecar FILE`: runs a sidecar in its own process."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from idlestate.sidecar.server.serving import serve
 
 
 def main() -> int:
-    """Serve the file that the command line names; the exit code."""
+    """Serve the configuration file of the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m idlestate.sidecar", description=__doc__)
     parser.add_argument("file", type=Path, help="configuration file with a sidecar: section")
     parser.add_argument(

@@ -1,1 +1,1 @@
-"""The sidecar as a Python program sees it that is not a Spark job."""
+"""The client of a sidecar for Python programs other than Spark jobs."""

@@ -1,4 +1,4 @@
-"""What a look-up found, in the order in which it was asked for."""
+"""The result of a look-up in the order of the requested keys."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from idlestate.sidecar.protocol.input_rows import fit_rows
 
 
 def as_asked(uid: str, asked: pa.Table, key_names: Sequence[str], found: pa.Table) -> pa.Table:
-    """A row for each asked key, in their order; all but the key is null where none was found.
+    """One row per requested key, in order; the other columns are null if the key was not found.
 
     Args:
         uid: the operator.
-        asked: the keys, which may stand there several times; without columns: none.
+        asked: the keys, which may occur several times; a table without columns means no keys.
         key_names: the operator's key columns.
-        found: the lives of those that have one.
+        found: the lives of the keys that have one.
     """
     if not asked.num_columns:
         return found

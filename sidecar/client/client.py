@@ -42,7 +42,7 @@ from idlestate.sidecar.protocol.transfers import in_chunks, stream_of
 DEFAULT_SHARDS = 4
 _EXPIRED_PER_CALL = 50_000
 _LARGE_BYTES = 1 << 17
-"""Less goes through the sidecar's own process, and as it was given, which costs fewer calls."""
+"""A smaller write goes through the sidecar's own process unchanged, which costs fewer calls."""
 _TRIES = 5
 
 
@@ -160,8 +160,8 @@ class SidecarClient:
         including `created_at`, which is never null in an open life.
 
         A look-up does not extend a key's life. The schema's metadata `batch_id` is the newest
-        committed batch of the owner query. A look-up of many keys takes several calls; it is that
-        of the first.
+        committed batch of the owner query. If a look-up takes several calls because of its many
+        keys, it is that of the first call.
         """
         asked = rows = table_of(self._uid, keys)
         if rows.nbytes >= _LARGE_BYTES:
@@ -239,10 +239,10 @@ class SidecarClient:
             is_known = self._declaration is not None
             try:
                 return self._send_large(header, rows)
-            except DoesNotFitError:  # the operator may have been made anew with other columns
+            except DoesNotFitError:  # the operator may have been created again with other columns
                 if not is_known:
                     raise
-            except GoneError:  # a worker was started again
+            except GoneError:  # a worker was restarted
                 if not left:
                     raise
             except AwayError:
@@ -252,7 +252,7 @@ class SidecarClient:
         raise AssertionError("the last try returns or raises")
 
     def _send_large(self, header: Mapping[str, Any], rows: pa.Table) -> Message:
-        """Hand each range its rows, past the one process that says what counts."""
+        """Send each range its rows directly, without the process that coordinates writes."""
         if self._declaration is None:
             self._routes.ask()
             self._declaration = self._describe()
@@ -261,7 +261,7 @@ class SidecarClient:
         fitting = fit_write(declaration, spec, header["kind"], rows)
         if len(routes) == 1:
             return self._connection.call("write", header, stream_of(fitting))
-        check_count(self._uid, len(fitting))  # each range sees a part of them alone
+        check_count(self._uid, len(fitting))  # each range sees only a part of them
         parts = split_rows(fitting, spec.key_names, declaration.shards, len(routes))
         handle = uuid4().hex
         for at, mine in parts.items():
@@ -269,13 +269,13 @@ class SidecarClient:
             routes.to_range(at).call("chunk", chunk, stream_of(mine))
         handed = {"handle": handle, "ranges": list(parts), "of": len(routes)}
         answer = self._connection.call("write", {**header, "handed": handed})
-        with suppress(SidecarError):  # it counts; what is handed over is dropped in time
+        with suppress(SidecarError):  # the write counts; the rows expire
             for at in parts:
                 routes.to_range(at).call("close", {"handle": handle})
         return answer
 
     def _distinct(self, keys: pa.Table) -> pa.Table:
-        """Each key once: those of one call may be asked for in several parts."""
+        """Each key once: a call may request its keys in several parts."""
         declaration = self._describe()
         names = declaration.keys
         fitting = fit_rows(self._uid, keys, dict(declaration.spec().keys))

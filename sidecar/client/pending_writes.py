@@ -1,4 +1,4 @@
-"""The writes of one client until they are acknowledged: numbered, and sent again in order."""
+"""The unacknowledged writes of one client: numbered, and resent in order."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import stream_of
 
 Send = Callable[[Mapping[str, Any], pa.Table], Message]
-"""Sends a write with this header and rows, and gives the sidecar's answer."""
+"""Sends a write with this header and rows, and returns the sidecar's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class WriteResult:
 
     Attributes:
         seq: its number under the writer's name.
-        rows: how many rows it had.
-        is_duplicate: whether it changed nothing, since the writer's highest number was no lower.
-            A write whose answer was lost and that the client sent again is no duplicate.
+        rows: its number of rows.
+        is_duplicate: whether it changed nothing, since its number was not higher than the writer's
+            highest. A write that the client resent because the answer was lost is not a duplicate.
     """
 
     seq: int
@@ -42,8 +42,8 @@ class _Pending:
     is_copy: bool = False
 
     def keep(self) -> None:
-        """Have rows of one's own: what is sent again are those that were given, whatever becomes
-        of them there.
+        """Copy the rows: a resent write has the original rows, even if the caller has changed its
+        own.
         """
         if not self.is_copy:
             self.rows = pa.ipc.open_stream(stream_of(self.rows)).read_all()
@@ -51,7 +51,7 @@ class _Pending:
 
 
 class PendingWrites:
-    """Sends writes in order, one after the other; threads may share it.
+    """Sends writes in order, one at a time; threads may share it.
 
     Args:
         connection: to the sidecar.
@@ -69,15 +69,15 @@ class PendingWrites:
         self._pending: list[_Pending] = []
         self._fenced: str | None = None
         self._turn = threading.Lock()
-        """Held by whoever sends: numbers go up, and each write is answered to its own thread."""
+        """Held while sending: numbers increase, and each thread gets its own answer."""
 
     def write(self, kind: str, rows: pa.Table, seq: int | None) -> WriteResult:
-        """Send what is pending, and then this. A pending write of the same number goes in its
-        place.
+        """Send the pending writes, then this one. A pending write with the same number is sent
+        instead of it.
 
         Raises:
             FencedError: a newer client holds the writer's name.
-            SidecarError: as of `SidecarClient`.
+            SidecarError: see `SidecarClient`.
         """
         with self._turn:
             self._check_fence()
@@ -87,7 +87,7 @@ class PendingWrites:
             return next((each for each in results if each.seq == seq), results[-1])
 
     def retry(self) -> list[WriteResult]:
-        """Send what is pending. Errors as of `write`."""
+        """Send the pending writes. Raises the errors of `write`."""
         with self._turn:
             self._check_fence()
             return self._send_all()

@@ -1,4 +1,4 @@
-"""The calls of the data plane, but for those that hand bytes over (`stage_calls`)."""
+"""The calls of the data plane, except those that transfer bytes (`stage_calls`)."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,12 +31,12 @@ class Calls:
 
     Args:
         host: the operators.
-        clock: whose time counts.
+        clock: the sidecar's clock.
 
     Attributes:
         table: the calls by name.
-        exchanges: those of tasks under way.
-        samples: all that the sidecar exports, for a driver that started it.
+        exchanges: the current exchanges of tasks.
+        samples: all metrics of the sidecar, for a driver that started it.
     """
 
     def __init__(self, host: Host, clock: SteadyClock) -> None:
@@ -84,7 +84,7 @@ class Calls:
 
     def _declare(self, header: Header, _parts: Parts) -> Message:
         declaration = Declaration.from_json(header["declaration"])
-        made = header.get("made")  # of one that is to be there already
+        made = header.get("made")  # of an operator that should exist already
         if made is not None and not self._host.holds(declaration.uid, made):
             return Message({"made": None})
         query = header.get("query")  # the run that declares it
@@ -141,7 +141,7 @@ class Calls:
     def _close(self, header: Header, _parts: Parts) -> Message:
         closed = self.exchanges.close(str(header["handle"]))
         if closed is not None and closed.prepared is not None:
-            with suppress(UnknownOperatorError):  # dropped meanwhile
+            with suppress(UnknownOperatorError):  # dropped in the meantime
                 self._operator({"uid": closed.uid}).state.took(EXCHANGE_DURATION, closed.begun_s)
         if self._stage is not None:
             self._stage.close(str(header["handle"]))
@@ -189,7 +189,7 @@ class Calls:
         return Message({"session": writer.session, "seq": writer.seq})
 
     def _quarantined(self, header: Header, _parts: Parts) -> Message:
-        """Quarantined writes, from a number on, some at a time."""
+        """Quarantined writes from a number on, in pages."""
         some: list[tuple[Header, bytes]] = []
         size = 0
         for facts, rows in self._operator(header).writes.quarantined.read(int(header["since"])):
@@ -225,7 +225,7 @@ class Calls:
         found, shard = self._operator(header), int(header["shard"])
         if not 0 <= shard < len(found.state.shards):
             return Message({"shards": len(found.state.shards)})
-        batch_id = found.record.committed  # before the look: it never says too much
+        batch_id = found.record.committed  # read before the look-up, so that it is never too new
         since = int(header.get("since", LOWEST_HASH))
         lives, following = found.lives(shard, self._clock.now_ms(), since)
         facts = {"shards": len(found.state.shards), "batch_id": batch_id, "next": following}

@@ -1,8 +1,8 @@
-"""Exchanges under way: which task may hand what over, under handles with a deadline.
+"""The current exchanges with tasks, under handles with a deadline.
 
 A task's exchange is a series of short calls: open, one chunk at a time, finish, and the reply
-chunk by chunk. What it sends waits where its shards are (`stage`). Nothing of it is durable before
-`finish` has prepared it: a handle that is lost costs the task one more try.
+chunk by chunk. Its packets wait in the process that keeps its shards (`stage`). Nothing is durable
+before `finish` has prepared it: if a handle is lost, the task tries again.
 """
 
 import threading
@@ -46,7 +46,7 @@ class Exchanges:
         """The handle of a new exchange.
 
         Raises:
-            BusyError: too many are under way.
+            BusyError: there are too many exchanges.
         """
         with self._lock:
             now_s = self._clock.monotonic_s()
@@ -72,6 +72,6 @@ class Exchanges:
             return self._open[handle]
 
     def close(self, handle: str) -> Exchange | None:
-        """Forget an exchange, and say which it was."""
+        """Remove and return an exchange."""
         with self._lock:
             return self._open.pop(handle, None)

@@ -1,9 +1,9 @@
-"""Joining small entries of the log of expired records, so that there are not too many of them.
+"""Joins small entries of the log of expired records, to limit their number.
 
-Every batch and every step of a sweep adds an entry per shard, however few records it has. Entries
-that follow each other are therefore joined into one, under a key of no shard. The numbers of
-records, and what is read by them, stay as they are. Joined entries take the time of the newest: a
-record may be kept longer than the retention by the span of time that one entry may have.
+Every batch and every step of a sweep adds an entry per shard, even for few records. Adjacent
+entries are therefore joined into one, under a key that belongs to no shard. The records and their
+numbers stay the same. A joined entry has the time of its newest part, so that a record may be kept
+longer than the retention, by at most the time span of one entry.
 """
 
 from bisect import bisect_left
@@ -17,16 +17,16 @@ from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 
 FULL_ROWS = 4096
-"""With so many records an entry is full."""
+"""An entry with this many records is full."""
 _LEAST = 16
-"""Of the newest entries, to which more will come, so many at least are joined at a time."""
+"""The newest entries, which are still growing, are joined at least this many at a time."""
 
 
 class ExpiredJoins:
     """Joins the entries of one operator."""
 
     def __init__(self, state: OperatorState) -> None:
-        """Nothing is known yet of what the log has."""
+        """Start without knowledge of the log's entries."""
         self._state = state
         self._done = 0
         """Entries below this number are joined already, or cannot be."""
@@ -55,7 +55,7 @@ class ExpiredJoins:
         return is_complete
 
     def _read(self, group: Sequence[LogEntry]) -> list[pa.Table]:
-        """The records of the first entries, as many as may be in one value."""
+        """The records of the first entries, as many as fit into one value."""
         found: list[pa.Table] = []
         size = 0
         for entry in group:
@@ -67,7 +67,7 @@ class ExpiredJoins:
         return found
 
     def _join(self, group: Sequence[LogEntry], records: pa.Table) -> None:
-        """Put one entry in the place of several, unless some of them are gone."""
+        """Replace several entries by one, unless some of them were removed."""
         state = self._state
         key = f"j/{state.uid}/{uuid4().hex}"
         at_ms = max(entry.at_ms for entry in group)
@@ -84,7 +84,7 @@ class ExpiredJoins:
 
 
 def _group(entries: Sequence[LogEntry], span_ms: int) -> tuple[Sequence[LogEntry], bool]:
-    """The first entries that belong together, and whether no later ones do."""
+    """The first entries to join, and whether they are the last ones."""
     rows = 0
     for at, entry in enumerate(entries):
         is_far = entry.at_ms - entries[0].at_ms > span_ms

@@ -1,9 +1,9 @@
-"""The numbered log of expired records: the one way by which they leave.
+"""The numbered log of expired records, from which all consumers read them.
 
-A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`; when it counts they
-get their numbers: an entry `e/<uid>/<first>` that names the value, its rows and when that was.
-Small entries are joined later (`expired_joins`), their rows under `j/<uid>/<id>`.
-Records stay until every registered consumer has acknowledged them, or for the retention.
+A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`. When it takes
+effect, they get their numbers: an entry `e/<uid>/<first>` names the value, its rows and the time.
+Small entries are joined later (`expired_joins`), with their rows under `j/<uid>/<id>`. Records are
+kept until every registered consumer has acknowledged them, or for the retention.
 """
 
 import bisect
@@ -23,12 +23,12 @@ from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.stores.store import Store
 
 SEQUENCE = "seq"
-"""The column, the last one, that carries a record's number."""
+"""The last column, with the record's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Expire rows in the store that have no numbers yet."""
+    """Expire rows in the store without numbers."""
 
     key: str
     rows: int
@@ -37,14 +37,14 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Numbered expire rows: `first` and the following."""
+    """Numbered expire rows, from `first` on."""
 
     first: int
     rows: int
     key: str
     at_ms: int
     bytes: int
-    """The size of the value that has its rows."""
+    """The size of the value with its rows."""
 
     @property
     def stop(self) -> int:
@@ -53,14 +53,14 @@ class LogEntry:
 
 
 def numbers_of(rows: pa.Table) -> pa.ChunkedArray:
-    """The numbers of records; by place, since a key or an aggregate may have that name too."""
+    """The numbers of records; by position, since a key or an aggregate may have the same name."""
     return rows.column(rows.num_columns - 1)
 
 
 def stage_rows(
     uid: str, shard: int, spec: TableSpec, rows: pa.Table, values: dict[str, bytes]
 ) -> tuple[Staged, ...]:
-    """Put expire rows of a shard among the values to write; none for no rows."""
+    """Add the expire rows of a shard to the values to write, if there are any."""
     if not rows.num_rows:
         return ()
     key = f"x/{uid}/{shard:05}/{uuid4().hex}"
@@ -89,7 +89,7 @@ class ExpiredLog:
             self.entries.append(LogEntry(first, **facts))
 
     def numbered(self, staged: Iterable[Staged], first: int, at_ms: int) -> list[LogEntry]:
-        """The entries that staged rows become from a number on."""
+        """The entries of staged rows, numbered from a number on."""
         found = []
         for each in staged:
             found.append(LogEntry(first, each.rows, each.key, at_ms, each.bytes))
@@ -106,8 +106,8 @@ class ExpiredLog:
         }
 
     def read(self, since: int, before: int, most_rows: int, spec: TableSpec) -> pa.Table | None:
-        """Records from a number on with their numbers, at most about so many, in the columns of
-        what the operator is today; None when none.
+        """Records from a number on with their numbers, at most about `most_rows`, in the columns
+        of today's definition; None if there are none.
 
         Raises:
             DamagedError: a value of the log is missing.
@@ -129,7 +129,7 @@ class ExpiredLog:
         return pa.concat_tables(tables) if tables else None
 
     def stored(self, entry: LogEntry) -> pa.Table:
-        """The records of an entry as the log keeps them.
+        """The records of an entry, as stored in the log.
 
         Raises:
             DamagedError: they are missing.
@@ -142,7 +142,7 @@ class ExpiredLog:
     def removable(
         self, consumers: Mapping[str, int], older_than_ms: int
     ) -> tuple[Sequence[LogEntry], dict[str, None]]:
-        """The oldest entries that nobody needs, and the keys to remove with them."""
+        """The oldest entries that are no longer needed, and the keys to remove with them."""
         done = min(consumers.values(), default=-1)
         count = 0
         for entry in self.entries:
@@ -153,7 +153,7 @@ class ExpiredLog:
         return gone, self.keys(gone)
 
     def keys(self, entries: Iterable[LogEntry]) -> dict[str, None]:
-        """Under which keys entries and their records are."""
+        """The keys of entries and their records."""
         return {key: None for each in entries for key in (self._key(each), each.key)}
 
     def _key(self, entry: LogEntry) -> str:

@@ -1,7 +1,7 @@
-"""Expire rows as the log keeps them: results under the ids of their aggregates, as in runs.
+"""Expire rows as the log stores them: results under the ids of their aggregates, as in runs.
 
-So rows that were staged before the definition changed are read with the columns of today: what
-they lack is what a life without a record of it shows, what they have too many is not read.
+So rows that were staged before a change of the definition are read with today's columns: a missing
+result is that of a life without records for the aggregate, and surplus results are ignored.
 
 Layout: `k0` ... the key columns and bounds of windows, `a<id>` ... the results, then the columns of
 change rows that idlestate adds, under their names.
@@ -14,12 +14,12 @@ from idlestate.backends.shards.table_spec import TableSpec
 
 
 def stored_rows(spec: TableSpec, rows: pa.Table) -> pa.Table:
-    """Change rows as the log keeps them."""
+    """Change rows as the log stores them."""
     return rows.rename_columns(_stored_names(spec))
 
 
 def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
-    """Rows of the log as change rows of today."""
+    """Rows of the log as change rows of today's definition."""
     schema = change_schema(spec)
     names = _stored_names(spec)
     if stored.schema.names != names:
@@ -28,7 +28,7 @@ def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
             stored.column(name) if name in stored.schema.names else blank[name] for name in names
         ]
         stored = pa.table(columns, names=names)
-    # Of a wider type, or of an average of decimals with fewer digits after the point.
+    # To a wider type, or from an average of decimals with fewer digits after the point.
     return stored.rename_columns(schema.names).cast(schema, safe=False)
 
 
@@ -39,6 +39,6 @@ def _stored_names(spec: TableSpec) -> list[str]:
 
 
 def _blank(spec: TableSpec, rows: int) -> dict[str, pa.Array]:
-    """The results of lives without a record of any aggregate."""
+    """The results of lives without records for any aggregate."""
     results = spec.kind.result([column.blanks(rows) for column in spec.kind.life])
     return {f"a{each.id}": found for each, found in zip(spec.kind.aggregates, results, strict=True)}

@@ -1,4 +1,4 @@
-"""Where the tables of a sidecar's operators are kept: in its own process, or over several."""
+"""The placement of all shards in the sidecar's own process."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -17,26 +17,26 @@ class Works(Protocol):
     """The work on all operators, spread over ranges of shards."""
 
     stage: Stage | None
-    """Where packets come in; None when each range has a stage of its own."""
+    """Where packets arrive; None if each range has its own stage."""
     places: Sequence[str]
-    """Per range what is put behind the sidecar's own address to reach it."""
+    """Per range the suffix of the sidecar's address that leads to it."""
 
     def of(self, declaration: Declaration) -> Work:
         """The work on an operator."""
 
     tidy: Callable[[], None]
-    """Gives values back that no record names any more, as far as that has been put off."""
+    """Removes values that no record names any more, as far as their removal was postponed."""
     bytes_on_disk: Callable[[], int]
-    """How much they take on disk beside the operators' own store."""
+    """The bytes that they take on disk in addition to the operators' own store."""
 
 
 class OneRange:
     """All shards in one range, in this process.
 
     Args:
-        store: where everything is.
-        clock: measures deadlines of what clients hand over.
-        cache_bytes: how much each operator may keep of its tables in memory.
+        store: the store of everything.
+        clock: measures the deadlines of transfers.
+        cache_bytes: the cache of each operator's tables.
     """
 
     def __init__(self, store: Store, clock: Clock, cache_bytes: int = DEFAULT_CACHE_BYTES) -> None:
@@ -49,5 +49,5 @@ class OneRange:
         self._cache_bytes = cache_bytes
 
     def of(self, declaration: Declaration) -> Work:
-        """As of `Works`."""
+        """See `Works`."""
         return ShardWork(self._store, declaration, self._cache_bytes, self._own_stage)

@@ -35,19 +35,19 @@ from idlestate.sidecar.stores.store import Store
 
 _MERGE = MergePolicy()
 _LATE = MergePolicy(space=3)
-"""Only says which shards are so sparse that `Sweeper.compact` has not got round to them."""
+"""Shards this sparse are those that `Sweeper.compact` has not reached yet."""
 _CLOSE = MergePolicy(dense=1e9, space=1e9)
-"""Sweeps, and steps on what they emptied, leave it to others to give rows back."""
+"""For sweeps, and for steps on shards that they emptied: compaction removes dead rows later."""
 
 
 class ShardWork:
-    """As of `Work`, in this process.
+    """`Work` in this process.
 
     Args:
-        store: where the runs are.
+        store: the store of the runs.
         declaration: the operator.
-        cache_bytes: how much of its tables may stay in memory.
-        stage: where packets come in and update rows go out.
+        cache_bytes: the cache of its tables.
+        stage: where packets arrive and update rows wait.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ShardWork:
     def prepare(
         self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
     ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
-        """As of `Work`; the one range is all there is."""
+        """See `Work`; there is only one range."""
         packets = self._stage.packets(handle) if ranges else {}
         stepped: dict[int, Stepped] = {}
         updates = [self._nothing]
@@ -84,21 +84,21 @@ class ShardWork:
         return stepped, (len(reply),)
 
     def edit(self, kind: str, given: Given) -> Edit:
-        """As of `Work`."""
+        """See `Work`."""
         if given.handle is not None:
             raise GoneError("this sidecar has one range now: send the rows themselves")
         rows = read_rows(self._uid, given.data)
         return _Edit(kind, fit_write(self._declaration, self._spec, kind, rows), self._edited)
 
     def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
-        """As of `Work`."""
+        """See `Work`."""
         current = self.tables.table(shard, at).current
         due = current.due(going.policy, going.t_ms, np.zeros(0, dtype=np.int64))
         ends_ms = np.sort(current.take(due, keys=False).lives.ends(going.policy).deadline_ms)
         return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), going.t_ms]
 
     def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
-        """As of `Work`."""
+        """See `Work`."""
         found = {}
         for at, shard in shards.items():
             current = self.tables.table(shard, at).current
@@ -108,25 +108,25 @@ class ShardWork:
         return found
 
     def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """As of `Work`."""
+        """See `Work`."""
         steps = Steps.empty(self._spec)
         return self._step(shard, at, steps, going, going.t_ms, _CLOSE)[0]
 
     def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """As of `Work`."""
+        """See `Work`."""
         return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
 
     def horizons(
         self, shards: Shards, policy: Policy, other: Policy, now_ms: int
     ) -> tuple[Horizon, ...]:
-        """As of `Work`."""
+        """See `Work`."""
         return added_up(
             horizons_of(self.tables.table(shard, at).current, shard.current, policy, other, now_ms)
             for at, shard in shards.items()
         )
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
-        """As of `Work`."""
+        """See `Work`."""
         spec = self._spec
         wanted = fit_rows(self._uid, read_rows(self._uid, keys), dict(spec.keys))
         columns = [wanted.column(name).combine_chunks() for name in spec.key_names]
@@ -146,7 +146,7 @@ class ShardWork:
         return pa.concat_tables(found)
 
     def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
-        """As of `Work`."""
+        """See `Work`."""
         rows = fit_rows(self._uid, read_rows(self._uid, key), dict(self._spec.keys))
         if len(rows) != 1:
             raise DoesNotFitError(f"operator {self._uid!r}: ask for one key, not {len(rows)}")
@@ -157,32 +157,32 @@ class ShardWork:
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int
     ) -> tuple[pa.Table, int | None]:
-        """As of `Work`."""
+        """See `Work`."""
         table, stored = self.tables.table(shard, at), shard.current
         most_rows = max(1, CHUNK_BYTES * stored.rows // max(1, stored.bytes))
         lives, following = table.some_lives(policy, since, most_rows)
-        while lives.nbytes > 2 * CHUNK_BYTES and most_rows > 1:  # they are larger than most
+        while lives.nbytes > 2 * CHUNK_BYTES and most_rows > 1:  # they are larger than most values
             most_rows //= 2
             lives, following = table.some_lives(policy, since, most_rows)
         return lives, following
 
     def value(self, key: str) -> bytes | None:
-        """As of `Work`."""
+        """See `Work`."""
         return self._store.get(key)
 
     def forget(self, runs: Mapping[str, int]) -> None:
-        """As of `Work`."""
+        """See `Work`."""
         self.tables.forget(runs)
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:  # noqa: ARG002
-        """As of `Work`; all are in the one store."""
+        """See `Work`; all values are in the one store."""
         return frozenset()
 
     def remove(self, keys: Iterable[str]) -> None:
-        """As of `Work`; they went with the record that no longer names them."""
+        """See `Work`; they were removed with the record that named them."""
 
     def discard(self, stepped: Iterable[Stepped]) -> None:
-        """As of `Work`; nothing of it was written."""
+        """See `Work`; nothing was written."""
         self.tables.forget(
             run_of(key) for each in stepped for key in each.values if is_segment(key)
         )
@@ -237,7 +237,7 @@ class ShardWork:
         going: Going,
         to_ms: int | None = None,
     ) -> tuple[Stepped, pa.Table]:
-        """What an outcome makes of a shard, and its update rows."""
+        """The shard after an outcome, and its update rows."""
         reached_ms = going.t_ms if to_ms is None else to_ms
         written = self.tables.write(shard, at, outcome, going.policy, reached_ms, going.now_ms)
         changes = _of_batch(outcome.changes, going.batch_id)
@@ -262,8 +262,8 @@ class _Edit:
 def _merges(shards: Shards) -> dict[int, MergePolicy]:
     """How the shards of a step are merged.
 
-    Those that sweeps have emptied are left to `Sweeper.compact`, for which no step has to wait.
-    Where it does not get round to that, the sparsest of them is written anew.
+    Shards that sweeps have emptied are left to `Sweeper.compact`, so that no step waits for it. If
+    it does not keep up, the sparsest of them is rewritten.
     """
     emptied = {at: shard.current for at, shard in shards.items() if _is_sparse(shard, _MERGE)}
     late = [at for at in emptied if _is_sparse(shards[at], _LATE)]
@@ -276,6 +276,6 @@ def _is_sparse(shard: ShardRecord, merge: MergePolicy) -> bool:
 
 
 def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:
-    """The rows with the query's number of the batch in the place of the table's version."""
+    """The rows with the query's batch number instead of the table's version."""
     at = changes.schema.get_field_index("batch_id")
     return changes.set_column(at, "batch_id", pa.repeat(pa.scalar(batch_id), len(changes)))

@@ -1,10 +1,10 @@
 """Micro-batches of the query that owns an operator: opened, prepared, committed, exactly once.
 
 A batch is the barrier: all its tasks together are one consistent cut. From the first open of batch
-N until N is committed the tables stand still, so that every task, retry and replay of N reads the
-state committed by N - 1; writes of others wait in the inbox, and sweeps leave what is due to the
-batch itself, which closes it by the same time. What tasks make of the batch is prepared, and the
-newest complete set is committed when a later batch opens or the query's commit log has N.
+N until N is committed, the tables do not change, so that every task, retry and replay of N reads
+the state committed by N - 1. Meanwhile, writes of other clients wait in the inbox, and the batch
+itself closes what is due, instead of sweeps. The results of tasks are prepared, and the newest
+complete set is committed when a later batch opens or the query's commit log contains N.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +23,8 @@ from idlestate.sidecar.core.shard_work import Going, Stepped
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError, SidecarError
 
 ReachedMs = Callable[[str, int], int | None]
-"""How far event time got with a batch, by the commit log of a checkpoint; None when that does not
-have it."""
+"""The event time that a batch reached, from the commit log of a checkpoint; None if the log does
+not contain the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Attempt:
     partition: int
     partitions: int
     shards: tuple[int, ...]
-    """The shards that this partition has."""
+    """The shards of this partition."""
     time_ms: int
     """The batch's journaled time."""
     watermark_ms: int
@@ -49,14 +49,14 @@ class Attempt:
 
     @property
     def set_id(self) -> SetId:
-        """The execution that it belongs to."""
+        """Its execution of the batch."""
         return self.run_id, self.execution_id
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a task takes home: figures per shard, and how many parts of change rows of lives still
-    open each range has for it.
+    """The answer to a task: figures per shard, and per range the number of parts of update rows
+    that wait for it.
     """
 
     chunks: tuple[int, ...]
@@ -68,9 +68,9 @@ class Batches:
 
     Args:
         state: the operator.
-        reached_ms: looks into a query's commit log.
-        at_border: called under the lock when a batch was committed or taken back: what waited for
-            that may change the tables now.
+        reached_ms: reads a query's commit log.
+        at_border: called under the lock after a batch was committed or discarded: waiting writes
+            may change the tables now.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Batches:
         self._at_border = at_border
 
     def begin(self, query_id: str, run_id: str, checkpoint: str) -> None:
-        """A run of the owner query starts: tasks of earlier runs are refused from now on.
+        """Start a run of the owner query: tasks of earlier runs are refused from now on.
 
         Raises:
             DoesNotFitError: another query owns the operator, or the run was superseded.
@@ -91,7 +91,7 @@ class Batches:
         self.settle()
 
     def open(self, attempt: Attempt) -> OpenBatch:
-        """Admit a task; the first of batch N journals what all tasks of N go by.
+        """Admit a task; the first one of batch N journals the time and policy for all tasks of N.
 
         Raises:
             DoesNotFitError: the task's run, batch or partitions do not fit.
@@ -144,16 +144,16 @@ class Batches:
         ranges: Sequence[int],
         counts: Mapping[int, Mapping[str, int]],
     ) -> Prepared:
-        """Make durable, and show to nobody, what a task's packets make of its shards.
+        """Compute a task's shards and make them durable, but not yet visible.
 
         Args:
             attempt: the task, which has opened.
-            handle: under which the ranges of its shards have its packets.
-            ranges: those that have some.
+            handle: the handle of its packets in the ranges of its shards.
+            ranges: the ranges that have packets.
             counts: per shard the rows counted by the packing tasks.
 
         Raises:
-            DoesNotFitError: the task was overtaken, its rows do not fit, or a sum overflows.
+            DoesNotFitError: the task was superseded, its rows do not fit, or a sum overflows.
             GoneError: the batch is not open: open it again.
         """
         opened = self._opened(attempt)
@@ -186,9 +186,9 @@ class Batches:
     def settle(self) -> None:
         """Commit the open batch if the query's commit log has it.
 
-        If no set of it is complete, the operator stops: part of what Spark wrote down was lost.
-        What was not taken in at the last border, since a worker or the disk was away or the process
-        died there, is now.
+        If no set of it is complete, the operator stops, because prepared data was lost. Writes
+        that could not be applied at the last border, because a worker or the disk was unavailable
+        or the process died, are applied now.
         """
         record = self._state.record
         if record.open is None and self._state.waiting:
@@ -197,7 +197,7 @@ class Batches:
                     self._at_border()
         if record.open is None or record.owner is None or record.stopped:
             return
-        # A checkpoint may be far away: nobody waits for it with the lock in hand.
+        # A checkpoint may be remote: it is read without the lock.
         reached_ms = self._reached_ms(record.owner.checkpoint, record.open.batch_id)
         if reached_ms is None:
             return
@@ -207,7 +207,7 @@ class Batches:
                 self._commit_or_stop(record.open.batch_id, reached_ms)
 
     def release(self) -> None:
-        """Forget the owner and what it prepared; another query may own the operator then."""
+        """Forget the owner and its prepared data; another query may then own the operator."""
         with self._state.lock:
             gone, removed = self._dropped(list(self._state.sets.sets))
             record = replace(
@@ -233,7 +233,7 @@ class Batches:
             return opened
 
     def _set_of(self, attempt: Attempt) -> PreparedSet:
-        """The task's set; a new execution begins the next."""
+        """The task's set; a new execution starts a new one."""
         sets = self._state.sets.sets
         found = sets.get(attempt.set_id)
         if found is None:
@@ -254,7 +254,7 @@ class Batches:
         prepared = self._set_of(attempt)
         before = prepared.pieces.get(attempt.partition)
         if before is not None and before.attempt > attempt.attempt:
-            # A later attempt was faster; both made the same of it.
+            # A later attempt was faster; both have the same result.
             self._state.work.discard(stepped.values())
             return
         changes: dict[str, bytes | None] = {}
@@ -274,7 +274,7 @@ class Batches:
             self._state.write(dict.fromkeys(removed))
             self._state.work.forget(lost)
             for set_id in older:
-                # It keeps its place: late tasks of it make it no newer.
+                # It keeps its rank: late tasks do not make it newer.
                 self._state.sets.sets[set_id].pieces.clear()
 
     def _commit_or_stop(self, batch_id: int, reached_ms: int = 0) -> None:
@@ -315,7 +315,7 @@ class Batches:
         self._at_border()
 
     def _dropped(self, set_ids: Sequence[SetId]) -> tuple[dict[str, int], list[str]]:
-        """The runs with their shards, and the keys, that go with sets."""
+        """The runs (with their shards) and keys to remove with these sets."""
         runs: dict[str, int] = {}
         changes: dict[str, bytes | None] = {}
         for set_id in set_ids:
@@ -326,7 +326,7 @@ class Batches:
         return runs, list(changes)
 
     def _values_of(self, piece: Piece, changes: dict[str, bytes | None]) -> dict[str, int]:
-        """The runs that a piece alone has; they and its expired records go into the changes."""
+        """The runs that only this piece names; adds them and its expired records to the changes."""
         runs = {}
         for at, shard in piece.shards.items():
             committed = {run.name for run in self._state.shards[at].runs}
@@ -338,6 +338,6 @@ class Batches:
         return runs
 
     def _forget(self, runs: Mapping[str, int]) -> None:
-        """Let go of all sets, and of the runs that go with them."""
+        """Discard all sets and their runs."""
         self._state.work.forget(runs)
         self._state.sets.sets.clear()

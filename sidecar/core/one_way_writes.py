@@ -1,13 +1,12 @@
-"""One-way writes of anybody: numbered by their writer, each counted once.
+"""One-way writes of any client: numbered by their writer, each counted once.
 
-A write is applied at once unless a batch of the owner query is open: then it waits, durable, in
-the inbox `i/<uid>/<number>` until the batch border, where all that wait are applied in order
-before the next batch opens. What is known of its writer (`writers`) is written with the write
-itself.
+A write is applied at once, unless a batch of the owner query is open. Then it waits, durably, in
+the inbox `i/<uid>/<number>`. At the batch border, all waiting writes are applied in order before
+the next batch opens. The state of the writer (`writer_sessions`) is stored together with the write.
 
-A write that fitted when it was taken may not fit after the batch, which may have changed what it
-meets: a sum would overflow now. It was acknowledged, nobody waits for an answer, and the query must
-go on, so the write is quarantined with the reason and counted.
+A write that was valid when it was accepted may no longer be after the batch, for example because a
+sum would now overflow. It was acknowledged, no client waits for an answer, and the query must
+continue, so the write is quarantined with the reason, and counted.
 """
 
 from dataclasses import dataclass, replace
@@ -29,15 +28,15 @@ MAX_WAITING_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What a writer asks for.
+    """A write request.
 
     Attributes:
         writer: its name.
-        session: as claimed.
-        seq: its number; higher than those before, or it is a duplicate.
-        write_id: the same when the same write is sent again.
+        session: the claimed session.
+        seq: its number; a duplicate unless it is higher than all before.
+        write_id: the same if the same write is resent.
         kind: one of `KINDS`.
-        given: rows, or keys alone.
+        given: rows, or only keys.
     """
 
     writer: str
@@ -52,8 +51,8 @@ class DirectWrites:
     """The writes of one operator.
 
     Attributes:
-        quarantined: those that were acknowledged and could not be applied.
-        duplicates: how many changed nothing since the process began: their numbers had been taken.
+        quarantined: acknowledged writes that could not be applied.
+        duplicates: the number of duplicates since the process started.
     """
 
     def __init__(self, state: OperatorState) -> None:
@@ -64,11 +63,11 @@ class DirectWrites:
         self.duplicates = 0
 
     def claim(self, name: str, claim_id: str, now_ms: int) -> Writer:
-        """Let a client hold a writer's name; who held it before is fenced from then on.
+        """Give a writer's name to a client; the previous holder is fenced from then on.
 
         Args:
             name: the writer.
-            claim_id: the client's own; a claim that is sent again carries the same.
+            claim_id: chosen by the client; the same in a resent claim.
             now_ms: the time.
 
         Raises:
@@ -84,15 +83,15 @@ class DirectWrites:
             return after
 
     def take(self, write: Write, now_ms: int) -> bool:
-        """Take a write; False for a duplicate, which changes nothing.
+        """Accept a write; False for a duplicate, which changes nothing.
 
-        A write that is sent again because its answer was lost has the same answer.
+        A write that is resent because its answer was lost gets the same answer.
 
         Raises:
-            DoesNotFitError: it cannot be applied to this operator, ever.
+            DoesNotFitError: it can never be applied to this operator.
             FencedError: a newer session holds the writer's name.
-            GoneError: its rows are not where they were handed over: hand them over again.
-            BusyError: too much waits for the batch that is open.
+            GoneError: the rows that were handed over are gone: hand them over again.
+            BusyError: too many writes wait for the open batch.
         """
         check_name("writer", write.writer)
         if write.kind not in KINDS:
@@ -103,7 +102,7 @@ class DirectWrites:
         work = self._state.work
         edit = work.edit(write.kind, write.given)
         with self._state.lock:
-            if work is not self._state.work:  # the definition changed meanwhile
+            if work is not self._state.work:  # the definition changed in the meantime
                 edit = self._state.work.edit(write.kind, write.given)
             writer = self._writers.held(write.writer, write.session)
             if write.seq <= writer.seq:
@@ -125,7 +124,7 @@ class DirectWrites:
             )
 
     def _known(self, write: Write) -> bool:
-        """Whether a write whose number was taken is the very one that took it."""
+        """Whether a write with a used number is the very write that used it."""
         writer = self._writers[write.writer]
         if (write.seq, write.write_id) == (writer.seq, writer.write_id):
             return True
@@ -134,7 +133,7 @@ class DirectWrites:
         return False
 
     def drain(self) -> None:
-        """Apply what waits, in order; under the lock, at a batch border."""
+        """Apply the waiting writes in order; under the lock, at a batch border."""
         for key in sorted(self._state.waiting):
             value = self._state.store.get(key)
             assert value is not None

@@ -40,14 +40,14 @@ class Sizes:
     live_keys: int
     state_bytes: int
     expired_kept: int
-    """Expired records that somebody may still ask for."""
+    """Expired records that are still kept."""
     expired_bytes: int
     """Bytes of these records."""
     prepared_bytes: int
-    """Bytes of what tasks have made of the open batch, which no record names yet."""
+    """Bytes prepared for the open batch, which no record names yet."""
     next_seq: int
     waiting: int
-    """Writes that wait for a batch border."""
+    """Writes that are waiting for a batch border."""
     quarantined: int
     """Rows of acknowledged writes that could not be applied at a border."""
 
@@ -56,7 +56,7 @@ class Operator:
     """One operator.
 
     Attributes:
-        forgotten_consumers: how many were since the process began.
+        forgotten_consumers: the number of consumers forgotten since the process started.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Operator:
         reached_ms: ReachedMs,
         work: Work,
     ) -> None:
-        """Read what the store has of it."""
+        """Read the operator from the store."""
         self.state = OperatorState(store, record, clock, work)
         self.writes = DirectWrites(self.state)
         self.batches = Batches(self.state, reached_ms, self.writes.drain)
@@ -81,9 +81,9 @@ class Operator:
         return self.state.record
 
     def under(self, policy: Policy) -> tuple[OperatorRecord, dict[int, ShardRecord]]:
-        """The next record, and the shards that change with it, when another policy holds."""
+        """The next record under another policy, and the shards that change with it."""
         record, shards = self.state.now
-        # When lives end by it nobody knows before the next sweep.
+        # The next sweep finds out when lives end under it.
         unknown = {
             at: replace(shard, next_end_ms=NEVER_MS)
             for at, shard in enumerate(shards)
@@ -93,14 +93,14 @@ class Operator:
         return replace(record, policy=policy, policy_version=version), unknown
 
     def plan(self, policy: Policy, now_ms: int) -> PolicyPlan:
-        """What another policy would remove; nothing is.
+        """What another policy would remove, without removing anything.
 
         Args:
-            policy: the other one.
-            now_ms: now; in event time what the query has reached counts.
+            policy: the other policy.
+            now_ms: now; in event time, the time that the query has reached counts instead.
 
         Raises:
-            DoesNotFitError: it goes by another time.
+            DoesNotFitError: it uses another time domain.
         """
         state = self.state
         state.record.declaration.check_time(policy)
@@ -114,11 +114,11 @@ class Operator:
         return state.read(look)
 
     def explain(self, rows: bytes, now_ms: int) -> Explanation:
-        """Why a key is in state, or no longer; a look is no access.
+        """Why a key is in state, or no longer; this does not extend its life.
 
         Args:
             rows: the key as an Arrow stream of one row.
-            now_ms: now; in event time what the query has reached counts.
+            now_ms: now; in event time, the time that the query has reached counts instead.
 
         Raises:
             DoesNotFitError: the key is of other types.
@@ -134,19 +134,19 @@ class Operator:
         return state.read(look)
 
     def look_up(self, rows: bytes, now_ms: int) -> tuple[pa.Table, int]:
-        """The open lives of keys, and the newest committed batch; a look is no access.
+        """The open lives of keys, and the newest committed batch; this does not extend lives.
 
         Args:
             rows: the keys as an Arrow stream.
-            now_ms: lives that ended by then are not shown; in event time those that ended by what
-                the query has reached.
+            now_ms: lives that ended by then are left out; in event time, those that ended by the
+                time that the query has reached.
 
         Raises:
             DoesNotFitError: the keys are of other types.
         """
         state = self.state
 
-        # What a look saw is judged, and told of, as it then was.
+        # The result is consistent: lives, time and batch are of the same moment.
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int]:
             lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
             return _open_at(lives, now_ms, record), record.committed
@@ -157,9 +157,9 @@ class Operator:
         return found
 
     def lives(self, shard: int, now_ms: int, since: int) -> tuple[pa.Table, int | None]:
-        """Some open lives of a shard, as of `look_up`, and the hash to go on from, as of `Work`.
+        """Some open lives of a shard, as in `look_up`, and the hash to continue from (see `Work`).
 
-        Each call shows the lives as they are then.
+        Each call returns the lives of its own moment.
         """
         state = self.state
 
@@ -170,13 +170,13 @@ class Operator:
         return state.read(look)
 
     def expired(self, since: int, before: int | None, most_rows: int) -> pa.Table | None:
-        """Expired records by number, from one on and before another."""
+        """Expired records by number: from one number up to, but without, another."""
         record = self.state.record
         stop = record.next_seq if before is None else min(before, record.next_seq)
         try:
             return self.state.log.read(since, stop, most_rows, self.state.spec)
         except DamagedError:
-            with self.state.lock:  # perhaps it was being trimmed
+            with self.state.lock:  # it may have been trimmed
                 return self.state.log.read(since, stop, most_rows, self.state.spec)
 
     @property
@@ -186,9 +186,9 @@ class Operator:
         return self.record.next_seq if oldest is None else oldest.first
 
     def acknowledge(self, consumer: str, upto: int) -> None:
-        """A consumer has all records below a number; it is registered with its first word.
+        """Acknowledge all records below a number for a consumer; its first call registers it.
 
-        Where there are too many, one that is so late that its next records are gone makes room.
+        If there are too many consumers, one whose next records are gone is forgotten.
 
         Raises:
             DoesNotFitError: there is no such number yet, or there are too many consumers.
@@ -203,7 +203,7 @@ class Operator:
                 )
             consumers = dict(record.consumers)
             if consumer not in consumers:
-                upto = max(upto, self.first_seq)  # what went before was for others
+                upto = max(upto, self.first_seq)  # earlier records were for others
             if consumer not in consumers and len(consumers) >= MAX_CONSUMERS:
                 latest = min(consumers, key=lambda each: consumers[each])
                 if consumers[latest] >= self.first_seq:
@@ -218,10 +218,10 @@ class Operator:
                 self._save_consumers(consumers, heard_ms)
 
     def trim(self, older_than_ms: int) -> int:
-        """Remove expired records that nobody needs; how many.
+        """Remove expired records that are no longer needed, and return their number.
 
-        A consumer that has acknowledged nothing since then, and whose next records are gone, is
-        forgotten: no records are kept for it any more.
+        A consumer that has acknowledged nothing for that long, and whose next records are gone, is
+        forgotten: no more records are kept for it.
         """
         with self.state.lock:
             log, record = self.state.log, self.state.record
@@ -251,13 +251,13 @@ class Operator:
         self.state.save(replace(self.state.record, consumers=consumers, heard_ms=heard_ms))
 
     def due_ms(self, now_ms: int) -> int:
-        """How far lives may be closed between batches: to the time that it is, or in event time to
-        what the query has reached.
+        """The time up to which lives may be closed between batches: now, or in event time the time
+        that the query has reached.
         """
         return self.record.reached_ms if self.state.is_event_time else now_ms
 
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
-        """The newest committed batch, and the figures of each shard behind it."""
+        """The newest committed batch, and the figures of each shard after it."""
         record, shards = self.state.now
         figures = (ShardFigures.of(each, record.policy).facts() for each in shards)
         return record.committed, dict(enumerate(figures))
@@ -280,7 +280,7 @@ class Operator:
 
 
 def _time_of(record: OperatorRecord, now_ms: int) -> int:
-    """The time by which lives are judged: the clock's, or what the query has reached."""
+    """The current time of lives: the clock's, or in event time what the query has reached."""
     is_event_time = record.declaration.time == TimeDomain.EVENT.value
     return record.reached_ms if is_event_time else max(now_ms, record.time_ms)
 

@@ -1,4 +1,4 @@
-"""What the store holds of an operator besides its shards: `o/<uid>`, JSON."""
+"""The stored record of an operator, without its shards: `o/<uid>`, JSON."""
 
 import json
 from collections.abc import Mapping
@@ -13,23 +13,23 @@ NO_BATCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The query that alone exchanges with an operator, and its present run."""
+    """The only query that may exchange with an operator, and its current run."""
 
     query_id: str
     run_id: str
     checkpoint: str
-    """Where the query's commit log is; the proof that a batch was committed."""
+    """The query's commit log, which proves that a batch was committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenBatch:
-    """A batch of which a task has opened an exchange, as it was journaled by the first."""
+    """The open batch, as the first task that opened an exchange journaled it."""
 
     batch_id: int
     t_ms: int
-    """Processing time: of all its records. Event time: the batch's watermark."""
+    """In processing time the time of all its records; in event time the batch's watermark."""
     version: int
-    """The table's version that its tasks read; what they prepare is one later."""
+    """The version of the tables that its tasks read; they prepare the next one."""
     policy: Policy
     policy_version: int = 1
     time_ms: int = 0
@@ -43,10 +43,10 @@ class OperatorRecord:
     declaration: Declaration
     policy: Policy
     policy_version: int = 1
-    """Its number; in batches, that of the query's policy journal."""
+    """The policy's version; in batches, that of the query's policy journal."""
     owner: Owner | None = None
     superseded: tuple[str, ...] = ()
-    """The latest earlier runs of the owner, which are refused when they say that they start."""
+    """The latest earlier runs of the owner, whose starts are refused."""
     committed: int = NO_BATCH
     """The newest committed batch."""
     batch_time_ms: int = 0
@@ -55,26 +55,26 @@ class OperatorRecord:
     version: int = 0
     """Counts the changes of the tables."""
     time_ms: int = 0
-    """The highest time at which anything was judged."""
+    """The highest time at which lives were evaluated."""
     reached_ms: int = 0
-    """How far event time got with the newest batch that the query's commit log was asked for."""
+    """The event time reached with the newest batch that was found in the query's commit log."""
     next_set: int = 0
     next_seq: int = 0
     """The number of the next expired record."""
     next_entry: int = 0
-    """The number of the next write that has to wait for a batch border."""
+    """The number of the next write that waits for a batch border."""
     consumers: Mapping[str, int] = field(default_factory=dict)
-    """Per consumer of expired records the first number it has not acknowledged."""
+    """Per consumer of expired records, the first number that it has not acknowledged."""
     heard_ms: Mapping[str, int] = field(default_factory=dict)
-    """Per consumer when it last acknowledged something new."""
+    """Per consumer, the time of its last new acknowledgement."""
     stopped: str | None = None
     """Why the operator takes no more batches."""
     made: str = ""
-    """Tells it apart from every other of its uid, in other folders and times."""
+    """Distinguishes it from every other operator of the same uid, elsewhere or earlier."""
 
     @property
     def key(self) -> str:
-        """Where it stands in the store."""
+        """Its key in the store."""
         return f"o/{self.declaration.uid}"
 
     def encode(self) -> bytes:

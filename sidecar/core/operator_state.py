@@ -1,7 +1,7 @@
-"""An operator as it stands: its record, shards, expired log and prepared sets, changed together.
+"""The state of an operator: its record, shards, expired log and prepared sets, changed together.
 
-Memory follows the store: `save` writes first, and only what was written is then believed. Who
-reads takes `now` once and needs no lock: neither the record nor the shards in it ever change.
+Memory follows the store: `save` writes first, and changes memory only after that succeeded. Readers
+take `now` once and need no lock: neither the record nor the shards in it ever change.
 """
 
 import threading
@@ -31,20 +31,20 @@ class OperatorState:
     """One operator.
 
     Args:
-        store: where all of this is.
-        record: as the store has it.
-        clock: whose time expired records are numbered at.
+        store: the store of all of this.
+        record: the stored record.
+        clock: gives the time of entries of the expired log.
         work: keeps the runs of its shards.
 
     Attributes:
-        lock: held by whoever changes it.
-        waiting: the writes of others that wait for a batch border, by key with their bytes.
+        lock: held during changes.
+        waiting: the writes that wait for a batch border: bytes by key.
         durations: how long its work took in this process.
-        now: its record and shards as they were last written, of one and the same moment.
+        now: its record and shards as last written, consistent with each other.
     """
 
     def __init__(self, store: Store, record: OperatorRecord, clock: Clock, work: Work) -> None:
-        """Read what the store has of the operator."""
+        """Read the operator from the store."""
         self.clock = clock
         self.store = store
         self.work = work
@@ -71,28 +71,28 @@ class OperatorState:
 
     @property
     def record(self) -> OperatorRecord:
-        """The operator's record as it was last written."""
+        """The operator's record as last written."""
         return self.now[0]
 
     @property
     def shards(self) -> list[ShardRecord]:
-        """The shards as they were last written."""
+        """The shards as last written."""
         return self.now[1]
 
     @property
     def is_event_time(self) -> bool:
-        """Whether the rules go by the events' own time."""
+        """Whether the policy uses event time."""
         return self.record.declaration.time == TimeDomain.EVENT.value
 
     def took(self, name: Name, since_s: float) -> None:
-        """Count how long something took that began then by the monotonic clock."""
+        """Count the duration of something that started at this time of the monotonic clock."""
         self.durations.observe(name, self.uid, self.clock.monotonic_s() - since_s)
 
     def read(self, look: Callable[[OperatorRecord, list[ShardRecord]], _T]) -> _T:
-        """Look at the record and the shards as they are now; needs no lock.
+        """Read with the current record and shards; needs no lock.
 
         Raises:
-            DamagedError: a run of theirs is lost or damaged.
+            DamagedError: one of their runs is lost or damaged.
         """
         while True:
             record, shards = self.now
@@ -101,15 +101,15 @@ class OperatorState:
             except DamagedError:
                 if not self.have_changed(shards):
                     raise
-                # Some were merged meanwhile, and their runs are gone for a good reason.
+                # Some shards were merged in the meantime, which removed their runs.
 
     def have_changed(self, shards: list[ShardRecord]) -> bool:
-        """Whether others are in the place of these shards, or are on the way."""
+        """Whether these shards were replaced, or are being replaced."""
         with self.lock:
             return self.shards is not shards
 
     def named_values(self) -> Iterator[str]:
-        """The keys of all values of shards that something here names."""
+        """The keys of all values of shards that this operator refers to."""
         pieces = [piece for each in self.sets.sets.values() for piece in each.pieces.values()]
         for shards in (dict(enumerate(self.shards)), *(piece.shards for piece in pieces)):
             for at, shard in shards.items():
@@ -119,7 +119,7 @@ class OperatorState:
         yield from (entry.key for entry in self.log.entries if is_of_shard(entry.key))
 
     def prepared_bytes(self) -> int:
-        """Bytes of the runs and expired records that the pieces of the open batch alone name."""
+        """Bytes of the runs and expired records that only the pieces of the open batch name."""
         kept = {run.name for shard in self.shards for run in shard.runs}
         pieces = [
             piece for each in list(self.sets.sets.values()) for piece in list(each.pieces.values())
@@ -136,13 +136,13 @@ class OperatorState:
         removed: Iterable[str] = (),
         expired: Iterable[Staged] = (),
     ) -> None:
-        """Write a change, all or none, and then believe it; under the lock.
+        """Write a change atomically, then apply it in memory; under the lock.
 
         Args:
             record: the operator's next record; the numbers of expired records are added here.
             shards: the shards that change.
-            values: values that come with them.
-            removed: keys that go.
+            values: values that are written with them.
+            removed: keys that are removed.
             expired: staged rows that get their numbers now.
         """
         changes: dict[str, bytes | None] = dict.fromkeys(removed)
@@ -165,32 +165,32 @@ class OperatorState:
         self.work.forget(dropped)
 
     def values(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> Changes:
-        """A next record, and the shards that change with it, as the store has them."""
+        """A next record and the shards that change with it, as values of the store."""
         changed = {f"m/{self.uid}/{at:05}": shard.encode() for at, shard in shards.items()}
         return {**changed, record.key: record.encode()}
 
     def believe(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> None:
-        """Go by what was written; under the lock."""
+        """Take over what was written; under the lock."""
         after = self.shards
         if shards:
             after = [shards.get(at, old) for at, old in enumerate(after)]
         self.now = (record, after)
 
     def use(self, work: Work) -> None:
-        """Go on with the work of the declaration that was written; under the lock."""
+        """Continue with the work of the declaration that was written; under the lock."""
         self.spec = self.record.declaration.spec()
         self.work = work
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Remove the operator with these keys and all values that it names; under the lock."""
+        """Remove the operator with these keys and all values that it refers to; under the lock."""
         self.write(dict.fromkeys([self.record.key, *keys, *self.named_values()]))
         self._is_dropped = True
 
     def write(self, changes: Changes) -> None:
-        """Write values, all or none; what the tables are made of goes where they are kept.
+        """Write values atomically; those of tables go to the store that keeps the tables.
 
         Raises:
-            DoesNotFitError: the operator was dropped: who was waiting for it brings nothing back.
+            DoesNotFitError: the operator was dropped: a waiting change must not restore it.
         """
         if self._is_dropped:
             raise DoesNotFitError(f"operator {self.uid!r} was dropped")

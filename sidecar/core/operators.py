@@ -20,18 +20,18 @@ from idlestate.timers.clock import Clock
 
 MAX_OPERATORS = 1000
 KINDS = "msxejpwia"
-"""What stands under an operator's uid: shards, segments, expired records, their entries and those
-joined, prepared pieces, writers, the inbox, and quarantined writes.
+"""The prefixes of an operator's values: shards, segments, expired records, their entries and joined
+entries, prepared pieces, writers, the inbox, and quarantined writes.
 """
 
 
 class Host:
-    """Opens what a store holds; use it until the store is closed.
+    """Opens the operators of a store; use it until the store is closed.
 
     Args:
-        store: where everything is.
-        clock: whose time counts.
-        reached_ms: looks into the commit log of a query's checkpoint.
+        store: the store of everything.
+        clock: the sidecar's clock.
+        reached_ms: reads the commit log of a query's checkpoint.
         works: keep the runs of the operators.
     """
 
@@ -58,7 +58,7 @@ class Host:
         """An operator.
 
         Raises:
-            UnknownOperatorError: there is none of that uid.
+            UnknownOperatorError: there is no operator with this uid.
         """
         if uid not in self._operators:
             known = ", ".join(sorted(self._operators)) or "none"
@@ -66,9 +66,7 @@ class Host:
         return self._operators[uid]
 
     def named_values(self) -> Iterator[tuple[str, int]]:
-        """The keys of all values of shards that something names, each with its operator's number
-        of shards.
-        """
+        """The keys of all values of shards in use, each with its operator's number of shards."""
         for operator in self:
             for key in operator.state.named_values():
                 yield key, len(operator.state.shards)
@@ -80,18 +78,18 @@ class Host:
         query: Owner | None = None,
         made: str | None = None,
     ) -> Operator:
-        """Make an operator, or find the one that is there, which keeps its policy. A changed
+        """Create an operator, or find the existing one, which keeps its policy. A changed
         definition is taken over.
 
         Args:
             declaration: the operator.
-            policy: that of a new one.
-            query: the run of a query that declares it; what a query owns changes with it alone.
-            made: the mark of the operator that the query's checkpoint knows.
+            policy: that of a new operator.
+            query: the run of a query that declares it; only its owner query may change it.
+            made: the mark of the operator in the query's checkpoint.
 
         Raises:
-            DoesNotFitError: there is another of that uid whose state cannot be taken over, or the
-                declaration makes no sense.
+            DoesNotFitError: an operator with this uid exists and its state cannot be taken over, or
+                the declaration is not valid.
         """
         with self._lock:
             judged = self._judged(declaration, policy)
@@ -102,8 +100,8 @@ class Host:
             return self._operators[declaration.uid]
 
     def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:
-        """Make operators, or find those that are there, and give them their policies and
-        definitions, between two batches: all or none. Errors as of `declare`.
+        """Create operators, or find the existing ones, and set their policies and definitions
+        between two batches: all or none. Raises the errors of `declare`.
 
         Raises:
             DoesNotFitError: also if a new policy would remove more keys at once than its
@@ -130,7 +128,7 @@ class Host:
         *,
         keeps_policy: bool,
     ) -> None:
-        """Write what is new or changes, all or none, and then believe it."""
+        """Write new and changed operators atomically, then apply the changes in memory."""
         new = [
             _new(declaration, policy)
             for declaration, policy in wanted
@@ -165,10 +163,10 @@ class Host:
             self._operators[record.declaration.uid] = self._opened(record)
 
     def _judged(self, declaration: Declaration, policy: Policy) -> Declaration:
-        """The declaration as it is to be kept: with the ids of what is there already.
+        """The declaration to store, with the ids of the existing aggregates.
 
         Raises:
-            DoesNotFitError: it makes no sense, or the state cannot be taken over.
+            DoesNotFitError: it is not valid, or the state cannot be taken over.
         """
         uid = declaration.uid
         declaration.spec()
@@ -190,12 +188,12 @@ class Host:
             )
 
     def holds(self, uid: str, made: str) -> bool:
-        """Whether the operator of that uid is the very one that was made under this mark."""
+        """Whether the operator with this uid is the one that was created with this mark."""
         known = self._operators.get(uid)
         return known is not None and known.record.made == made
 
     def drop(self, uid: str) -> None:
-        """Remove an operator with all it holds; nothing when there is none."""
+        """Remove an operator and all its state; does nothing if there is none."""
         with self._lock:
             operator = self._operators.get(uid)
             if operator is None:

@@ -1,4 +1,4 @@
-"""Who may exchange with an operator: one query, its present run, and nobody else."""
+"""Ownership: only one query, in its current run, may exchange with an operator."""
 
 from dataclasses import replace
 
@@ -7,12 +7,12 @@ from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 
 MOST_SUPERSEDED = 1000
-"""Earlier runs that are known by name. Their tasks are refused however many there were; only the
-start of one is told by its name, and no start is that late."""
+"""Number of earlier runs whose ids are kept, to refuse a late start of one of them. Tasks of all
+earlier runs are refused anyway."""
 
 
 def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -> OperatorRecord:
-    """The record once a run of a query has begun; earlier runs are superseded.
+    """The record after a run of a query has started; earlier runs are superseded.
 
     Raises:
         DoesNotFitError: another query owns the operator, or the run was superseded.
@@ -28,8 +28,8 @@ def owned(record: OperatorRecord, query_id: str, run_id: str, checkpoint: str) -
 
 
 def refuse_other(record: OperatorRecord, declaration: Declaration) -> None:
-    """Refuse a query that finds an operator of its uid, which its checkpoint does not know, and
-    would define it otherwise: the uid may be another's by chance.
+    """Refuse a query if an operator with its uid exists, its checkpoint does not know that
+    operator, and their definitions differ: two programs may have chosen the same uid.
 
     Raises:
         DoesNotFitError: the definitions differ.
@@ -45,13 +45,13 @@ def refuse_other(record: OperatorRecord, declaration: Declaration) -> None:
 def redefined(
     record: OperatorRecord, declaration: Declaration, query: Owner | None
 ) -> OperatorRecord:
-    """The record once another definition is taken over.
+    """The record after another definition was taken over.
 
-    Tasks that pack rows by the definition before must not meet the new one: what a query owns
-    changes when a run of the query starts, and earlier runs are superseded with it.
+    Tasks that pack rows by the previous definition must not reach the new one. So an operator that
+    a query owns changes only when a run of the query starts, which supersedes earlier runs.
 
     Raises:
-        DoesNotFitError: the operator belongs to a query, and it is not that one which declares it.
+        DoesNotFitError: another query owns the operator.
     """
     if record.owner is not None:
         if query is None:
@@ -65,10 +65,10 @@ def redefined(
 
 
 def check_run(record: OperatorRecord, query_id: str, run_id: str) -> None:
-    """Refuse all but the owner's present run.
+    """Refuse all but the owner's current run.
 
     Raises:
-        DoesNotFitError: it is another query's or run's.
+        DoesNotFitError: it belongs to another query or run.
     """
     _check_query(record, query_id)
     if record.owner is None or run_id != record.owner.run_id:
@@ -76,7 +76,7 @@ def check_run(record: OperatorRecord, query_id: str, run_id: str) -> None:
 
 
 def way_out(record: OperatorRecord) -> str:
-    """How a person lets an operator go on without its query."""
+    """How an operator is released from its query by hand."""
     uid = record.declaration.uid
     return f"release the operator with its state: idlestate operator release {uid}"
 

@@ -1,8 +1,8 @@
-"""Prepared pieces: what tasks have made of a batch, durable and seen by nobody yet.
+"""Prepared pieces: the results of tasks for a batch, durable but not yet visible.
 
-The pieces of one execution of a batch, (run id, execution id), are a set; it is complete when every
-partition has its piece. A piece stands under `p/<uid>/<set>/<partition>`; its segments and expired
-records are values of their own, written with it.
+The pieces of one execution of a batch, (run id, execution id), form a set; it is complete when
+every partition has its piece. The key of a piece is `p/<uid>/<set>/<partition>`; its segments and
+expired records are separate values, written with it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ class Piece:
 
 @dataclass(slots=True)
 class PreparedSet:
-    """The pieces of one execution; the higher number began later."""
+    """The pieces of one execution; a higher number started later."""
 
     number: int
     partitions: int
@@ -55,7 +55,7 @@ class PreparedSets:
     """The sets of an operator's open batch."""
 
     def __init__(self, store: Store, uid: str) -> None:
-        """Read what was prepared."""
+        """Read the prepared pieces."""
         self._uid = uid
         self.sets: dict[SetId, PreparedSet] = {}
         for key, value in store.scan(f"p/{uid}/"):
@@ -74,14 +74,14 @@ class PreparedSets:
             )
 
     def newest_complete(self) -> PreparedSet | None:
-        """The set to commit; None when no execution has finished."""
+        """The set to commit; None if no execution has finished."""
         complete = [each for each in self.sets.values() if each.is_complete]
         return max(complete, key=lambda each: each.number, default=None)
 
     def older_than(self, number: int) -> Iterator[SetId]:
-        """Sets that began before another."""
+        """Sets that started before another one."""
         return (set_id for set_id, each in self.sets.items() if each.number < number)
 
     def key(self, number: int, partition: int) -> str:
-        """Where a piece stands in the store."""
+        """The key of a piece in the store."""
         return f"p/{self._uid}/{number:010}/{partition:05}"

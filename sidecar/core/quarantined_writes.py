@@ -1,7 +1,7 @@
-"""Acknowledged writes that could not be applied: kept with the reason until the operator goes.
+"""Acknowledged writes that could not be applied: kept with the reason while the operator exists.
 
-Each stands under `a/<uid>/<number>`, a `Message` of the writer, its number, the kind, the time it
-was taken at, its rows and why, with the rows as an Arrow stream.
+The value under `a/<uid>/<number>` is a `Message` with the writer, its number, the kind, the time
+of acceptance and the reason; its part is the rows as an Arrow stream.
 """
 
 import logging
@@ -21,16 +21,16 @@ class QuarantinedWrites:
     """The quarantined writes of one operator."""
 
     def __init__(self, store: Store, uid: str) -> None:
-        """Read how many there are."""
+        """Read their number."""
         self._store = store
         self._uid = uid
         self.writes, self.rows = 0, 0
-        """How many writes, and rows of them."""
+        """The numbers of writes and of their rows."""
         for header, _ in self.read(0):
             self._count(header)
 
     def add(self, state: OperatorState, key: str, waiting: Message, reason: str) -> None:
-        """Quarantine a write that waited under a key of the inbox; under the lock."""
+        """Quarantine a write that waited in the inbox; under the lock."""
         rows = pa.ipc.open_stream(waiting.parts[0]).read_all().num_rows
         header = waiting.header | {"reason": reason, "rows": rows}
         value = Message(header, waiting.parts).encode()
@@ -42,7 +42,7 @@ class QuarantinedWrites:
         )
 
     def read(self, since: int) -> Iterator[tuple[dict[str, Any], bytes]]:
-        """What is known of each from a number on, with the number, and its rows."""
+        """The facts (with the number) and the rows of each write from a number on."""
         for key, value in self._store.scan(f"a/{self._uid}/"):
             number = int(key.rpartition("/")[2])
             if number >= since:

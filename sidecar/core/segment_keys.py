@@ -1,7 +1,7 @@
-"""Where the segments of runs are in the store: `s/<uid>/<shard>/<run>/<number>`.
+"""The keys of segments of runs in the store: `s/<uid>/<shard>/<run>/<number>`.
 
-Here a segment is a part of a run's bytes (`idlestate.backends.runs.run_codec`) that is small enough
-for one value of the store. The record that names the run is under `m/<uid>/<shard>`.
+Here a segment is a part of a run's bytes (`idlestate.backends.runs.run_codec`) that fits into one
+value of the store. The key of the record that names the run is `m/<uid>/<shard>`.
 """
 
 from collections.abc import Iterator
@@ -10,20 +10,20 @@ from idlestate.backends.shards.shard_record import RunRef
 
 
 def segment_key(uid: str, shard: int, run: str, at: int) -> str:
-    """Where a segment of a run is."""
+    """The key of a segment of a run."""
     return f"s/{uid}/{shard:05}/{run}/{at:06}"
 
 
 def segment_keys(uid: str, shard: int, ref: RunRef) -> Iterator[str]:
-    """Where all segments of a run are."""
+    """The prefix of all segments of a run."""
     return (segment_key(uid, shard, ref.name, at) for at in range(ref.segments))
 
 
 def is_segment(key: str) -> bool:
-    """Whether a key is that of a segment."""
+    """Whether a key is the key of a segment."""
     return key.startswith("s/")
 
 
 def run_of(key: str) -> str:
-    """The run that a segment belongs to."""
+    """The run of a segment."""
     return key.split("/")[3]

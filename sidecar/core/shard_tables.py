@@ -1,7 +1,7 @@
-"""Tables of shards in memory, and how they come from the store and go there.
+"""Tables of shards in memory: reading them from the store and writing them to it.
 
-A table never changes: who has one may use it without a lock, while newer ones are made. Tables
-are kept by the runs they are made of, the ones used last up to a number of bytes.
+A table never changes, so it can be used without a lock while newer ones are made. Runs stay in a
+cache of limited size; the least recently used ones leave it first.
 """
 
 import threading
@@ -28,12 +28,12 @@ from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.stores.store import Store
 
 _PART_BYTES = 1 << 24
-"""Of a run in one value of the store."""
+"""Bytes of a run in one value of the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a step makes of a shard: its record, and the values to write."""
+    """The result of a step for a shard: its record, and the values to write."""
 
     record: ShardRecord
     values: dict[str, bytes]
@@ -43,7 +43,7 @@ class ShardTables:
     """The tables of one operator."""
 
     def __init__(self, store: Store, uid: str, spec: TableSpec, cache_bytes: int) -> None:
-        """Nothing is read yet."""
+        """Start with an empty cache."""
         self._store = store
         self._uid = uid
         self._spec = spec
@@ -56,7 +56,7 @@ class ShardTables:
         """The table of a shard's record.
 
         Raises:
-            DamagedError: a run that it names is lost or damaged.
+            DamagedError: one of its runs is lost or damaged.
         """
         return open_table(self._spec, record, _Values(self, shard))
 
@@ -69,14 +69,14 @@ class ShardTables:
         to_ms: int,
         now_ms: int,
     ) -> Written:
-        """What an outcome makes of a record.
+        """The record after an outcome.
 
         Args:
-            record: the one that the outcome's table was made of.
-            shard: whose it is.
-            outcome: what happened to it.
-            policy: under which.
-            to_ms: the time that it reached.
+            record: the record of the outcome's table before.
+            shard: the shard's number.
+            outcome: what happened.
+            policy: the policy in force.
+            to_ms: the time that the shard reached.
             now_ms: the clock.
         """
         place = _Values(self, shard)
@@ -84,7 +84,7 @@ class ShardTables:
         return Written(after, place.values)
 
     def forget(self, runs: Iterable[str]) -> None:
-        """Let go of runs that nobody will ask for again."""
+        """Remove runs that are no longer needed from the cache."""
         with self._lock:
             for name in runs:
                 _, size = self._runs.pop(name, (None, 0))
@@ -93,7 +93,7 @@ class ShardTables:
     def made(
         self, shard: int, segments: Iterable[Segment], following: Next
     ) -> tuple[RunRef, Run, dict[str, bytes]]:
-        """A new run, and the values that it is made of."""
+        """A new run, and its values."""
         schema = following.before.schema
         sink = pa.BufferOutputStream()
         encode_run(segments, schema, following.policy, sink)
@@ -130,7 +130,7 @@ class ShardTables:
 
     def _keep(self, name: str, run: Run, size: int) -> None:
         with self._lock:
-            _, before = self._runs.pop(name, (None, 0))  # two may have read it at once
+            _, before = self._runs.pop(name, (None, 0))  # two threads may have read it
             self._runs[name] = (run, size)
             self._bytes += size - before
             while self._bytes > self._cache_bytes and len(self._runs) > 1:
@@ -139,7 +139,7 @@ class ShardTables:
 
 
 class _Values:
-    """As of `RunPlace`: values of the store, written with the record that names them."""
+    """A `RunPlace` of values in the store, which are written with the record that names them."""
 
     def __init__(self, tables: ShardTables, shard: int) -> None:
         self._tables = tables
@@ -160,7 +160,7 @@ class _Values:
         return self._tables.run(ref, self._shard, schema)
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
-        """`ShardTables` keeps the runs used last."""
+        """Does nothing: `ShardTables` keeps the most recently used runs."""
 
 
 def _decode(data: pa.Buffer, schema: TableSchema, version: int) -> Run:

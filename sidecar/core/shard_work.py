@@ -1,8 +1,8 @@
-"""What is done to the tables of shards, apart from deciding: who does it keeps the runs.
+"""Work on the tables of shards, which keeps the runs but makes no decisions.
 
-The rules (`batches`, `direct`, `sweeper`) hold the records of shards and hand them to a `Work`,
-which gives back what becomes of them. Nothing that it makes counts until the rules have written the
-record that names it; what they never name is of no use to anybody and is discarded.
+The callers (`micro_batches`, `one_way_writes`, `sweeper`) hold the records of shards and pass them
+to a `Work`, which returns the next ones. A result takes effect only when the caller has written the
+record that names it. Results that are never named are discarded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -22,14 +22,14 @@ Shards = Mapping[int, ShardRecord]
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """What a step goes by.
+    """The parameters of a step.
 
     Attributes:
         policy: the policy in force.
-        t_ms: the time of its records in processing time, and how far lives are closed.
-        version: that of the tables it makes.
-        batch_id: the batch that its change rows name.
-        now_ms: the clock, where shards are written; no row is judged by it.
+        t_ms: the time of its records in processing time, and the time up to which lives are closed.
+        version: the version of the resulting tables.
+        batch_id: the batch in its change rows.
+        now_ms: the clock, for the times of written shards; rows do not depend on it.
     """
 
     policy: Policy
@@ -41,13 +41,13 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Stepped:
-    """What a step makes of a shard, counted by nobody yet.
+    """The result of a step for a shard, before it takes effect.
 
     Attributes:
         shard: its next record.
         expired: expire rows that wait for their numbers.
-        values: what is to be written with the record.
-        made: keys of what was written already, where the shard's tables are.
+        values: the values to write with the record.
+        made: keys of the values that were written already, in the store of the shard's tables.
     """
 
     shard: ShardRecord
@@ -58,10 +58,10 @@ class Stepped:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Rows of a write: an Arrow stream, or the handle under which ranges have their parts.
+    """Rows of a write: an Arrow stream, or the handle of the parts that were sent to ranges.
 
     Attributes:
-        ranges, of: the ranges that have a part, and how many ranges the client knows.
+        ranges, of: the ranges that have a part, and the number of ranges that the client knows.
     """
 
     data: bytes = b""
@@ -71,17 +71,17 @@ class Given:
 
 
 class Edit(Protocol):
-    """A write whose rows were looked at and fit."""
+    """A write whose rows were checked and fit."""
 
     def rows(self) -> bytes:
         """All its rows as one Arrow stream."""
 
     def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
-        """What it makes of those of all shards that it touches.
+        """The results for those of these shards that it touches.
 
         Raises:
-            DoesNotFitError: a sum leaves its type.
-            GoneError: its rows are not where they were handed over (any more).
+            DoesNotFitError: a sum overflows its type.
+            GoneError: the rows that were handed over are gone.
         """
 
 
@@ -91,64 +91,64 @@ class Work(Protocol):
     def prepare(
         self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
     ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
-        """Take the packets under a handle into shards, and close what is due.
+        """Apply the packets of a handle to shards, and close what is due.
 
         The update rows wait under the same handle.
 
         Args:
-            handle: under which the packets came.
+            handle: the handle of the packets.
             ranges: the ranges that have packets.
-            shards: all shards of the task, those without a packet too.
-            going: what it goes by.
+            shards: all shards of the task, including those without a packet.
+            going: the parameters.
 
         Returns:
-            What becomes of each shard, and per range how many parts of update rows wait.
+            The result for each shard, and per range the number of waiting parts of update rows.
 
         Raises:
-            DoesNotFitError: the packets are none of this operator, or a sum leaves its type.
-            GoneError: the handle is not known (any more).
+            DoesNotFitError: the packets are not for this operator, or a sum overflows its type.
+            GoneError: the handle is unknown or expired.
         """
 
     def edit(self, kind: str, given: Given) -> Edit:
-        """Look at a write.
+        """Check a write.
 
         Raises:
-            DoesNotFitError: its rows lack a column or are of another type.
-            GoneError: the handle is not known (any more), or the ranges are others now.
+            DoesNotFitError: its rows lack a column or have another type.
+            GoneError: the handle is unknown or expired, or the ranges have changed.
         """
 
     def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
-        """Times up to `going.t_ms`, each about so many lives after the one before; it is the
-        last.
+        """Times up to `going.t_ms`, which is the last one, with about `rows` ending lives between
+        them.
         """
 
     def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
-        """The first deadline of an open life in each shard; only of shards in which one ends at or
+        """The first deadline of an open life per shard, for shards in which a life ends at or
         before `going.t_ms`.
         """
 
     def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """Close what is due at `going.t_ms`; no row of a life is written."""
+        """Close what is due at `going.t_ms`, without writing rows of lives."""
 
     def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """Write the table anew without what nobody needs."""
+        """Rewrite the table without dead rows."""
 
     def horizons(
         self, shards: Shards, policy: Policy, other: Policy, now_ms: int
     ) -> tuple[Horizon, ...]:
-        """What another policy would remove of all these shards, as of `horizons_of`."""
+        """What another policy would remove of all these shards; see `horizons_of`."""
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
-        """The lives of keys in these shards, those that ended and are not swept yet too."""
+        """The lives of keys in these shards, including ended ones that are not swept yet."""
 
     def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
-        """What is known of one key, as of `facts_of`; the key is an Arrow stream of one row."""
+        """What is known of one key, see `facts_of`; the key is an Arrow stream of one row."""
 
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int
     ) -> tuple[pa.Table, int | None]:
-        """Some lives of a shard in order of hash, about `CHUNK_BYTES`, and the hash to go on from;
-        None: there are no more.
+        """Some lives of a shard in order of hash, about `CHUNK_BYTES`, and the hash to continue
+        from; None if there are no more.
 
         Args:
             shard: the shard's record.
@@ -161,15 +161,15 @@ class Work(Protocol):
         """Staged expire rows."""
 
     def forget(self, runs: Mapping[str, int]) -> None:
-        """Let go of runs, by name with their shard, that nobody will ask for again."""
+        """Remove runs that are no longer needed from the cache, by name and shard."""
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:
-        """Those of these values of shards that are not in the operator's own store."""
+        """Those of these values that are outside of the operator's own store."""
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Give back values that are elsewhere and that no record names any more; it may happen
+        """Remove values outside of the operator's own store that no record names any more, now or
         later.
         """
 
     def discard(self, stepped: Iterable[Stepped]) -> None:
-        """Give back what was made in vain."""
+        """Remove the values of results that did not take effect."""

@@ -1,10 +1,9 @@
-"""Sweeps and compaction: work in the background, a bounded step at a time.
+"""Sweeps and compaction: background work in bounded steps.
 
-A step looks at one shard. It computes without the lock and counts only if nobody changed the shard
-meanwhile. Where writes come so thick that steps are in vain, every other one holds the lock: so a
-batch or a write may wait for a whole step. Steps are therefore kept as short as `_STEP_S`: each
-closes lives up to a time that lets through about so many, and how many follows from how long
-the steps before took.
+A step works on one shard. It computes without the lock, and takes effect only if the shard was not
+changed in the meantime. If frequent writes make steps fail, every second step holds the lock, so
+that a batch or a write may wait for a whole step. Steps therefore take about `_STEP_S`: each closes
+lives up to a time that limits their number, which follows from the duration of previous steps.
 """
 
 import contextlib
@@ -27,27 +26,27 @@ _COMPACT = MergePolicy()
 
 @dataclass
 class Pace:
-    """How many lives a step closes, about; more only if they end in the same millisecond."""
+    """About how many lives a step closes; more only if they end in the same millisecond."""
 
     rows: int = _FIRST_ROWS
     _plans: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
-    """Per shard the times that its sweep goes by, and about how many lives lie between them."""
+    """Per shard the times up to which steps sweep, and about how many lives end between them."""
 
     def took(self, seconds: float) -> None:
-        """A step took so long: the next is to take `_STEP_S`."""
+        """Note the duration of a step, so that the next one takes about `_STEP_S`."""
         factor = min(2.0, max(0.5, _STEP_S / max(seconds, 1e-6)))
         self.rows = min(_MOST_ROWS, max(_LEAST_ROWS, round(self.rows * factor)))
 
     def plan(self, at: int, cuts: list[int]) -> None:
-        """Let a shard's sweep go by times that are `rows` lives apart."""
+        """Set the times for a shard's steps, with about `rows` ending lives between them."""
         self._plans[at] = (self.rows, cuts)
 
     def again(self, at: int, reach_ms: int) -> None:
-        """A step was in vain."""
+        """Note a step that did not take effect."""
         self._plans[at][1].insert(0, reach_ms)
 
     def reach_ms(self, at: int) -> int | None:
-        """How far the next step of a shard goes; None when that is to be planned."""
+        """The time up to which the next step of a shard sweeps; None if it must be planned."""
         rows, cuts = self._plans.get(at, (0, []))
         if not cuts or 2 * self.rows < rows:
             return None
@@ -61,12 +60,12 @@ class Sweeper:
     """The background work of one operator.
 
     Attributes:
-        swept_ms: when a sweep last left nothing overdue, ms since the epoch; 0 before.
-        compacted_ms: when compaction last left nothing to give back; 0 before.
+        swept_ms: when a sweep last left nothing overdue, ms since the epoch; 0 before the first.
+        compacted_ms: when compaction last had nothing left to do; 0 before the first.
     """
 
     def __init__(self, state: OperatorState) -> None:
-        """Nothing is done yet."""
+        """Start without any work done."""
         self._state = state
         self._in_vain = False
         self._turn = threading.Lock()
@@ -75,14 +74,14 @@ class Sweeper:
         self.swept_ms = self.compacted_ms = 0
 
     def sweep(self, to_ms: int, clock: Clock, budget_ms: int) -> bool:
-        """Close what is due until the budget is used up; whether something is left.
+        """Close what is due until the budget is used up; return whether something is left.
 
         Args:
             to_ms: close lives with deadlines at or before this.
             clock: measures the budget.
             budget_ms: at least one step is done.
         """
-        with self._turn:  # the end of bounded input sweeps too, beside the background
+        with self._turn:  # the end of bounded input sweeps too, in parallel to the background
             begun_s = clock.monotonic_s()
             if self._begun_s is None and self._due(to_ms):
                 self._begun_s = begun_s
@@ -100,7 +99,7 @@ class Sweeper:
             self._begun_s = None
 
     def compact(self) -> bool:
-        """Give back what the shard with the most dead rows holds in vain; whether it did."""
+        """Compact the shard with the most dead rows; return whether there was one."""
         record, shards = self._state.now
         sparse = [
             (shard.current.rows - shard.current.live, at)
@@ -121,7 +120,7 @@ class Sweeper:
         return True
 
     def _sweep_step(self, to_ms: int, clock: Clock) -> bool:
-        """One step; whether there may be another."""
+        """Do one step; return whether there may be another."""
         reach_ms, at = self._next(to_ms)
         if at is None:
             return False
@@ -141,7 +140,7 @@ class Sweeper:
         return True
 
     def _next(self, to_ms: int) -> tuple[int, int | None]:
-        """How far the next step goes, and in which shard (None: there is none)."""
+        """The shard of the next step, and the time up to which it sweeps (None: there is none)."""
         record, shards = self._state.now
         due = self._due(to_ms)
         if self._stands_still(record) or not due:
@@ -158,14 +157,14 @@ class Sweeper:
         return min(reach_ms, to_ms), at
 
     def _due(self, to_ms: int) -> list[int]:
-        """The shards in which lives may have ended by then."""
+        """The shards in which lives may have ended by this time."""
         return [at for at, each in enumerate(self._state.shards) if each.next_end_ms <= to_ms]
 
     def _step(
         self, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None
     ) -> Stepped | None:
-        """What a step makes of a shard, closing what is due at `to_ms` or else merging; None when
-        the shard was changed meanwhile.
+        """The result of a step for a shard, which closes what is due at `to_ms`, or else merges;
+        None if the shard was changed in the meantime.
         """
         work, shards = self._state.work, self._state.shards
         now_ms = self._state.clock.now_ms()
@@ -175,12 +174,12 @@ class Sweeper:
         except DamagedError:
             if shards[at] is shard and not self._state.have_changed(shards):
                 raise
-            return None  # merged meanwhile, and its runs are gone for a good reason
+            return None  # merged in the meantime, which removed its runs
 
     def _count(
         self, at: int, shard: ShardRecord, stepped: Stepped, version: int, to_ms: int
     ) -> bool:
-        """Let a step count if nobody changed its shard meanwhile; whether it does."""
+        """Apply a step, and return whether it was: not if its shard changed in the meantime."""
         state = self._state
         with state.lock:
             now = state.record
@@ -192,6 +191,6 @@ class Sweeper:
         return True
 
     def _stands_still(self, record: OperatorRecord) -> bool:
-        """Whether a batch looks at the tables, or writes wait that came before what is due now."""
+        """Whether a batch uses the tables, or earlier writes are waiting."""
         is_held = record.open is not None or record.stopped is not None
         return is_held or bool(self._state.waiting)

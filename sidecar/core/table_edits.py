@@ -1,9 +1,9 @@
-"""What one-way writers do to a shard's table: add, put, touch, read, remove; pure functions.
+"""The edits of one-way writers to a shard's table: add, put, touch, read, remove; pure functions.
 
-`add` is what a batch does: records to the aggregates. `put` lets a key's aggregates be those of
-this one record, while its life goes on. `touch` is a write that changes no value and creates
-nothing. `read` is an access under `on_read_and_write` alone. `remove` takes the key away at once,
-without an expired record.
+`add` adds records to the aggregates, as a batch does. `put` replaces a key's aggregates by those of
+one record, while its life continues. `touch` is a write that changes no value and creates nothing.
+`read` is an access only under `on_read_and_write`. `remove` removes the key at once, without an
+expired record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _OF_KEYS = ("touch", "read", "remove")
 def edit_steps(
     spec: TableSpec, kind: str, keys: Sequence[pa.Array], values: Mapping[str, pa.Array], t_ms: int
 ) -> Steps:
-    """The rows of a write as steps, all at one time; of a put the last row of each key."""
+    """The rows of a write as steps, all at one time; for a put, the last row of each key."""
     n = len(keys[0])
     hashes = hash_keys(keys)
     if kind == "put" and n:
@@ -69,10 +69,10 @@ def edited(
     version: int,
     merge: MergePolicy,
 ) -> Outcome:
-    """What a write of this kind makes of a table.
+    """The table after a write of this kind.
 
     Raises:
-        SumOverflowError: a sum leaves its type; the table is as before.
+        SumOverflowError: a sum overflows its type; the table is unchanged.
     """
     if kind in _OF_KEYS:
         at, old = table.current.look_up(steps.hashes, steps.keys)
@@ -87,7 +87,7 @@ def edited(
     if kind == "put":
         fresh = table.kept(replace(outcome.current.fresh, payload=steps.carried))
         outcome = replace(outcome, current=replace(outcome.current, fresh=fresh))
-    table.spec.kind.result(outcome.current.fresh.payload)  # nobody is shown it; but it has to fit
+    table.spec.kind.result(outcome.current.fresh.payload)  # it is not emitted, but must fit
     return outcome
 
 

@@ -1,12 +1,12 @@
-"""The writers of an operator: which session holds each name, and the highest number taken.
+"""The writers of an operator: the session that holds each name, and the highest used number.
 
-Before its first write a client claims its writer's name. From then on the session that held the
-name is fenced: its writes are refused, since the new one goes on with the same numbers, and of two
-writes under one number only the first would count.
+Before its first write, a client claims its writer's name. From then on, the previous session of the
+name is fenced: its writes are refused, because the new session continues the same numbers, and of
+two writes with one number only the first would count.
 
-What is known of a writer is JSON under `w/<uid>/<writer>` (before sessions: `<seq> <at_ms>`), and
-is written with each of its writes. Where there are too many writers, the one that has been silent
-for longest is forgotten, if that is long enough: nobody sends such an old write again.
+A writer is stored as JSON under `w/<uid>/<writer>` (before sessions: `<seq> <at_ms>`), together
+with each of its writes. If there are too many writers, the one that was silent longest is
+forgotten, if it was silent so long that no client resends one of its writes.
 """
 
 import json
@@ -22,13 +22,13 @@ _SILENT_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """What is known of a writer.
+    """The state of a writer.
 
     Attributes:
-        seq: the highest number taken; -1: none.
-        at_ms: when it was last heard of.
-        session: who holds the name; empty: the first who writes.
-        write_id: the newest write that was taken.
+        seq: the highest used number; -1 if none.
+        at_ms: the time of its last call.
+        session: the session that holds the name; empty: the first client that writes gets it.
+        write_id: the newest accepted write.
     """
 
     seq: int = -1
@@ -37,10 +37,10 @@ class Writer:
     write_id: str = ""
 
     def claimed(self, claim_id: str, now_ms: int) -> "Writer":
-        """The writer once a client holds its name; a claim that is sent again changes nothing.
+        """The writer after a client has claimed its name; a resent claim changes nothing.
 
-        A claim that comes late, behind one of a newer client, gets a session that nobody knows:
-        it fences the name instead of giving it back.
+        A claim that arrives after that of a newer client gets an unknown session: it fences the
+        name instead of returning it to the older client.
         """
         number, _, known_id = self.session.partition(".")
         if known_id == claim_id:
@@ -64,7 +64,7 @@ class Writers:
     """The writers of one operator; changed under its lock."""
 
     def __init__(self, store: Store, uid: str) -> None:
-        """Read what the store has of them."""
+        """Read them from the store."""
         self._uid = uid
         self._known = {
             key.rpartition("/")[2]: Writer.decode(value) for key, value in store.scan(f"w/{uid}/")
@@ -86,16 +86,16 @@ class Writers:
         return writer
 
     def __getitem__(self, name: str) -> Writer:
-        """The writer of a name, whoever holds it."""
+        """The writer of a name, for any session."""
         return self._known.get(name, Writer())
 
     def save(self, name: str, after: Writer, write: Callable[[Changes], None]) -> None:
-        """Have the next state of a writer written, and go by it.
+        """Write the next state of a writer, then apply it in memory.
 
         Args:
             name: the writer.
             after: its next state.
-            write: writes it, with what else changes.
+            write: writes it together with other changes.
 
         Raises:
             DoesNotFitError: there are too many writers.
@@ -107,7 +107,7 @@ class Writers:
             del self._known[each]
 
     def _room_for(self, name: str, now_ms: int) -> list[str]:
-        """Who is to be forgotten so that there is room for a writer."""
+        """The writers to forget to make room for another: none or one."""
         if name in self._known or len(self._known) < MAX_WRITERS:
             return []
         oldest = min(self._known, key=lambda each: self._known[each].at_ms)

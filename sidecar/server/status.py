@@ -57,11 +57,11 @@ class _Keys:
         self._clock = clock
 
     def columns(self, uid: str) -> list[tuple[str, str]]:
-        """As of `KeyLookup`."""
+        """See `KeyLookup`."""
         return [(name, str(kind)) for name, kind in self._host[uid].state.spec.keys]
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
-        """As of `KeyLookup`."""
+        """See `KeyLookup`."""
         operator = self._host[uid]
         key, now_ms = stream_of(key_of(query, operator.state.spec.keys)), self._clock.now_ms()
         lives, _ = operator.look_up(key, now_ms)

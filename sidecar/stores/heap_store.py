@@ -63,26 +63,26 @@ class HeapStore:
 
     @property
     def is_broken(self) -> bool:
-        """As of `Store`."""
+        """See `Store`."""
         return self._broken is not None
 
     def is_mended(self) -> bool:
-        """As of `Store`."""
+        """See `Store`."""
         return has_room(self._folder, _FLOOR_BYTES)
 
     def get(self, key: str) -> bytes | None:
-        """As of `Store`."""
+        """See `Store`."""
         return self._values.get(key)
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """As of `Store`."""
+        """See `Store`."""
         for key in sorted(key for key in list(self._values) if key.startswith(prefix)):
             value = self._values.get(key)
             if value is not None:
                 yield key, value
 
     def write(self, changes: Changes) -> None:
-        """As of `Store`."""
+        """See `Store`."""
         parts = record(changes)
         with self._lock:
             self._check_broken()
@@ -97,15 +97,15 @@ class HeapStore:
                 self._start_compaction()
 
     def bytes_on_disk(self) -> int:
-        """As of `Store`."""
+        """See `Store`."""
         return self._log.size
 
     def properties(self) -> Mapping[str, int]:
-        """As of `Store`."""
+        """See `Store`."""
         return {}
 
     def close(self) -> None:
-        """As of `Store`."""
+        """See `Store`."""
         if self._compaction is not None:
             self._compaction.join()
         self._log.close()

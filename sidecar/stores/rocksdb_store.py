@@ -63,7 +63,7 @@ class RocksDBStore:
 
     @property
     def is_broken(self) -> bool:
-        """As of `Store`."""
+        """See `Store`."""
         return self._broken is not None
 
     def is_mended(self) -> bool:
@@ -74,7 +74,7 @@ class RocksDBStore:
             return False
 
     def get(self, key: str) -> bytes | None:
-        """As of `Store`."""
+        """See `Store`."""
         try:
             value: bytes | None = self._raw.get(key.encode())
         except Exception as error:
@@ -82,7 +82,7 @@ class RocksDBStore:
         return value
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """As of `Store`."""
+        """See `Store`."""
         begin = prefix.encode()
         try:
             rows = self._raw.iter()
@@ -96,7 +96,7 @@ class RocksDBStore:
             raise self._damaged(error) from error
 
     def write(self, changes: Changes) -> None:
-        """As of `Store`."""
+        """See `Store`."""
         if self._broken is not None:
             raise type(self._broken)(str(self._broken))
         batch = WriteBatch(raw_mode=True)
@@ -113,18 +113,18 @@ class RocksDBStore:
             raise self._broken from error
 
     def bytes_on_disk(self) -> int:
-        """As of `Store`."""
+        """See `Store`."""
         return self._size("")
 
     def properties(self) -> Mapping[str, int]:
-        """As of `Store`."""
+        """See `Store`."""
         with suppress(DbClosedError):
             found = ((each, self._raw.property_int_value(f"rocksdb.{each}")) for each in _SHOWN)
             return {each: value for each, value in found if value is not None}
         return {}
 
     def close(self) -> None:
-        """As of `Store`."""
+        """See `Store`."""
         # What it makes tables of at the end stands in its logs, also where the disk is full now.
         with suppress(Exception):
             self._raw.close()

@@ -64,7 +64,7 @@ class FarWork:
     def prepare(
         self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
     ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
-        """As of `Work`."""
+        """See `Work`."""
         calls = {}
         for at, mine in self._by_range(shards).items():
             header = {"handle": handle, "has_packets": at in ranges, "going": going_header(going)}
@@ -79,7 +79,7 @@ class FarWork:
         return {at: stepped[at] for at in shards}, chunks
 
     def edit(self, kind: str, given: Given) -> Edit:
-        """As of `Work`."""
+        """See `Work`."""
         if given.handle is not None:
             if given.of != len(self._links) or not all(0 <= at < given.of for at in given.ranges):
                 raise GoneError("the sidecar has other ranges now")
@@ -90,12 +90,12 @@ class FarWork:
         return _GivenEdit(self, kind, rows, parts)
 
     def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
-        """As of `Work`."""
+        """See `Work`."""
         cuts: list[int] = self._of_shard("cuts", shard, at, going, rows=rows).header["cuts"]
         return cuts
 
     def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
-        """As of `Work`."""
+        """See `Work`."""
         header = {"going": going_header(going)}
         calls = {
             at: self._stepping(at, "first_ends", header, mine)
@@ -105,17 +105,17 @@ class FarWork:
         return {at: end_ms for answer in answers for at, end_ms in answer.header["ends"]}
 
     def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """As of `Work`."""
+        """See `Work`."""
         return stepped_of(self._of_shard("close", shard, at, going))[at]
 
     def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """As of `Work`."""
+        """See `Work`."""
         return stepped_of(self._of_shard("merge", shard, at, going))[at]
 
     def horizons(
         self, shards: Shards, policy: Policy, other: Policy, now_ms: int
     ) -> tuple[Horizon, ...]:
-        """As of `Work`."""
+        """See `Work`."""
         header = {"policies": [policy.to_json(), other.to_json()], "now_ms": now_ms}
         calls = {
             at: self._stepping(at, "horizons", header, mine)
@@ -125,7 +125,7 @@ class FarWork:
         return added_up(of_numbers(each.header["horizons"]) for each in answers)
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
-        """As of `Work`."""
+        """See `Work`."""
         uid = self._declaration.uid
         wanted = fit_rows(uid, read_rows(uid, keys), dict(self._spec.keys))
         by_range = self._by_range(shards)
@@ -141,7 +141,7 @@ class FarWork:
         return pa.concat_tables(found)
 
     def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
-        """As of `Work`."""
+        """See `Work`."""
         uid = self._declaration.uid
         parts = self._split(fit_rows(uid, read_rows(uid, key), dict(self._spec.keys)))
         if len(parts) != 1:
@@ -155,13 +155,13 @@ class FarWork:
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int
     ) -> tuple[pa.Table, int | None]:
-        """As of `Work`."""
+        """See `Work`."""
         going = Going(policy, 0, 0, 0)
         answer = self._of_shard("lives", shard, at, going, since=since)
         return pa.ipc.open_stream(answer.parts[0]).read_all(), answer.header["next"]
 
     def value(self, key: str) -> bytes | None:
-        """As of `Work`."""
+        """See `Work`."""
         parts = self._link_of(shard_of(key)).call("value", {"key": key}).parts
         return parts[0] if parts else None
 
@@ -181,7 +181,7 @@ class FarWork:
             self._links[at].remove(mine)
 
     def discard(self, stepped: Iterable[Stepped]) -> None:
-        """As of `Work`."""
+        """See `Work`."""
         self.remove(key for each in stepped for key in each.made)
 
     def gathered(self, kind: str, handle: str, ranges: Iterable[int]) -> bytes:

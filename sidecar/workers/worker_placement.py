@@ -40,7 +40,7 @@ class FarRanges:
         self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE * len(links), "idlestate-worker")
 
     def of(self, declaration: Declaration) -> Work:
-        """As of `Works`."""
+        """See `Works`."""
         return FarWork(declaration, self._links, self._pool)
 
     def keep(self, named: Iterable[tuple[str, int]]) -> None:

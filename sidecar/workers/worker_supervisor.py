@@ -121,7 +121,7 @@ class Worker:
         ).start()
 
     def call(self, name: str, header: Mapping[str, Any], *parts: bytes) -> Message:
-        """As of `Link`."""
+        """See `Link`."""
         link = self._link
         if link is None:
             raise self._away()
