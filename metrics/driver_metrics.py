@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from threading import Lock
 
 from idlestate.metrics import names
 from idlestate.metrics.durations import Durations
 from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.outlook import Outlooks
@@ -33,7 +33,7 @@ class DriverMetrics:
         self,
         exporter: Exporter,
         budget_for: Callable[[str], Budget] = no_budget,
-        file_of: Callable[[str], Path | None] = lambda _: None,
+        file_of: Callable[[str], HistoryFile | None] = lambda _: None,
     ) -> None:
         self.outlooks = Outlooks(budget_for, file_of)
         self.durations = Durations(names.BATCH_DURATION)

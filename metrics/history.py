@@ -5,11 +5,14 @@ slot, the live keys and the bytes of state. It keeps eight days, 28 kB, and can 
 restarted process forecasts as before.
 """
 
-from pathlib import Path
+from io import BytesIO
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from idlestate.backends.files.folder import Folder
+from idlestate.errors import StoreError
 
 SLOT_MS: Final = 600_000
 SLOTS_AN_HOUR: Final = 6
@@ -29,6 +32,13 @@ class Size(NamedTuple):
 
     time_ms: int
     live_keys: int
+
+
+class HistoryFile(NamedTuple):
+    """Where the history of an operator is kept."""
+
+    folder: Folder
+    name: str
 
 
 class History:
@@ -77,23 +87,29 @@ class History:
         """The live keys of all slots, oldest first."""
         return [Size(slot * SLOT_MS, keys) for slot, keys, _ in self._rows.tolist()]
 
-    def save(self, path: Path) -> None:
-        """Write the history into a file, atomically."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}.part")
-        with draft.open("wb") as file:
-            np.save(file, self._rows, allow_pickle=False)
-        draft.replace(path)
+    def save(self, file: HistoryFile) -> None:
+        """Write the history into a file, atomically.
+
+        Raises:
+            OSError: the disk is full, or a store elsewhere cannot be reached.
+        """
+        data = BytesIO()
+        np.save(data, self._rows, allow_pickle=False)
+        file.folder.replace(file.name, data.getvalue())
 
     @classmethod
-    def load(cls, path: Path, until_ms: int) -> "History":
+    def load(cls, file: HistoryFile, until_ms: int) -> "History":
         """The history in a file up to a time, after which it may have been rolled back.
 
         It is empty if the file is missing or damaged.
+
+        Raises:
+            StoreError: a store elsewhere cannot be reached.
         """
         try:
-            with path.open("rb") as file:
-                rows = np.load(file, allow_pickle=False)
+            rows = np.load(BytesIO(file.folder.read(file.name)), allow_pickle=False)
+        except StoreError:
+            raise
         except (OSError, ValueError, EOFError):
             return cls()
         is_whole = rows.dtype == np.int64 and rows.ndim == 2 and rows.shape[1] == _COLUMNS

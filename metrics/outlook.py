@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Lock
 
+from idlestate.errors import StoreError
 from idlestate.metrics.forecast import full_in_s, next_day, next_hour, settling_ms
-from idlestate.metrics.history import History, Size
+from idlestate.metrics.history import History, HistoryFile, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.retention.budget import Budget, no_budget
 from idlestate.retention.policy import Policy
@@ -22,7 +22,7 @@ class _Known:
     """An operator's history, where it is kept, and what was made of it."""
 
     history: History
-    file: Path | None
+    file: HistoryFile | None
     outlook: Outlook = field(default_factory=Outlook)
     made_for: tuple[Policy, Budget] | None = None
 
@@ -38,7 +38,7 @@ class Outlooks:
     def __init__(
         self,
         budget_for: Callable[[str], Budget] = no_budget,
-        file_of: Callable[[str], Path | None] = lambda _: None,
+        file_of: Callable[[str], HistoryFile | None] = lambda _: None,
     ) -> None:
         self._budget_for = budget_for
         self._file_of = file_of
@@ -52,7 +52,10 @@ class Outlooks:
             file = self._file_of(uid)
             known = self._known.get(uid)
             if known is None or known.file != file:
-                known = _Known(History.load(file, time_ms) if file else History(), file)
+                try:
+                    known = _Known(History.load(file, time_ms) if file else History(), file)
+                except StoreError:  # the next size asks again; none is saved over it until then
+                    return
                 self._known[uid] = known
             made_for = figures.policy, self._budget_for(uid)
             is_new = known.history.add(time_ms, figures.live_keys, figures.state_bytes)
@@ -61,7 +64,8 @@ class Outlooks:
             known.made_for = made_for
             known.outlook = _outlook(known.history, *made_for)
             if is_new and file is not None:
-                with suppress(OSError):  # a full disk: the next slot is saved with this one
+                # A full disk, or no way to the store: the next slot is saved with this one.
+                with suppress(OSError):
                     known.history.save(file)
 
     def complete(self, figures: OperatorFigures) -> OperatorFigures:
@@ -85,7 +89,7 @@ class Outlooks:
             for uid in self._known.keys() - kept:
                 del self._known[uid]
                 if file := self._file_of(uid):
-                    file.unlink(missing_ok=True)
+                    file.folder.remove(file.name)
 
 
 def _outlook(history: History, policy: Policy, budget: Budget) -> Outlook:

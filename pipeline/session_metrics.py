@@ -21,6 +21,7 @@ from idlestate.errors import IdlestateError
 from idlestate.metrics import names
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.spark_metrics import SparkMetrics
 from idlestate.pipeline.checkpoint.operator_layout import layout_path, read_layout
@@ -68,7 +69,7 @@ class SessionMetrics:
 
     def __init__(self, exporter: Exporter, budget_for: Callable[[str], Budget] = no_budget) -> None:
         PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows its operators better
-        self._histories: dict[str, Path] = {}
+        self._histories: dict[str, HistoryFile] = {}
         self.driver = DriverMetrics(exporter, budget_for, self._histories.get)
         self._spark_metrics = SparkMetrics(exporter)
         self._events: Queue[tuple[str, str]] = Queue(_MOST_EVENTS)
@@ -109,8 +110,7 @@ class SessionMetrics:
         if reports is None or place != _place(checkpoint):
             reports = OperatorReports(uid, policy, checkpoint)
             self._operators[uid] = _place(checkpoint), reports
-            if checkpoint.is_local:
-                self._histories[uid] = Path(checkpoint.path(f"idlestate/{uid}/history.npy"))
+            self._histories[uid] = HistoryFile(checkpoint, f"idlestate/{uid}/history.npy")
         return reports
 
     def show(self, reports: OperatorReports) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 from ssl import SSLContext
 from types import FrameType
 
+from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_rules import is_local
 from idlestate.config.sidecar_settings import Sidecar
+from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.retention.budget import Budget
@@ -194,7 +196,8 @@ class Process:
         self, host: Host, directory: Path, facts: Facts, calls: Calls, ticks: Ticks
     ) -> ControlPlane:
         """The control plane; the sizes of operators are noted from now on."""
-        outlooks = Outlooks(self._budget_for, lambda uid: directory / "history" / f"{uid}.npy")
+        folder = Folder(str(directory / "history"))
+        outlooks = Outlooks(self._budget_for, lambda uid: HistoryFile(folder, f"{uid}.npy"))
         snapshot = OperatorSnapshot(host, outlooks)
         snapshot.note_sizes(self._clock.now_ms())
         ticks.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))

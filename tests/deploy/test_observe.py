@@ -15,8 +15,9 @@ from time import monotonic
 import numpy as np
 import pytest
 
+from idlestate.backends.files.folder import Folder
 from idlestate.metrics import names
-from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History
+from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History, HistoryFile
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import SystemClock
@@ -69,7 +70,9 @@ class Observed:
         slots = np.arange(now_ms // SLOT_MS - 3 * SLOTS_A_DAY, now_ms // SLOT_MS + 1)
         sizes = np.stack([slots, np.full(len(slots), 300), np.full(len(slots), 30_000)], axis=1)
         for uid in OPERATORS:
-            History(sizes).save(folder / "sidecar" / "history" / f"{uid}.npy")
+            History(sizes).save(
+                HistoryFile(Folder(str(folder / "sidecar" / "history")), f"{uid}.npy")
+            )
         past = folder / "past.txt"
         past.write_text(_past(self.ports[1], now_ms // 1000))
         backfill = ["tsdb", "create-blocks-from", "openmetrics", str(past), f"{folder}/prometheus"]

@@ -5,7 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from idlestate.metrics.history import DAYS, MAX_GAP, SLOT_MS, SLOTS_A_DAY, History, Size
+from idlestate.backends.files.folder import Folder
+from idlestate.metrics.history import (
+    DAYS,
+    MAX_GAP,
+    SLOT_MS,
+    SLOTS_A_DAY,
+    History,
+    HistoryFile,
+    Size,
+)
 
 
 def filled(*slots_and_keys: tuple[int, int]) -> History:
@@ -13,6 +22,10 @@ def filled(*slots_and_keys: tuple[int, int]) -> History:
     for slot, keys in slots_and_keys:
         history.add(slot * SLOT_MS, keys, keys * 10)
     return history
+
+
+def at(path: Path) -> HistoryFile:
+    return HistoryFile(Folder(str(path.parent)), path.name)
 
 
 def keys(history: History, settling_ms: int = 0) -> list[float]:
@@ -60,8 +73,8 @@ def test_it_keeps_eight_days() -> None:
 
 def test_a_saved_history_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "history" / "u.npy"
-    filled((0, 1), (1, 2)).save(path)
-    again = History.load(path, 9 * SLOT_MS)
+    filled((0, 1), (1, 2)).save(at(path))
+    again = History.load(at(path), 9 * SLOT_MS)
     assert keys(again) == [1, 2]
     assert again.add(2 * SLOT_MS, 3, 3)
     assert [each.name for each in path.parent.iterdir()] == ["u.npy"]
@@ -70,12 +83,12 @@ def test_a_saved_history_comes_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"not an array"])
 def test_a_damaged_history_starts_afresh(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "u.npy"
-    assert keys(History.load(path, 9 * SLOT_MS)) == []
+    assert keys(History.load(at(path), 9 * SLOT_MS)) == []
     path.write_bytes(damage)
-    assert keys(History.load(path, 9 * SLOT_MS)) == []
+    assert keys(History.load(at(path), 9 * SLOT_MS)) == []
 
 
 @pytest.mark.parametrize("rows", [np.zeros((2, 3), np.int64), np.zeros((2, 2), np.int64), [1.5]])
 def test_another_array_starts_afresh(tmp_path: Path, rows: object) -> None:
     np.save(tmp_path / "u.npy", np.asarray(rows))
-    assert keys(History.load(tmp_path / "u.npy", 9 * SLOT_MS)) == []
+    assert keys(History.load(at(tmp_path / "u.npy"), 9 * SLOT_MS)) == []

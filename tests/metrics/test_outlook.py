@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.backends.files.folder import Folder
+from idlestate.errors import StoreError
 from idlestate.metrics import names
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, Size
+from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, HistoryFile, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.operator_metrics import samples_of
 from idlestate.metrics.outlook import Outlooks
@@ -77,7 +79,8 @@ def test_a_new_budget_counts_from_the_next_size_on() -> None:
 
 
 def test_histories_survive_a_restart_and_go_with_their_operator(tmp_path: Path) -> None:
-    file = tmp_path / "history" / "u.npy"
+    folder = Folder(str(tmp_path / "history"))
+    file = HistoryFile(folder, "u.npy")
     first = Outlooks(file_of=lambda _: file)
     now = filled(first, 7)
     again = Outlooks(file_of=lambda _: file)
@@ -85,14 +88,42 @@ def test_histories_survive_a_restart_and_go_with_their_operator(tmp_path: Path) 
     again.note(now, 7 * SLOT_MS)
     assert again.complete(now).outlook.in_1h == Range(1000, 1000, 1000)
     again.keep([UID])
-    assert list(file.parent.iterdir()) == [file]
+    assert folder.names("") == ["u.npy"]
     again.keep([])
-    assert not file.exists()
+    assert folder.names("") == []
     assert again.complete(now).outlook == Outlook()
 
 
+def test_histories_are_kept_in_stores_elsewhere_too() -> None:
+    folder = Folder("mock:///checkpoint")
+    assert not folder.is_local
+    file = HistoryFile(folder, "idlestate/u/history.npy")
+    now = filled(Outlooks(file_of=lambda _: file), 7)
+    again = Outlooks(file_of=lambda _: file)
+    again.note(now, 7 * SLOT_MS)
+    assert again.complete(now).outlook.in_1h == Range(1000, 1000, 1000)
+
+
+def test_a_history_that_cannot_be_read_for_a_while_is_not_written_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = HistoryFile(Folder("mock:///other"), "u.npy")
+    now = filled(Outlooks(file_of=lambda _: file), 7)
+    again = Outlooks(file_of=lambda _: file)
+
+    def unreachable(folder: Folder, name: str) -> bytes:
+        raise StoreError("the store cannot be reached")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "read", unreachable)
+        again.note(now, 7 * SLOT_MS)
+    assert again.complete(now).outlook == Outlook()
+    again.note(now, 8 * SLOT_MS)
+    assert len(again.sizes(UID)) == 8
+
+
 def test_what_was_rolled_back_is_not_taken_over(tmp_path: Path) -> None:
-    file = tmp_path / "u.npy"
+    file = HistoryFile(Folder(str(tmp_path)), "u.npy")
     filled(Outlooks(file_of=lambda _: file), 20, keys_a_slot=100)
     again = Outlooks(file_of=lambda _: file)
     again.note(figures(1000), 6 * SLOT_MS)
@@ -101,16 +132,18 @@ def test_what_was_rolled_back_is_not_taken_over(tmp_path: Path) -> None:
 
 
 def test_an_operator_in_another_place_has_another_past(tmp_path: Path) -> None:
-    file = tmp_path / "one.npy"
+    folder = Folder(str(tmp_path))
+    file = HistoryFile(folder, "one.npy")
     outlooks = Outlooks(file_of=lambda _: file)
     now = filled(outlooks, 7)
-    file = tmp_path / "two.npy"
+    file = HistoryFile(folder, "two.npy")
     outlooks.note(now, 7 * SLOT_MS)
     assert len(outlooks.sizes(UID)) == 1
 
 
 def test_a_history_that_cannot_be_saved_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    outlooks = Outlooks(file_of=lambda _: tmp_path / "file" / "u.npy")
+    file = HistoryFile(Folder(str(tmp_path / "file")), "u.npy")
+    outlooks = Outlooks(file_of=lambda _: file)
     now = filled(outlooks, 7)
     assert outlooks.complete(now).outlook.in_1h is not None

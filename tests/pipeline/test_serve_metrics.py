@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, retain, serve_metrics
+from idlestate.backends.files.folder import Folder
 from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
 from idlestate.metrics import exporter, names, sidecar_metrics, spark_metrics
-from idlestate.metrics.history import History
+from idlestate.metrics.history import History, HistoryFile
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
 from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS
@@ -84,7 +85,7 @@ def test_a_session_shows_its_operators_and_other_stateful_queries(
         each.current.bytes for each in shards(spark, tmp_path / "ours", UID)
     )
     assert found[names.BATCH_DURATION.name + "_count"] >= 1
-    history = tmp_path / "ours" / "idlestate" / UID / "history.npy"  # for forecasts
+    history = HistoryFile(Folder(str(tmp_path / "ours")), f"idlestate/{UID}/history.npy")
     assert [each.live_keys for each in History.load(history, DAY_US).sizes()] == [10]
     families = {family.name for family in text_string_to_metric_families(text_of(url))}
     assert {name.name.removesuffix("_total") for name in ALWAYS} <= families

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.metrics import names
-from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History
+from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History, HistoryFile
 from idlestate.metrics.names import Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.rocksdb_metrics import PROPERTIES
@@ -152,7 +153,9 @@ def with_history(directory: Path) -> None:
     now = SystemClock().now_ms() // SLOT_MS
     slots = np.arange(now - 3 * SLOTS_A_DAY, now + 1)
     keys = 100 + slots - slots[0]
-    History(np.stack([slots, keys, 50 * keys], axis=1)).save(directory / "history" / f"{UID}.npy")
+    History(np.stack([slots, keys, 50 * keys], axis=1)).save(
+        HistoryFile(Folder(str(directory / "history")), f"{UID}.npy")
+    )
 
 
 def test_forecasts_of_a_sidecar_survive_a_restart(made: Any) -> None:
