@@ -1,1 +1,1 @@
-"""What clients, sidecar and workers say to each other, and how."""
+"""The protocol between clients, sidecar and workers."""

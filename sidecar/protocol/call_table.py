@@ -1,6 +1,6 @@
-"""Calls by name: a message in, a message out; knows no network.
+"""Calls by name: a message in, a message out; independent of the network.
 
-Every call may be made again when its answer was lost. Rows travel as Arrow streams.
+Every call can be repeated if its answer was lost. Rows travel as Arrow streams.
 """
 
 import threading
@@ -13,7 +13,7 @@ from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, Stage
 
 MAX_CALL_BYTES = 4 * CHUNK_BYTES
 MAX_HEADER_BYTES = 2 << 20
-"""Of a client's call: nobody else in the process gets on while `json` reads one."""
+"""Limit for a client's call: `json` blocks all other threads while it reads a header."""
 
 Header = dict[str, Any]
 Parts = tuple[bytes, ...]
@@ -25,7 +25,7 @@ class CallTable:
 
     Args:
         by_name: the calls.
-        most_bytes: no call is longer (None: the caller is one of our own).
+        most_bytes: the maximum size of a call; None if only our own processes call.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CallTable:
         """Answer one call.
 
         Raises:
-            SidecarError: what is wrong, and what to change.
+            SidecarError: what is wrong, and how to fix it.
         """
         if self._most_bytes is not None and len(body) > self._most_bytes:
             raise DoesNotFitError(
@@ -67,14 +67,14 @@ class CallTable:
                 self._idle.notify_all()
 
     def drain(self, timeout_s: float | None = None) -> bool:
-        """Take no more calls, and wait for those under way; whether all have ended."""
+        """Accept no more calls, and wait for the current ones; return whether all have ended."""
         with self._idle:
             self._is_draining = True
             return self._idle.wait_for(lambda: not self._busy, timeout=timeout_s)
 
 
 def stage_calls(stage: Stage) -> dict[str, Call]:
-    """The calls by which clients hand bytes over and fetch what waits for them."""
+    """The calls with which clients send bytes and fetch replies."""
 
     def chunk(header: Header, parts: Parts) -> Message:
         shard, packet, place = (int(each) for each in header["at"])

@@ -1,5 +1,5 @@
-"""Certificates in PEM files. What is wrong with one is found here, by its name: of a client's, gRPC
-would say no more than that the sidecar is away.
+"""Certificates in PEM files, checked so that errors name the file. With an invalid client
+certificate, gRPC would only report that the sidecar is unavailable.
 """
 
 import ssl
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def take_authority(context: ssl.SSLContext, file: str) -> bytes:
-    """Trust the certificates in a file; what it holds.
+    """Trust the certificates in a file; return its content.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: there are none in it.
+        ValueError: it contains none.
     """
     text = Path(file).read_bytes()
     try:
@@ -24,15 +24,15 @@ def take_authority(context: ssl.SSLContext, file: str) -> bytes:
 
 
 def take_pair(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> tuple[bytes, bytes]:
-    """Show a certificate; what it and its key hold, which may be in one file (None).
+    """Use a certificate; return the contents of its file and of the key's file (None: the same).
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: they are none, or do not go together.
+        ValueError: they are not valid, or do not belong together.
     """
     pair = Path(cert_file).read_bytes(), Path(key_file or cert_file).read_bytes()
     try:
-        # Given none, OpenSSL asks whoever has the terminal for one.
+        # Without a password, OpenSSL asks for one on the terminal.
         context.load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError as error:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A connection to a sidecar's data plane: calls over Arrow Flight, made again while it is away."""
+"""A connection to a sidecar's data plane: calls over Arrow Flight, with retries."""
 
 import ssl
 import threading
@@ -17,24 +17,24 @@ from idlestate.sidecar.protocol.token import read_token
 from idlestate.timers.clock import Clock, SystemClock
 
 ERROR = "error"
-"""The field of an answer's header that says what went wrong."""
+"""The field of an answer's header with the error."""
 PATIENCE_S = 120.0
 CONNECT_TIMEOUT_S = 10.0
 _CALL_TIMEOUT_S = 300.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
 _AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
-"""A server that is stopping cancels the calls that come just then."""
+"""A stopping server cancels calls that arrive at that moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a sidecar is, and how it knows its clients.
+    """The address of a sidecar, and the client's credentials.
 
     Attributes:
         place: `unix:PATH`, or `HOST:PORT`.
         token_file: a file whose content is the bearer token.
-        ca_file, cert_file, key_file: PEM files for TLS; with a certificate of the client's own for
-            a sidecar that asks for it.
+        ca_file, cert_file, key_file: PEM files for TLS; cert_file and key_file are the client's
+            certificate, if the sidecar requires one.
     """
 
     place: str
@@ -44,7 +44,7 @@ class Address:
     key_file: str | None = None
 
     def beside(self, place: str) -> "Address":
-        """Another address of the same sidecar: a socket by what its name has more, or a port."""
+        """Another address of the same sidecar: a suffix of the socket's name, or a port."""
         if self.place.startswith("unix:"):
             return replace(self, place=self.place + place)
         return replace(self, place=f"{self.place.rpartition(':')[0]}:{place}")
@@ -60,15 +60,15 @@ class Address:
 def patiently(
     call: Callable[[], Message], patience_s: Callable[[], float], clock: Clock
 ) -> Message:
-    """Make a call again, with growing pauses, while who answers it is away or busy.
+    """Repeat a call, with growing pauses, while the server is unavailable or busy.
 
     Args:
-        call: makes it.
-        patience_s: how long that may take, as is known after the latest try.
-        clock: measures that.
+        call: makes the call.
+        patience_s: returns how long to retry; asked after each try.
+        clock: measures the time.
 
     Raises:
-        AwayError, BusyError: it was for so long.
+        AwayError, BusyError: it still was at the end of that time.
     """
     begun_s = clock.monotonic_s()
     wait_s = _FIRST_WAIT_S
@@ -87,11 +87,11 @@ class Connection:
 
     Args:
         address: where the sidecar is.
-        patience_s: how long to wait for one that is away or busy.
-        clock: measures that.
-        timeout_s: how long one call may take.
-        connect_timeout_s: how long to wait for one that has never answered this connection, if
-            that is less than `patience_s`.
+        patience_s: how long to retry while it is unavailable or busy.
+        clock: measures the time.
+        timeout_s: the timeout of one call.
+        connect_timeout_s: how long to retry if it has never answered this connection, if that is
+            less than `patience_s`.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class Connection:
         self._client: Any = None
 
     def call(self, name: str, header: Mapping[str, Any] | None = None, *parts: bytes) -> Message:
-        """Make a call and have its answer.
+        """Make a call and return its answer.
 
         Raises:
-            SidecarError: what the sidecar says is wrong.
+            SidecarError: the sidecar reports an error.
             AwayError: it did not answer for `patience_s`, or never for `connect_timeout_s`.
         """
         body = Message(dict(header or {}), parts).encode()
@@ -125,7 +125,7 @@ class Connection:
         return self._patience_s if self._has_answered else self._connect_timeout_s
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
@@ -169,8 +169,8 @@ class Connection:
         return answer
 
     def _forget(self, client: Any) -> None:
-        """Begin the next call with a client of its own. This one goes when the last thread that
-        is at a call with it lets go: closed under it, that call would fail for good.
+        """Use a new Flight client for the next call. This one is released with the last thread that
+        uses it: if it were closed earlier, that thread's call would fail for good.
         """
         with self._lock:
             if self._client is client:
@@ -184,13 +184,13 @@ class Connection:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 if address.cert_file or address.key_file:
                     if not (address.ca_file and address.cert_file and address.key_file):
-                        # Without an authority nothing would be encrypted, nor the others used.
+                        # Without ca_file, Flight would not encrypt, and would ignore the others.
                         raise ValueError("cert_file and key_file require each other and ca_file")
                     pair = take_pair(context, address.cert_file, address.key_file)
                     secrets["cert_chain"], secrets["private_key"] = pair
                 if address.ca_file:
                     secrets["tls_root_certs"] = take_authority(context, address.ca_file)
-                # gRPC itself gives a connection 20 s to come about.
+                # gRPC's own limit for connecting is 20 s.
                 limit_ms = int(1000 * min(self._connect_timeout_s or CONNECT_TIMEOUT_S, 20.0))
                 secrets["generic_options"] = [("grpc.min_reconnect_backoff_ms", limit_ms)]
                 self._client = flight.FlightClient(address.location, **secrets)

@@ -1,4 +1,4 @@
-"""What an operator of the sidecar keeps: its definition and its shards."""
+"""The declaration of an operator of the sidecar: its definition and its shards."""
 
 import re
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Declaration:
         shards: int,
         renamed: Mapping[str, str] | None = None,
     ) -> "Declaration":
-        """The declaration of a table; `renamed` as of `retain`."""
+        """The declaration of a table; `renamed` as for `retain`."""
         return cls(uid, Definition.of(spec, time, renamed), shards)
 
     @property
@@ -55,10 +55,10 @@ class Declaration:
         return self.definition.inputs()
 
     def spec(self) -> TableSpec:
-        """What the table keeps.
+        """The spec of the table.
 
         Raises:
-            DoesNotFitError: the parts do not fit together.
+            DoesNotFitError: the parts contradict each other.
         """
         try:
             return self.definition.spec()
@@ -66,10 +66,10 @@ class Declaration:
             raise DoesNotFitError(f"operator {self.uid!r} cannot be declared: {error}") from error
 
     def check_time(self, policy: Policy) -> None:
-        """Refuse a policy that goes by another time.
+        """Refuse a policy with another time domain.
 
         Raises:
-            DoesNotFitError: it does.
+            DoesNotFitError: it has another one.
         """
         if policy.time.value != self.time:
             raise DoesNotFitError(
@@ -77,11 +77,11 @@ class Declaration:
             )
 
     def check_columns(self) -> None:
-        """Refuse keys that could not be told apart, values that would be added up wrongly, and
-        names that would stand twice: in what is new, for what is stored is opened as it is.
+        """Refuse types of keys that cannot be compared, types of values that cannot be summed
+        exactly, and duplicate names. Applies to new declarations, not to stored ones.
 
         Raises:
-            DoesNotFitError: a column is of another type than it can be, or a name is taken.
+            DoesNotFitError: the type of a column is not supported, or a name is taken.
         """
         spec = self.spec()
         aggregates = {name: text for name, text, _ in self.definition.aggregates}
@@ -137,7 +137,7 @@ class Declaration:
         """Read it back.
 
         Raises:
-            DoesNotFitError: something is missing, or is none of its kind.
+            DoesNotFitError: something is missing or not valid.
         """
         try:
             uid = check_name("uid", facts["uid"])
@@ -152,10 +152,10 @@ class Declaration:
 
 
 def check_name(what: str, name: object) -> str:
-    """The name, if it may stand in paths and in logs.
+    """The name, if it is safe in paths and in logs.
 
     Raises:
-        DoesNotFitError: it may not.
+        DoesNotFitError: it is not.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise DoesNotFitError(

@@ -12,23 +12,23 @@ class SidecarError(errors.IdlestateError):
 
 
 class DoesNotFitError(SidecarError, errors.RefusedError):
-    """The call does not fit what the sidecar holds, and never will: do what the text says."""
+    """The call does not fit the sidecar's state, and never will: do what the text says."""
 
     code = "refused"
 
 
 class UnknownOperatorError(DoesNotFitError):
-    """There is no operator of that uid: correct it, or declare one."""
+    """There is no operator with this uid: correct it, or declare the operator."""
 
 
 class BusyError(SidecarError, errors.UnavailableError):
-    """Not now: wait, and make the same call again."""
+    """Temporarily not possible: wait, and repeat the call."""
 
     code = "busy"
 
 
 class GoneError(SidecarError):
-    """The exchange is not known (any more): begin it anew."""
+    """The exchange is unknown or expired: start a new one."""
 
     code = "gone"
 
@@ -37,26 +37,26 @@ LOST = (
     "the sidecar or its worker was restarted during this exchange; if this happens repeatedly, its "
     "log has the cause (if the kernel killed it for lack of memory, use smaller batches)"
 )
-"""Of a `GoneError`, should it come to a person."""
+"""The text of a `GoneError`, if it is shown."""
 
 
 class WriterFencedError(SidecarError, errors.FencedError):
     """A newer client holds this writer's name: stop this one, or give it another name.
 
-    Its writes that were not acknowledged were applied or not.
+    Its unacknowledged writes may or may not have been applied.
     """
 
     code = "fenced"
 
 
 class DamagedError(SidecarError, errors.DamagedStateError):
-    """A file of the sidecar's directory is lost or damaged: bring back what the text names."""
+    """A file of the sidecar's directory is lost or damaged: restore what the text names."""
 
     code = "damaged"
 
 
 class DiskFullError(SidecarError, errors.StoreError):
-    """The sidecar's disk is full, and the write was not applied: make room, and send it again."""
+    """The sidecar's disk is full, and the write was not applied: free space, and send it again."""
 
     code = "disk full"
 

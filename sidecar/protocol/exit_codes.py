@@ -1,4 +1,4 @@
-"""How a sidecar's process ends."""
+"""Exit codes of a sidecar's process."""
 
 STOPPED, FAILED, IN_USE = 0, 1, 75
-"""It was told to; it cannot run; another sidecar has its directory."""
+"""It was stopped; it cannot run; another sidecar uses its directory."""

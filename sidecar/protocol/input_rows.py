@@ -1,4 +1,4 @@
-"""Rows as callers give them, in the types of the operator."""
+"""Rows of callers, converted to the operator's types."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -12,27 +12,27 @@ from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.transfers import stream_of
 
 MAX_ROWS = 8 << 20
-"""Of one call: columns of nulls take no bytes on their way, and many where they are worked on."""
+"""Limit of one call: columns of nulls are small in transit, but large when processed."""
 
 
 class ArrowStream(Protocol):
-    """Rows of another library that speaks Arrow, as a pandas or polars frame."""
+    """Rows of another library that supports Arrow, such as a pandas or polars frame."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """As of Arrow's PyCapsule interface."""
+        """See Arrow's PyCapsule interface."""
 
 
 Rows: TypeAlias = pa.Table | ArrowStream | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
-"""Rows as an Arrow table, a record batch or a data frame, as columns by name, or as dicts, of which
-one that lacks a name has null there.
+"""Rows as an Arrow table, a record batch or a data frame, as columns by name, or as dicts, in which
+a missing name means null.
 """
 
 
 def table_of(uid: str, rows: Rows) -> pa.Table:
-    """Rows as a table, in the types that they come in.
+    """Rows as a table, in their own types.
 
     Raises:
-        DoesNotFitError: they are none.
+        DoesNotFitError: they are not rows.
     """
     given: Any = rows
     try:
@@ -50,10 +50,10 @@ def table_of(uid: str, rows: Rows) -> pa.Table:
 
 
 def fit_write(declaration: Declaration, spec: TableSpec, kind: str, rows: pa.Table) -> pa.Table:
-    """The columns that a write of this kind takes, in their types.
+    """The columns that a write of this kind needs, in the operator's types.
 
     Raises:
-        DoesNotFitError: as of `fit_rows`; or there are columns that the operator would not keep.
+        DoesNotFitError: see `fit_rows`; or there are columns that the operator does not keep.
     """
     wanted = _wanted_columns(declaration, spec, kind)
     if kind not in ("add", "put"):
@@ -68,8 +68,8 @@ def fit_write(declaration: Declaration, spec: TableSpec, kind: str, rows: pa.Tab
 
 
 def of_today(declaration: Declaration, spec: TableSpec, kind: str, data: bytes) -> bytes:
-    """Rows of a write that fitted when it was taken, in the columns of today: one that only a
-    later definition reads is null.
+    """Rows of an accepted write in the columns of today's definition: a column that only a later
+    definition reads is null.
     """
     rows = pa.ipc.open_stream(data).read_all()
     wanted = _wanted_columns(declaration, spec, kind)
@@ -92,7 +92,7 @@ def check_count(uid: str, count: int) -> None:
     """Refuse more rows than one call may have.
 
     Raises:
-        DoesNotFitError: there are.
+        DoesNotFitError: there are more.
     """
     if count > MAX_ROWS:
         raise DoesNotFitError(
@@ -105,7 +105,7 @@ def read_rows(uid: str, data: bytes) -> pa.Table:
     """Rows of an Arrow stream.
 
     Raises:
-        DoesNotFitError: it is none, or has too many rows.
+        DoesNotFitError: it is not a stream, or has too many rows.
     """
     try:
         stream = pa.ipc.open_stream(data)
@@ -125,8 +125,8 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
     """These columns and types of rows.
 
     Raises:
-        DoesNotFitError: a column is missing, stands twice, or has another type or values that its
-            type cannot say.
+        DoesNotFitError: a column is missing or occurs twice, or its type or values cannot be
+            converted.
     """
     if not rows.num_columns and not rows.num_rows:  # an empty list has no names
         return pa.schema(wanted).empty_table()
@@ -147,7 +147,7 @@ def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.
 
 
 def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) -> None:
-    """Arrow itself makes true of every number but 0, and a day of every time in it."""
+    """Refuse casts that lose values: Arrow turns numbers into booleans, and times into days."""
     if pa.types.is_dictionary(given.type):
         given = given.cast(given.type.value_type)
     is_day = pa.types.is_date(fitting.type) and pa.types.is_timestamp(given.type)
@@ -155,7 +155,7 @@ def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) ->
     if not is_day and not (is_number and pa.types.is_boolean(fitting.type)):
         return
     if is_day and given.type.tz is not None:
-        given = pc.local_timestamp(given)  # a day is one of where the times are told
+        given = pc.local_timestamp(given)  # a day depends on the time zone
     if pc.any(pc.not_equal(fitting.cast(given.type), given)).as_py():  # None: there are no values
         raise ValueError(f"column {name} has values that are not {fitting.type}; cast it first")
 

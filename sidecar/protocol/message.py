@@ -17,18 +17,18 @@ MAX_HEADER_BYTES = 1 << 26
 
 
 class MessageError(SidecarError):
-    """Bytes that are no whole message: the peer is no sidecar, or one of another version."""
+    """Bytes that are not a complete message: the peer is not a sidecar, or has another version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A header that `json` writes, and parts."""
+    """A header for `json`, and parts."""
 
     header: dict[str, Any]
     parts: tuple[bytes, ...] = ()
 
     def pieces(self) -> list[bytes]:
-        """The message in pieces that are to be joined."""
+        """The message in pieces to join."""
         text = json.dumps([self.header, [len(part) for part in self.parts]]).encode()
         return [_HEAD.pack(_MAGIC, len(text)) + text, *self.parts]
 
@@ -42,10 +42,10 @@ class Message:
 
         Args:
             data: the message.
-            most_header_bytes: no header is longer (None: `MAX_HEADER_BYTES`).
+            most_header_bytes: the maximum size of the header (None: `MAX_HEADER_BYTES`).
 
         Raises:
-            MessageError: it is none.
+            MessageError: it is not a message.
         """
         if len(data) < _HEAD.size:
             raise MessageError("a message has no header length")

@@ -1,4 +1,4 @@
-"""The ways to a sidecar: its own address, and that of each range of shards beside it."""
+"""The routes to a sidecar: its own address, and the address of each range of shards."""
 
 from contextlib import closing
 
@@ -13,13 +13,13 @@ class Routes:
 
     Args:
         address: where the sidecar is.
-        patience_s: how long calls wait for one that is away or busy.
-        clock: measures that.
-        connect_timeout_s: as of `Connection`, to the sidecar itself.
+        patience_s: how long calls are retried while it is unavailable or busy.
+        clock: measures the time.
+        connect_timeout_s: see `Connection`; for the sidecar itself.
 
     Attributes:
         main: the connection to the sidecar itself.
-        places: of each range what is put behind the sidecar's own address.
+        places: per range the suffix of the sidecar's own address.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Routes:
         return len(self.places)
 
     def take(self, places: list[str]) -> None:
-        """The ranges that the sidecar has now."""
+        """The current ranges of the sidecar."""
         self.places = tuple(places)
 
     def ask(self) -> None:
@@ -47,8 +47,8 @@ class Routes:
         self.take(self.main.call("ranges").header["places"])
 
     def have_moved(self) -> bool:
-        """Whether the sidecar is there and has other ranges than those known here, as after a
-        start with another number of workers; they are known from then on.
+        """Whether the sidecar answers and its ranges have changed, as after a start with another
+        number of workers; takes over the new ranges.
         """
         before = self.places
         with closing(Connection(self.main.address, patience_s=0)) as connection:
@@ -73,6 +73,6 @@ class Routes:
         return range_of(shard, shards, len(self))
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         for each in (self.main, *self._beside.values()):
             each.close()

@@ -1,4 +1,4 @@
-"""Rows cut into the parts of each range: what is routed by is the hash of the key."""
+"""Rows divided by range of shards, according to the hash of their key."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,13 @@ from idlestate.sidecar.protocol.worker_ranges import shards_of
 def split_rows(
     rows: pa.Table, key_names: tuple[str, ...], shards: int, ranges: int
 ) -> dict[int, pa.Table]:
-    """The rows of each range that has some, in the order in which they were given.
+    """The rows of each range that has any, in their original order.
 
     Args:
         rows: with key columns in the types of the operator.
         key_names: the key columns.
-        shards: how many shards the operator has.
-        ranges: how many ranges its shards are spread over.
+        shards: the operator's number of shards.
+        ranges: the number of ranges that its shards are divided into.
     """
     hashes = hash_keys([rows.column(name).combine_chunks() for name in key_names])
     parts = {at: mine for at in range(ranges) if (mine := shards_of(at, shards, ranges))}

@@ -1,4 +1,4 @@
-"""The bearer token in a file, as it travels in the header of a call."""
+"""The bearer token in a file, as a header of a call contains it."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ def read_token(file: Path) -> str:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: what is in it fits into no header.
+        ValueError: its content is not valid in a header.
     """
     token = file.read_text(errors="replace").strip()
     if not (token.isascii() and token.isprintable()):

@@ -1,7 +1,7 @@
-"""What clients hand over in pieces, and what waits for them: bytes under handles with a deadline.
+"""Transfers of bytes in pieces, to and from clients, under handles with a deadline.
 
-A client makes a handle up, sends its bytes in short calls, has them used, and fetches the reply.
-Nothing of it is durable: a handle that is lost costs the client one more try.
+A client chooses a handle, sends bytes in short calls, makes a call that uses them, and fetches the
+reply. Nothing of this is durable: if a handle is lost, the client tries again.
 """
 
 import threading
@@ -17,17 +17,17 @@ DEADLINE_S = 120.0
 MAX_HANDLES = 1000
 MAX_BYTES = 1 << 30
 CHUNK_BYTES = 8 << 20
-"""How much one call carries, about."""
+"""About how many bytes one call carries."""
 
 Place = tuple[int, int, int]
-"""Shard, packet and place in the packet."""
+"""Shard, packet and position in the packet."""
 
 
 @dataclass(slots=True)
 class _Pile:
     deadline_s: float
     parts: dict[Place, bytes] = field(default_factory=dict)
-    """A chunk that comes twice counts once."""
+    """Chunks by position, so that a repeated chunk counts once."""
     size: int = 0
     reply: tuple[bytes, ...] | None = None
 
@@ -45,11 +45,11 @@ class Stage:
         self._piles: dict[str, _Pile] = {}
 
     def add(self, handle: str, at: Place, data: bytes, *, is_first: bool) -> None:
-        """Take a chunk; the first of a handle begins it.
+        """Take a chunk; the first one of a handle starts it.
 
         Raises:
-            GoneError: the handle is not known (any more).
-            BusyError: what waits is too much for the moment.
+            GoneError: the handle is unknown or expired.
+            BusyError: too many bytes are waiting at the moment.
         """
         with self._lock:
             self._drop_late()
@@ -68,10 +68,10 @@ class Stage:
             found.size += added
 
     def packets(self, handle: str) -> dict[int, list[bytes]]:
-        """Whole packets per shard.
+        """Complete packets per shard.
 
         Raises:
-            GoneError: the handle is not known (any more).
+            GoneError: the handle is unknown or expired.
         """
         with self._lock:
             pile = self._get(handle)
@@ -87,7 +87,7 @@ class Stage:
         }
 
     def reply(self, handle: str, reply: tuple[bytes, ...]) -> None:
-        """Keep a reply in place of what was sent."""
+        """Replace the received bytes by a reply."""
         with self._lock:
             found = self._piles.setdefault(handle, _Pile(self._deadline_s()))
             found.parts, found.size, found.reply = {}, sum(map(len, reply)), reply
@@ -96,7 +96,7 @@ class Stage:
         """A part of the reply.
 
         Raises:
-            GoneError: the handle is not known (any more).
+            GoneError: the handle is unknown or expired.
         """
         with self._lock:
             return (self._get(handle).reply or ())[at]
@@ -132,7 +132,7 @@ def in_chunks(rows: pa.Table) -> Iterator[bytes]:
 
 def stream_of(rows: pa.Table) -> bytes:
     """A table as one Arrow stream."""
-    # The C library's memory: Arrow's own gives pages back that the next call needs again.
+    # Memory of the C library: Arrow's allocator returns pages that the next call needs again.
     sink = pa.BufferOutputStream(pa.system_memory_pool())
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)

@@ -1,1 +1,1 @@
-"""Stores of the sidecar: ordered maps whose writes are all or none."""
+"""Stores of the sidecar: ordered maps with atomic writes."""

@@ -1,4 +1,4 @@
-"""What a full disk is told by, and whether it takes writes again."""
+"""Detects a full disk, and whether it accepts writes again."""
 
 import errno
 import os
@@ -13,12 +13,12 @@ _PIECE_BYTES = 1 << 20
 
 
 def failed_write(where: str, error: Exception, *, is_broken: bool) -> SidecarError:
-    """What a write that failed is told by.
+    """The error to raise for a failed write.
 
     Args:
-        where: what was written to.
-        error: an `OSError`, or one of RocksDB whose text carries the system's.
-        is_broken: whether the store takes no more writes until it is opened again.
+        where: the target of the write.
+        error: an `OSError`, or an error of RocksDB whose text contains the system's message.
+        is_broken: whether the store accepts no more writes until it is opened again.
     """
     told = f"{where}: {getattr(error, 'strerror', None) or error}"
     told += "" if is_broken else "; nothing has changed"
@@ -33,10 +33,10 @@ def failed_write(where: str, error: Exception, *, is_broken: bool) -> SidecarErr
 
 
 def has_room(folder: Path, n_bytes: int) -> bool:
-    """Whether a file of so many bytes can be written in a folder, down to the disk.
+    """Whether a file of this size can be written and synced in a folder.
 
-    It has no name, so that nothing is left of it however this ends, and it is not begun where it
-    would take the last room from those that can still write.
+    The file has no name, so that it always disappears. It is not written if it would take the last
+    space from other processes.
     """
     try:
         if shutil.disk_usage(folder).free < n_bytes:

@@ -4,11 +4,11 @@ Layout, version 2: 8 bytes `IDSLOG02`, then records. A record: big-endian uint64
 XXH3-64 of that, 8 bytes XXH3-64 of the payload, the payload: changes as a `Message` whose header
 names the keys. The first records are the snapshot.
 
-A process that dies while it writes leaves a record that ends before its length is reached, and a
-loss of power one that is zeros up to the end of the file, from its head on or for the last page and
-more: it was never acknowledged and is cut off. Any other length or whole payload whose checksum is
-wrong is damage, and refused: by a wrong length alone everything behind it would be taken for such
-an end.
+If the process dies while writing, the last record is shorter than its length says. After a power
+failure, it may consist of zeros up to the end of the file, from its head on or for at least the
+last page. Such a record was never acknowledged, and is cut off. Any other length or complete
+payload with a wrong checksum is damage, and refused. (The length has its own checksum: otherwise a
+damaged length would make all later records look like an incomplete end.)
 """
 
 import os
@@ -30,18 +30,18 @@ _PAGE_BYTES = 1 << 12
 _PIECE_BYTES = 1 << 20
 _SNAPSHOT_CHUNK = 1 << 26
 _SNAPSHOT_VALUES = 1 << 16
-"""So many at most stand in one record, however small they are."""
+"""The most changes in one record, however small they are."""
 
 
 class HeapLog:
     """A log that is open for writing.
 
     Args:
-        path: of the file; made where there is none.
-        sync: whether `append` outlives a loss of power too.
+        path: of the file, which is created if needed.
+        sync: whether `append` survives a power failure too.
 
     Raises:
-        OSError: it cannot be opened or made.
+        OSError: it cannot be opened or created.
     """
 
     def __init__(self, path: Path, *, sync: bool) -> None:
@@ -53,10 +53,10 @@ class HeapLog:
             self.append([_MAGIC])
 
     def append(self, records: Sequence[bytes]) -> None:
-        """Write records, as `record` makes them, to the end.
+        """Append records that `record` returned.
 
         Raises:
-            OSError: some of it may be written; `size` says where the whole ones end.
+            OSError: some may be written; `size` is the end of the complete ones.
         """
         _write_all(self._file.fileno(), records)
         if self._sync:
@@ -64,7 +64,7 @@ class HeapLog:
         self.size += sum(map(len, records))
 
     def append_snapshot(self, values: Mapping[str, bytes]) -> None:
-        """Write everything that is there; durable with the next `sync`.
+        """Write a snapshot of everything; durable with the next `sync`.
 
         Raises:
             OSError: it does not fit, or the disk is broken.
@@ -75,22 +75,22 @@ class HeapLog:
             self.size += sum(map(len, parts))
 
     def sync(self) -> None:
-        """Let what was written outlive a loss of power."""
+        """Make the written records survive a power failure."""
         os.fsync(self._file.fileno())
 
     def cut(self) -> None:
-        """Cut off what a failed `append` left."""
+        """Cut off the rest of a failed `append`."""
         os.ftruncate(self._file.fileno(), self.size)
         if self._sync:
             self.sync()
 
     def move(self, path: Path) -> None:
-        """Give the file another name."""
+        """Rename the file."""
         self.path.rename(path)
         self.path = path
 
     def close(self) -> None:
-        """Give the file back; a second call does nothing."""
+        """Close the file; a second call does nothing."""
         self._file.close()
 
 
@@ -107,7 +107,7 @@ def record(changes: Changes) -> list[bytes]:
 
 
 def replayed(path: Path) -> Iterator[Changes]:
-    """The changes of a log, in order; what was not written whole is cut off.
+    """The changes of a log in order; an incomplete record at the end is cut off.
 
     Raises:
         DamagedError: it is damaged; the text names the file and the place.
@@ -128,7 +128,7 @@ def replayed(path: Path) -> Iterator[Changes]:
                 if _is_unfinished(file, good, file.tell()):
                     break
                 raise DamagedError(f"{path} is damaged at byte {good}: restore it from a backup")
-            # Our own: it names all keys of a write, and there is no end to those.
+            # Our own header: it contains all keys of a write, whose number has no limit.
             message = Message.decode(payload, most_header_bytes=length)
             yield dict(zip(message.header["puts"], message.parts, strict=True))
             yield dict.fromkeys(message.header["removes"])
@@ -137,8 +137,8 @@ def replayed(path: Path) -> Iterator[Changes]:
 
 
 def _is_unfinished(file: BinaryIO, begin: int, stop: int) -> bool:
-    """Whether a loss of power left a wrong record so: only zeros follow, from its head on or for
-    the last page of the file and more.
+    """Whether a power failure explains a wrong record: only zeros follow, from its head on or for
+    at least the last page of the file.
     """
     ends = at = file.seek(begin)
     while piece := file.read(_PIECE_BYTES):
@@ -163,7 +163,7 @@ def _in_chunks(values: Mapping[str, bytes]) -> Iterator[dict[str, bytes]]:
 
 
 def _write_all(number: int, parts: Sequence[bytes]) -> None:
-    """Write everything, however little the system takes at a time."""
+    """Write everything, even if the system accepts only a part per call."""
     left = [memoryview(part) for part in parts if part]
     while left:
         written = os.writev(number, left[:512])

@@ -1,8 +1,8 @@
 """The store on heap: a dict, and on disk a log of writes behind a snapshot (`heap_log.py`).
 
-The folder holds `log-<n>`, n 20 digits; the highest n counts. A log of more than twice the live
-bytes is followed by a new one with a snapshot. That is written beside it by a thread of its own
-while writes go on; what they wrote meanwhile comes behind the snapshot, and then it is renamed.
+The folder contains `log-<n>` with n of 20 digits; the highest n counts. When a log exceeds twice
+the live bytes, a thread writes a new one with a snapshot, while writes continue in the old one.
+Then the changes made in the meantime are appended, and the new log is renamed.
 """
 
 import os
@@ -16,17 +16,17 @@ from idlestate.sidecar.stores.heap_log import HeapLog, record, replayed
 from idlestate.sidecar.stores.store import Changes
 
 _FLOOR_BYTES = 1 << 20
-"""Below so many bytes no log is worth being written anew."""
+"""A smaller log is not rewritten."""
 _LAST_BYTES = 1 << 20
-"""So much of what was written meanwhile may be copied while writes wait."""
+"""At most this many bytes of changes are copied while writes wait."""
 
 
 class HeapStore:
     """Values in memory.
 
     Args:
-        folder: where the log is; made where there is none.
-        sync: whether each write outlives a loss of power too.
+        folder: the folder of the log, which is created if needed.
+        sync: whether each write survives a power failure too.
     """
 
     def __init__(self, folder: Path, *, sync: bool = False) -> None:
@@ -36,13 +36,13 @@ class HeapStore:
         self._values: dict[str, bytes] = {}
         self._live_bytes = 0
         self._beside_bytes = 0
-        """What the newest snapshot needed beside the values: keys, lengths."""
+        """The bytes of the newest snapshot in addition to the values: keys, lengths."""
         self._broken: SidecarError | None = None
         self._compact_above = _FLOOR_BYTES
         self._compaction: threading.Thread | None = None
         self._is_compacting = False
         self._since: list[bytes] = []
-        """What was written since the compaction under way took its snapshot."""
+        """The changes since the current compaction took its snapshot."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for draft in folder.glob("*.draft"):
             draft.unlink()
@@ -119,7 +119,7 @@ class HeapStore:
                 self._live_bytes += len(value)
 
     def _take_back(self, error: OSError) -> None:
-        """Cut off what a failed write left; what a failed fsync left nobody knows."""
+        """Cut off the rest of a failed write; the result of a failed fsync is unknown."""
         try:
             self._log.cut()
         except OSError:
@@ -143,20 +143,20 @@ class HeapStore:
         self._is_compacting = True
         try:
             thread.start()
-        except (RuntimeError, MemoryError):  # no more threads: as when there is no room
+        except (RuntimeError, MemoryError):  # no more threads: treated like a full disk
             self._is_compacting = False
             self._compact_above = 2 * self._log.size
         else:
             self._compaction = thread
 
     def _compact(self) -> None:
-        """Write logs anew until most of the newest is alive."""
+        """Rewrite the log until most of the newest one is live."""
         while self._is_compacting:
             try:
                 self._take_new_log()
                 above = _FLOOR_BYTES
             except (OSError, MemoryError):
-                # No room for a second copy: the log goes on, and this is tried again at twice its
+                # No space for a second copy: the log stays, and this is tried again at twice its
                 # size.
                 above = 2 * self._log.size
             with self._lock:
@@ -164,7 +164,7 @@ class HeapStore:
                 self._is_compacting = self._is_sparse and not self._broken
 
     def _take_new_log(self) -> None:
-        """Write a log of what is there now, and go on in it."""
+        """Write a log with a snapshot of now, and continue in it."""
         with self._lock:
             values, live_bytes, self._since = dict(self._values), self._live_bytes, []
         before, path = self._log, self._path_of(self._number + 1)
@@ -179,7 +179,7 @@ class HeapStore:
                 with self._lock:
                     since, self._since = self._since, []
                 log.append(since)
-                last_bytes *= 2  # however much is written meanwhile, this ends
+                last_bytes *= 2  # so that this ends, however much is written in the meantime
         except (OSError, MemoryError):
             log.close()
             draft.unlink(missing_ok=True)
@@ -189,7 +189,7 @@ class HeapStore:
             before.path.unlink()
 
     def _switch(self, log: HeapLog, path: Path, last_bytes: int) -> bool:
-        """Go on in a new log; False when more than so many bytes are missing in it."""
+        """Continue in a new log; False if it lacks more than this many bytes."""
         if self._sync:
             log.sync()
         with self._lock:
@@ -202,7 +202,7 @@ class HeapStore:
         return True
 
     def _name(self, log: HeapLog, path: Path) -> None:
-        """Give a new log its name; where that may not outlive a loss of power no write counts."""
+        """Rename a new log; if that may not survive a power failure, writes are refused."""
         log.move(path)
         if not self._sync:
             return

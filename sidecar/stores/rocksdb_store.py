@@ -1,7 +1,7 @@
 """The store in RocksDB: raw bytes, one atomic write batch per write, large values in blob files.
 
-Segments are megabytes and are written once and removed once: in blob files RocksDB's compactions
-move only their addresses.
+Segments are megabytes, written once and removed once. In blob files, RocksDB's compactions move
+only their addresses.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,8 @@ class RocksDBStore:
     """Values in a RocksDB.
 
     Args:
-        folder: where its files are; made where there is none.
-        sync: whether each write outlives a loss of power too.
+        folder: the folder of its files, which is created if needed.
+        sync: whether each write survives a power failure too.
 
     Raises:
         DamagedError: it does not open.
@@ -41,12 +41,12 @@ class RocksDBStore:
         options.set_enable_blob_gc(True)
         options.set_blob_gc_age_cutoff(0.5)
         options.set_blob_gc_force_threshold(0.5)
-        # A batch writes tens of megabytes at once, and waits where no buffer is free.
+        # A batch writes tens of megabytes at once, and waits if no buffer is free.
         options.set_write_buffer_size(_BUFFER_BYTES)
         options.set_max_write_buffer_number(3)
         options.set_max_background_jobs(4)
         options.set_keep_log_file_num(2)
-        # By default what stands behind damage is dropped without a word.
+        # By default, records after damage are dropped silently.
         options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -67,7 +67,7 @@ class RocksDBStore:
         return self._broken is not None
 
     def is_mended(self) -> bool:
-        """As of `Store`: what stands in its logs becomes tables."""
+        """See `Store`: opening it turns its logs into tables."""
         try:
             return has_room(self._folder, self._size(".log") + _SPARE_BYTES)
         except OSError:  # the disk is gone
@@ -90,7 +90,7 @@ class RocksDBStore:
             while rows.valid() and rows.key().startswith(begin):
                 yield rows.key().decode(), rows.value()
                 rows.next()
-            # Where a block is damaged an iterator just ends; only this tells.
+            # At a damaged block an iterator just ends; only the status reports it.
             rows.status()
         except Exception as error:
             raise self._damaged(error) from error
@@ -125,12 +125,12 @@ class RocksDBStore:
 
     def close(self) -> None:
         """See `Store`."""
-        # What it makes tables of at the end stands in its logs, also where the disk is full now.
+        # Everything is in its logs, even if a full disk now prevents the final flush.
         with suppress(Exception):
             self._raw.close()
 
     def _size(self, ending: str) -> int:
-        """Of the files whose names end so."""
+        """Bytes of the files with this suffix."""
         total = 0
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):  # a compaction has just removed it

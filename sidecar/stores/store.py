@@ -1,49 +1,47 @@
-"""Where the sidecar keeps its bytes: keys and values in order of key, changed all or none.
+"""The interface of the sidecar's stores: ordered keys and values with atomic writes.
 
-Everything above is the same for heap and RocksDB. Keys are paths such as `m/clicks/00003`.
+All code above it is the same for heap and RocksDB. Keys are paths such as `m/clicks/00003`.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 Changes = Mapping[str, bytes | None]
-"""What one write does: new values by key; None removes the key."""
+"""The changes of one write: new values by key; None removes the key."""
 
 
 class Store(Protocol):
-    """An ordered map that survives the death of its process."""
+    """An ordered map that survives a crash of its process."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether it takes no more writes until it is opened again."""
+        """Whether it accepts no more writes until it is opened again."""
 
     def is_mended(self) -> bool:
-        """Whether the disk takes what opening it again would write."""
+        """Whether the disk has space for the writes of opening it again."""
 
     def get(self, key: str) -> bytes | None:
-        """The value of a key; None when there is none."""
+        """The value of a key; None if there is none."""
 
     def scan(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """Keys that begin so, in order, with their values."""
+        """Keys with this prefix, in order, with their values."""
 
     def write(self, changes: Changes) -> None:
-        """Make these changes, all or none; they are durable when this returns.
+        """Make these changes atomically; they are durable when this returns.
 
         Raises:
             DiskFullError: the disk is full; nothing has changed.
             DamagedError: the disk is broken; nothing has changed.
 
-        After either, a store whose state on disk is not known takes no more writes until it is
-        opened again.
+        After either error, a store whose state on disk is unknown accepts no more writes until it
+        is opened again.
         """
 
     def bytes_on_disk(self) -> int:
-        """How much it takes on disk."""
+        """Its bytes on disk."""
 
     def properties(self) -> Mapping[str, int]:
-        """What RocksDB says of itself, by the names in `metrics/rocksdb_metrics.py`; empty for
-        another store.
-        """
+        """RocksDB's properties, named as in `metrics/rocksdb_metrics.py`; else empty."""
 
     def close(self) -> None:
-        """Give the files back; a second call does nothing."""
+        """Close the files; a second call does nothing."""

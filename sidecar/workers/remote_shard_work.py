@@ -1,8 +1,8 @@
-"""Work on shards whose runs worker processes keep, each those of a range.
+"""Work on shards whose runs are kept by worker processes, each with one range.
 
-What a worker has answered is durable there before the record that names it is written here, and
-goes when no record names it any more: one written record commits what all workers made, and what
-was made and never named is given back, at the latest by `Workers.keep` at the next start.
+A worker's result is durable there before the record that names it is written here, and is removed
+when no record names it any more. So writing one record commits the results of all workers. Results
+that were never named are removed, at the latest by `Workers.keep` at the next start.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -29,27 +29,27 @@ from idlestate.sidecar.workers.worker_messages import going_header, shard_parts,
 
 
 class Link(Protocol):
-    """The way to one worker."""
+    """The link to one worker."""
 
     def call(self, name: str, header: Mapping[str, Any], *parts: bytes) -> Message:
-        """Make a call and have its answer.
+        """Make a call and return its answer.
 
         Raises:
-            BusyError: the worker is away; it will be back.
-            SidecarError: what it says is wrong.
+            BusyError: the worker is being restarted.
+            SidecarError: it reports an error.
         """
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Have values removed, sooner or later."""
+        """Have values removed, now or later."""
 
 
 class FarWork:
-    """As of `Work`, over links.
+    """`Work` over links to workers.
 
     Args:
         declaration: the operator.
         links: the workers, by range.
-        pool: makes calls to several at once.
+        pool: makes calls to several workers at the same time.
     """
 
     def __init__(
@@ -166,14 +166,14 @@ class FarWork:
         return parts[0] if parts else None
 
     def forget(self, runs: Mapping[str, int]) -> None:
-        """As of `Work`; a worker forgets what is removed."""
+        """See `Work`; a worker drops removed runs from its cache."""
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:
-        """As of `Work`: all of them."""
+        """See `Work`: all of them."""
         return set(keys)
 
     def remove(self, keys: Iterable[str]) -> None:
-        """As of `Work`; it happens later."""
+        """See `Work`; it happens later."""
         by_range: dict[int, list[str]] = {}
         for key in keys:
             by_range.setdefault(self._range_of(shard_of(key)), []).append(key)
@@ -185,7 +185,7 @@ class FarWork:
         self.remove(key for each in stepped for key in each.made)
 
     def gathered(self, kind: str, handle: str, ranges: Iterable[int]) -> bytes:
-        """All rows that ranges have of a write, as they fit the operator."""
+        """All rows of a write from its ranges, converted to the operator's columns."""
         header = self._facts | {"kind": kind, "handle": handle}
         calls = {at: lambda at=at: self._links[at].call("rows", header) for at in ranges}
         tables = [
@@ -202,7 +202,7 @@ class FarWork:
         shards: Shards,
         going: Going,
     ) -> dict[int, Stepped]:
-        """What a write makes of shards, range by range."""
+        """The results of a write for shards, range by range."""
         by_range = self._by_range(shards)
         header = {"kind": kind, "handle": handle, "going": going_header(going)}
         calls = {
@@ -213,7 +213,7 @@ class FarWork:
         return {at: each for answer in answers.values() for at, each in stepped_of(answer).items()}
 
     def _at_once(self, calls: Mapping[int, Callable[[], Message]]) -> dict[int, Message]:
-        """Make a call to each range; of those that step either all or none count."""
+        """Make a call to each range; either all resulting steps count or none."""
         if len(calls) == 1:
             return {at: call() for at, call in calls.items()}
         waiting = {at: self._pool.submit(call) for at, call in calls.items()}

@@ -1,7 +1,7 @@
-"""What a worker does for the sidecar's own process: work on the shards of its range.
+"""The calls of a worker: work on the shards of its range for the sidecar's own process.
 
-It knows no rules, no records but those that it is handed, and no time. A worker that is killed
-leaves what it had answered, and what it was at is asked for again.
+A worker knows no rules, no clock, and only the records that it receives. If it is killed, the
+results of answered calls remain, and the others are requested again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,16 +21,16 @@ from idlestate.sidecar.stores.store import Store
 from idlestate.sidecar.workers.worker_messages import going_of, shards_of_parts, stepped_message
 
 WRITING = ("prepare", "edit", "close", "merge")
-"""The calls that write, and with that remove the values whose keys come as `gone`."""
+"""The calls that write; they also remove the values whose keys are passed as `gone`."""
 
 
 class WorkerCalls:
     """The calls of one worker.
 
     Args:
-        store: where the runs of its range are.
-        stage: where clients hand their rows over.
-        cache_bytes: how much of each operator's tables may stay in memory.
+        store: the store of the runs of its range.
+        stage: receives the rows of clients.
+        cache_bytes: the cache of each operator's tables.
     """
 
     def __init__(self, store: Store, stage: Stage, cache_bytes: int) -> None:
@@ -137,7 +137,7 @@ class WorkerCalls:
         return Message({})
 
     def _keep(self, _header: Header, parts: Parts) -> Message:
-        """Remove all that is not named."""
+        """Remove all values that are not named."""
         named = set(parts[0].decode().split("\n"))
         gone = [key for kind in OF_SHARDS for key, _ in self._store.scan(kind) if key not in named]
         if gone:  # a start on a full disk writes nothing
@@ -155,12 +155,12 @@ class WorkerCalls:
         )
 
     def _handed(self, handle: str) -> bytes:
-        """The rows of a write, which wait whole."""
+        """The rows of a write, which must be complete."""
         ((data,),) = self._stage.packets(handle).values()
         return data
 
     def _kept(self, header: Header, stepped: dict[int, Stepped], **facts: Any) -> Message:
-        """Write what a step made before it is told."""
+        """Write the result of a step before it is returned."""
         values = {key: value for each in stepped.values() for key, value in each.values.items()}
         self._write(values, header.get("gone", ()))
         return stepped_message(stepped, **facts)

@@ -14,7 +14,7 @@ Header = dict[str, Any]
 
 
 def going_header(going: Going) -> Header:
-    """What a step goes by."""
+    """The parameters of a step."""
     return {
         "policy": going.policy.to_json(),
         "t_ms": going.t_ms,
@@ -44,7 +44,7 @@ def shards_of_parts(header: Header, parts: Sequence[bytes]) -> dict[int, ShardRe
 
 
 def stepped_message(stepped: Mapping[int, Stepped], **facts: Any) -> Message:
-    """What became of shards."""
+    """The results for shards."""
     header = {
         "shards": list(stepped),
         "expired": [[asdict(staged) for staged in each.expired] for each in stepped.values()],
@@ -55,7 +55,7 @@ def stepped_message(stepped: Mapping[int, Stepped], **facts: Any) -> Message:
 
 
 def stepped_of(message: Message) -> dict[int, Stepped]:
-    """Read it back; its values are where they belong."""
+    """Read it back; its values are already in the worker's store."""
     header = message.header
     shards = shards_of_parts(header, message.parts)
     facts = zip(shards.items(), header["expired"], header["made"], strict=True)

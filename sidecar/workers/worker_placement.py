@@ -1,4 +1,4 @@
-"""The tables of all operators, spread over workers by range of shards."""
+"""The placement of the tables of all operators on workers, by range of shards."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +16,12 @@ _CALLS_AT_ONCE = 8
 
 
 class FarRanges:
-    """As of `Works`, over links.
+    """`Works` over links to workers.
 
     Args:
-        links: the ways to the workers, by range.
-        places: per range what is put behind the sidecar's own address to reach its worker.
-        tidy: has the links remove what was put off.
+        links: the links to the workers, by range.
+        places: per range the suffix of the sidecar's own address that leads to its worker.
+        tidy: makes the links do postponed removals.
         bytes_on_disk: asks the workers.
     """
 
@@ -44,7 +44,7 @@ class FarRanges:
         return FarWork(declaration, self._links, self._pool)
 
     def keep(self, named: Iterable[tuple[str, int]]) -> None:
-        """Have workers remove all values but these; before anything else is done.
+        """Have workers remove all values except these; before anything else is done.
 
         Args:
             named: keys of values, each with the number of shards of its operator.
@@ -53,11 +53,11 @@ class FarRanges:
         for key, shards in named:
             by_range[range_of(shard_of(key), shards, len(self._links))].append(key)
         for link, keys in zip(self._links, by_range, strict=True):
-            # Not as a header: those have an end, and there is no end to keys.
+            # Not in the header: its size is limited, the number of keys is not.
             text = "\n".join(keys).encode()
             keep = partial(link.call, "keep", {}, text)
-            patiently(keep, lambda: PATIENCE_S, SystemClock())  # one that dies now is started again
+            patiently(keep, lambda: PATIENCE_S, SystemClock())  # a worker that dies is restarted
 
     def close(self) -> None:
-        """Make no more calls."""
+        """Stop making calls."""
         self._pool.shutdown()

@@ -1,8 +1,8 @@
-"""A worker: a process that keeps the tables of a range of shards, and works on them when told.
+"""A worker: a process that keeps the tables of a range of shards and works on them by request.
 
-The sidecar's process starts it, writes its settings as one line of JSON into its standard input,
-and keeps that open: when it ends, however that comes, the worker ends. It answers in one line
-where it listens, or why it does not.
+The sidecar's process starts it, writes its settings as one line of JSON to its standard input, and
+keeps that open: when the sidecar's process ends for any reason, the worker ends. The worker answers
+with one line: where it listens, or why it cannot.
 """
 
 import json
@@ -36,14 +36,14 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker is told.
+    """The settings of a worker.
 
     Attributes:
-        folder: where its store is.
-        backend, sync, cache_bytes: as of the sidecar.
-        inner: the socket on which the sidecar's process speaks with it.
-        listen: where clients hand rows over.
-        token_file, tls: who may.
+        folder: the folder of its store.
+        backend, sync, cache_bytes: those of the sidecar.
+        inner: the socket for the sidecar's process.
+        listen: the address for clients, which send rows there.
+        token_file, tls: how clients are authenticated.
     """
 
     folder: str
@@ -56,15 +56,15 @@ class WorkerSettings:
     tls: dict[str, Any] | None
 
     def to_line(self) -> bytes:
-        """As the line that it reads."""
+        """The settings as the line that it reads."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
 def serve(settings: WorkerSettings) -> None:
-    """Serve until standard input ends, or what could not be written could be by another process.
+    """Serve until standard input ends, or until a restart can mend a store that refuses writes.
 
     Raises:
-        SidecarError, AccessError, DirectoryTakenError, OSError: it cannot.
+        SidecarError, AccessError, DirectoryTakenError, OSError: it cannot serve.
     """
     folder = Path(settings.folder)
     is_up, is_over = threading.Event(), threading.Event()
@@ -73,7 +73,7 @@ def serve(settings: WorkerSettings) -> None:
         while os.read(sys.stdin.fileno(), 1):
             pass
         if not is_up.is_set():
-            os._exit(1)  # whoever comes next is to have the folder, however long a start takes
+            os._exit(1)  # the next process needs the folder, however long this start takes
         is_over.set()
 
     def follow_disk(store: Store) -> None:
@@ -97,24 +97,24 @@ def serve(settings: WorkerSettings) -> None:
         keep_objects()
         is_up.set()
         _tell({"place": outer.place})
-        # It may hang as the disk does; the end of the input is noticed meanwhile.
+        # It may hang with the disk; the end of the input must be noticed in the meantime.
         threading.Thread(target=follow_disk, args=[store], daemon=True).start()
         is_over.wait()
-        last = threading.Timer(_END_S, os._exit, [1])  # nobody is left who would wait for a call
+        last = threading.Timer(_END_S, os._exit, [1])  # nobody waits for a call any more
         last.daemon = True
         last.start()
 
 
 def main() -> int:
-    """Run; the exit code."""
-    # A terminal or a service manager signals all processes: the sidecar's decides when this ends.
+    """Run; return the exit code."""
+    # A terminal or a service manager signals all processes; the sidecar's process ends this one.
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     keep_memory()
     take_short_turns()
     line = sys.stdin.buffer.readline()
     if not line:
-        return 1  # who started it has died at once
+        return 1  # the parent has died at once
     try:
         serve(WorkerSettings(**json.loads(line)))
     except (SidecarError, AccessError, DirectoryTakenError, OSError) as error:
@@ -124,7 +124,7 @@ def main() -> int:
 
 
 def _tell(facts: dict[str, str]) -> None:
-    with suppress(BrokenPipeError):  # nobody is left to be told; then the input has ended too
+    with suppress(BrokenPipeError):  # nobody reads it; then the input has ended too
         os.write(sys.stdout.fileno(), json.dumps(facts).encode() + b"\n")
 
 

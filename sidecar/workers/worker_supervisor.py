@@ -28,11 +28,11 @@ _log = logging.getLogger("idlestate")
 
 
 class WorkerError(SidecarError):
-    """A worker does not start; the text is its own."""
+    """A worker does not start; the text comes from the worker."""
 
 
 class WorkerEndedError(WorkerError):
-    """A worker ended while it started, and has not said why."""
+    """A worker ended during its start without a message."""
 
 
 class Worker:
@@ -41,13 +41,13 @@ class Worker:
     Args:
         number: its range.
         settings: without the name of its inner socket.
-        tell: takes lines for whoever follows the sidecar.
+        tell: writes a line to the sidecar's log.
 
     Attributes:
-        place: where clients reach it.
+        place: its address for clients.
         restarts: how often it was restarted.
-        bytes_on_disk: how much its store takes, as of the last look.
-        properties: those of its store, as of the last look.
+        bytes_on_disk: the size of its store, when it was last asked.
+        properties: those of its store, when it was last asked.
     """
 
     def __init__(self, number: int, settings: WorkerSettings, tell: Callable[[str], None]) -> None:
@@ -64,19 +64,19 @@ class Worker:
         self._is_broken = False
         self._later: list[str] = []
         self._told = ""
-        """What keeps the worker from giving room back: it may for days, and is logged once."""
+        """Why the worker cannot remove values: this may last for days, and is logged once."""
         self._lock = threading.Lock()
         self.bytes_on_disk = 0
         self.properties: Mapping[str, int] = {}
 
     @property
     def is_up(self) -> bool:
-        """Whether it answers, and took writes when it was last looked at."""
+        """Whether it answers, and accepted writes when it was last asked."""
         return self._link is not None and not self._is_broken
 
     def spawn(self) -> None:
         """Start the process, without waiting for it."""
-        # Nobody waits at the socket of before; its path may be about as long as one can be.
+        # The previous socket has no listener; the path may be close to the longest possible one.
         self._starts = (self._starts + 1) % 10
         self._inner = f"{self._settings.inner}.{self._starts}"
         self._process = subprocess.Popen(
@@ -87,7 +87,7 @@ class Worker:
         )
         assert self._process.stdin is not None
         settings = replace(self._settings, inner=self._inner, listen=self.place)
-        with suppress(BrokenPipeError):  # it has ended, and `greet` says so
+        with suppress(BrokenPipeError):  # it has ended, and `greet` reports that
             self._process.stdin.write(settings.to_line())
             self._process.stdin.flush()
 
@@ -115,7 +115,7 @@ class Worker:
         self.tidy()
 
     def watch(self) -> None:
-        """From now on start it again whenever it dies."""
+        """Restart it from now on whenever it dies."""
         threading.Thread(
             target=self._watch, name=f"idlestate-worker-{self.number}", daemon=True
         ).start()
@@ -132,21 +132,21 @@ class Worker:
         try:
             return connection.call(name, header, *parts)
         except SidecarError as error:
-            self.remove(gone)  # it may have come to that or not
+            self.remove(gone)  # it may or may not have done it
             if not isinstance(error, AwayError):
                 raise
-            # It has died, or hangs: then it had better die, which costs nothing but the time.
+            # It has died, or hangs: then it is killed, which loses nothing.
             process.kill()
             raise self._away() from error
 
     def remove(self, keys: Iterable[str]) -> None:
-        """As of `Link`; by the next call that writes, or the next `tidy`."""
+        """See `Link`; by the next call that writes, or the next `tidy`."""
         with self._lock:
             self._later += keys
 
     def tidy(self) -> None:
-        """Have removed what was put off, and see how large the store is; what cannot be now is
-        put off again.
+        """Do postponed removals and ask for the size of the store; removals that fail are postponed
+        again.
         """
         while keys := self._put_off(_KEYS_PER_CALL):
             try:
@@ -164,18 +164,18 @@ class Worker:
             self.properties = facts["properties"]
 
     def stop(self) -> None:
-        """Let it end, and wait for that."""
+        """Stop it, and wait for its end."""
         self._stopping.set()
         self._end()
 
     def kill(self) -> None:
-        """End it at once, which loses nothing that was acknowledged."""
+        """Kill it, which loses nothing that was acknowledged."""
         self._stopping.set()
         if self._process is not None:
             self._process.kill()
 
     def _put_off(self, most: int) -> list[str]:
-        """Keys that are to be removed, taken from what was put off."""
+        """Keys to remove, taken from the postponed ones."""
         with self._lock:
             keys, self._later = self._later[:most], self._later[most:]
         return keys
@@ -203,7 +203,7 @@ class Worker:
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
     def _end(self) -> None:
-        """Close what leads to the process, and wait for its end."""
+        """Close the connections to the process, and wait for its end."""
         process = self._process
         if process is None:
             return
@@ -231,7 +231,7 @@ class Workers:
         directory: of the sidecar.
         folder: the sidecar's files.
         listen: the sidecar's own data plane.
-        tell: takes lines for whoever follows the sidecar.
+        tell: writes a line to the sidecar's log.
     """
 
     def __init__(
@@ -262,12 +262,12 @@ class Workers:
 
     @property
     def places(self) -> Sequence[str]:
-        """Per worker what is put behind the sidecar's own address to reach it."""
+        """Per worker the suffix of the sidecar's own address that leads to it."""
         return [_suffix(each.place, each.number) for each in self.every]
 
     @property
     def up(self) -> int:
-        """How many answer and take writes."""
+        """How many answer and accept writes."""
         return sum(each.is_up for each in self.every)
 
     @property
@@ -276,7 +276,7 @@ class Workers:
         return sum(each.restarts for each in self.every)
 
     def start(self) -> None:
-        """Start all, and wait for them.
+        """Start all, and wait until they answer.
 
         Raises:
             WorkerError: one does not start.
@@ -289,16 +289,16 @@ class Workers:
             each.watch()
 
     def tidy(self) -> None:
-        """Have removed what was put off."""
+        """Do postponed removals."""
         for each in self.every:
             each.tidy()
 
     def bytes_on_disk(self) -> int:
-        """How much their stores take."""
+        """The bytes of their stores."""
         return sum(each.bytes_on_disk for each in self.every)
 
     def stop(self) -> None:
-        """Let all end."""
+        """Stop all."""
         threads = [threading.Thread(target=each.stop) for each in self.every]
         for thread in threads:
             thread.start()
@@ -306,13 +306,13 @@ class Workers:
             thread.join()
 
     def kill(self) -> None:
-        """End all at once."""
+        """Kill all."""
         for each in self.every:
             each.kill()
 
 
 def _greet(worker: Worker) -> None:
-    """Wait until it answers; one that was killed while it started is started once more."""
+    """Wait until it answers; a worker that was killed during its start is started once more."""
     for left in reversed(range(_TRIES)):
         try:
             worker.greet()
@@ -324,7 +324,7 @@ def _greet(worker: Worker) -> None:
 
 
 def _beside(listen: str, at: int) -> str:
-    """Where a worker listens beside its sidecar: a socket's name goes on, ports follow."""
+    """A worker's address next to its sidecar's: a socket with a suffix, or a following port."""
     if listen.startswith("unix:"):
         return f"{listen}.{at}"
     host, _, port = listen.rpartition(":")
