@@ -1,4 +1,4 @@
-"""Who may ask: a bearer token from a file, certificates, and on loopback no stranger's browser."""
+"""Access control: a bearer token from a file, certificates, and protection from web pages."""
 
 import hmac
 import ssl
@@ -19,14 +19,14 @@ _CHALLENGE = 'Bearer, Basic realm="idlestate", charset="UTF-8"'
 
 
 class AccessError(IdlestateError, RuntimeError):
-    """A token or certificate file cannot be used; the text says which and why."""
+    """A token or certificate file cannot be used; the text names it and the reason."""
 
 
 class TokenFile:
-    """The token in a file, read again for every call, so that a new one holds at once.
+    """The token in a file, read for every call, so that a new one takes effect at once.
 
     Raises:
-        AccessError: there is no usable token in it.
+        AccessError: the file contains no usable token.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +44,7 @@ class TokenFile:
             )
 
     def admits(self, authorization: str | None) -> bool:
-        """Whether an Authorization header carries the token; takes as long for every wrong one."""
+        """Whether an Authorization header contains the token, compared in constant time."""
         try:
             token = read_token(self._path)
         except (OSError, ValueError):
@@ -55,7 +55,7 @@ class TokenFile:
 
 
 def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Reply | None:
-    """Why a request to the control plane is not heard; None when it is."""
+    """Why a request to the control plane is refused; None if it is not."""
     if token is not None and not token.admits(_bearer(headers.get("Authorization", ""))):
         text = (
             "authentication required: send the token as Authorization: Bearer TOKEN; in a browser, "
@@ -70,8 +70,8 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
 
 
 def names_this_machine(headers: Message) -> bool:
-    """Whether a request asks for loopback by name; a web page whose own name was made to point here
-    does not.
+    """Whether a request names loopback as its host; not so a web page whose own name resolves to
+    loopback (DNS rebinding).
     """
     host = headers.get("Host", "localhost")
     return is_loopback(host if host.endswith("]") else host.rpartition(":")[0] or host)
@@ -89,7 +89,7 @@ def _bearer(authorization: str) -> str:
 
 
 def http_tls(tls: Tls | None) -> ssl.SSLContext | None:
-    """How the control plane is encrypted.
+    """The TLS context of the control plane.
 
     Raises:
         AccessError: a file cannot be used.

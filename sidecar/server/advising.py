@@ -1,7 +1,7 @@
-"""Advice on a log of events that somebody sends: `POST /advise?key=...&event_time=...`.
+"""Advice on an uploaded log of events: `POST /advise?key=...&event_time=...`.
 
-The log is judged by `idlestate advise` in a process of its own, so that it takes no memory and
-little time from the sidecar. Nothing of it is kept.
+`idlestate advise` analyzes the log in its own process, so that this takes no memory and little time
+from the sidecar. Nothing of the log is kept.
 """
 
 import resource
@@ -31,7 +31,7 @@ _SINGLE: Final = ("event_time", "key_budget", "batches", "delay", "bytes_per_key
 
 
 def advise_on(request: Request) -> Reply:
-    """The advice as JSON, as of `idlestate advise --format json`."""
+    """The advice as JSON, as `idlestate advise --format json` prints it."""
     kind = request.headers.get_content_type()
     if kind not in _ENDINGS:
         text = f"Content-Type {kind!r} is not a log; send {', '.join(_ENDINGS)}"
@@ -50,7 +50,7 @@ def _options(query: str) -> Iterator[str]:
     """The options of the command, from the fields of a query.
 
     Raises:
-        ValueError: a field is not known, is missing, or is there twice.
+        ValueError: a field is unknown, missing or repeated.
     """
     try:
         fields = parse_qsl(query, keep_blank_values=True, errors="strict")

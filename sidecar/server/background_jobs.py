@@ -1,5 +1,5 @@
-"""What the sidecar does on its own: settle, sweep, compact, trim, tidy. Each job is short or
-budgeted.
+"""The background jobs of the sidecar: settle, sweep, compact, trim, tidy. Each is short, or has a
+time limit.
 """
 
 import threading
@@ -18,15 +18,15 @@ _COMPACT_MS = 5_000
 _TRIM_MS = 30_000
 _TIDY_MS = 1_000
 _JOIN_MS = 3_000
-"""After so long what is left to join waits for the next time."""
+"""After this time, the rest of the joins waits for the next run."""
 _SPANS = 100
-"""Entries are joined that lie within one part in so many of the retention."""
+"""Entries within one part in this many of the retention are joined."""
 _SLICES = 5
-"""Of a sweep's time: so soon whoever waits for the processor or for a lock gets it."""
+"""Slices of a sweep's time: after each, waiting threads get the processor and the lock."""
 _REST = 3
-"""After a slice a sweep rests for so many times its length, as long as it keeps up."""
+"""After a slice, a sweep pauses for this many times its length, as long as it keeps up."""
 _LATE_MS = 30_000
-"""Ended so long ago, lives may come faster than they go: then it rests no longer than it works."""
+"""A sweep with lives overdue for this long pauses no longer than it works."""
 
 
 class Background:
@@ -35,14 +35,14 @@ class Background:
     def __init__(
         self, host: Host, clock: SteadyClock, settings: Sidecar, stopping: threading.Event
     ) -> None:
-        """Nothing is done yet."""
+        """Start without any work done."""
         self._host = host
         self._clock = clock
         self._settings = settings
         self._stopping = stopping
 
     def plan(self, ticks: Ticks) -> None:
-        """Hand the jobs over."""
+        """Schedule the jobs."""
         ticks.add("settle", _SETTLE_MS, self.settle)
         ticks.add("sweep", self._settings.sweep_every_ms, self.sweep, pool="sweep")
         ticks.add("compact", _COMPACT_MS, self.compact, pool="sweep")
@@ -50,12 +50,12 @@ class Background:
         ticks.add("tidy", _TIDY_MS, self._host.works.tidy)
 
     def settle(self) -> None:
-        """Look which prepared batches their queries have committed."""
+        """Commit prepared batches that their queries have committed."""
         self._each(lambda operator: operator.batches.settle())
 
     def sweep(self) -> None:
-        """Close what is due until nothing is or somebody stops it: operators take turns, of a
-        slice of the budget each. However long that takes, what it closes is given back meanwhile.
+        """Close what is due until nothing is left or the sidecar stops: operators take turns of one
+        slice each. Compaction runs in between, however long this takes.
         """
         failed: list[SidecarError] = []
         left = list(self._host)
@@ -70,11 +70,11 @@ class Background:
             raise failed[0]
 
     def compact(self) -> None:
-        """Give back what sweeps closed, a shard at a time."""
+        """Compact shards with closed lives, one shard at a time."""
         self._each(self._compact)
 
     def trim(self) -> None:
-        """Remove expired records that nobody needs any more, and join small entries of others."""
+        """Remove expired records that are no longer needed, and join small entries of others."""
         retention_ms = self._settings.expired_retention_ms
         older_than_ms = self._clock.now_ms() - retention_ms
         until_s = self._clock.monotonic_s() + _JOIN_MS / 1000
@@ -88,10 +88,10 @@ class Background:
         self._each(trim)
 
     def _each(self, job: Callable[[Operator], object]) -> None:
-        """Do it for every operator: one whose state is damaged stops none of the others.
+        """Run a job for every operator: a damaged one does not stop the others.
 
         Raises:
-            SidecarError: of the first that failed, when all had their turn.
+            SidecarError: the first error, after all operators had their turn.
         """
         failed: list[SidecarError] = []
         for operator in self._host:
@@ -102,17 +102,17 @@ class Background:
     def _tried(
         self, job: Callable[[Operator], object], operator: Operator, failed: list[SidecarError]
     ) -> object:
-        """What a job gives; None where it failed."""
+        """The result of a job; None if it failed."""
         try:
             return job(operator)
         except BusyError:
-            pass  # a worker is being started again
+            pass  # a worker is being restarted
         except SidecarError as error:
             failed.append(error)
         return None
 
     def _sweep(self, operator: Operator) -> bool:
-        """A slice, and a rest behind it; whether there is more to close."""
+        """Sweep for a slice, then pause; return whether there is more to close."""
         slice_ms = max(1, self._settings.sweep_time_ms // _SLICES)
         if self._stopping.is_set() or self._clock.is_stepped:
             return False
@@ -124,11 +124,11 @@ class Background:
         return True
 
     def _is_late(self, operator: Operator) -> bool:
-        """Whether lives that ended long ago are still there; the query sets the pace of its own
-        time.
+        """Whether lives that ended long ago are still open; never in event time, in which the query
+        sets the pace.
         """
         ends_ms = min(shard.next_end_ms for shard in operator.state.shards)
-        if operator.state.is_event_time or ends_ms == NEVER_MS:  # after a reload a sweep finds out
+        if operator.state.is_event_time or ends_ms == NEVER_MS:  # the next sweep finds out
             return False
         return self._clock.now_ms() - ends_ms > _LATE_MS
 

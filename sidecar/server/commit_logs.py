@@ -1,4 +1,4 @@
-"""The commit logs of queries: the proof that a batch was committed."""
+"""The commit logs of queries, which prove that a batch was committed."""
 
 from idlestate.backends.files.batch_log import reached_watermark_ms
 from idlestate.backends.files.folder import Folder
@@ -6,9 +6,9 @@ from idlestate.errors import IdlestateError
 
 
 def reached_ms(checkpoint: str, batch_id: int) -> int | None:
-    """How far event time got with a batch, if a query's checkpoint says that it was committed.
+    """The event time that a batch reached, if the query's checkpoint shows that it was committed.
 
-    A checkpoint that cannot be read says nothing: the question is asked again.
+    None also if the checkpoint cannot be read: callers ask again.
     """
     try:
         folder = Folder(checkpoint)

@@ -1,7 +1,7 @@
-"""The control plane: health, figures, policies, look-ups and the few things a person may ask for.
+"""The control plane: health, figures, policies, look-ups and a few commands.
 
-Described by `sidecar/server/openapi.json`. Answers are JSON but for `/metrics`, health and
-the status page, which browsers get.
+`sidecar/server/openapi.json` describes it. Answers are JSON, except for `/metrics`, health and the
+status page for browsers.
 """
 
 import re
@@ -38,24 +38,24 @@ OPENAPI = Path(__file__).with_name("openapi.json")
 
 
 class Controls(Protocol):
-    """What the control plane may ask of the process."""
+    """What the control plane needs of the process."""
 
     def is_ready(self) -> bool:
-        """Whether it takes calls."""
+        """Whether it accepts calls."""
 
     def reload(self) -> str:
-        """Read the configuration again; what came of it.
+        """Read the configuration again; return the result in words.
 
         Raises:
-            SidecarError: it was refused, and the old one holds.
+            SidecarError: it was refused; the previous one stays in effect.
         """
 
     def accept_clock(self) -> None:
-        """Believe the wall clock."""
+        """Accept the wall clock after a jump."""
 
 
 class ControlPlane:
-    """Answers requests of the control plane."""
+    """Answers requests to the control plane."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class ControlPlane:
         }
 
     def answer(self, request: Request) -> Reply:
-        """Answer a request that was admitted: a browser with a page, if there is one."""
+        """Answer an admitted request; a browser gets the page, if there is one."""
         try:
             is_browser = request.method != "POST" and wants_html(request.headers)
             page = self._page.answer(request) if is_browser else None
@@ -107,7 +107,7 @@ class ControlPlane:
             return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def allow(self, path: str) -> str:
-        """The methods that a path knows."""
+        """The methods of a path."""
         return "POST" if path in self._posts or path.endswith("/release") else GET_ONLY
 
     def most_body_bytes(self, path: str) -> int:
@@ -165,7 +165,7 @@ class ControlPlane:
         }
 
     def _keys(self, operator: Operator, request: Request) -> Reply:
-        """Look one key up; its columns are the query's fields. A look is no access."""
+        """Look one key up; its columns are the query's fields. This does not extend its life."""
         key = stream_of(_asked(key_of, operator, request.query, operator.state.spec.keys))
         lives, batch_id = operator.look_up(key, self._clock.now_ms())
         return json_reply({"batch_id": batch_id, "lives": shown(lives)})
@@ -184,10 +184,10 @@ class ControlPlane:
 def _asked(
     read: Callable[[str, _Kind], _Found], operator: Operator, query: str, kind: _Kind
 ) -> _Found:
-    """What the query of a URL asks for.
+    """The parsed query of a URL.
 
     Raises:
-        DoesNotFitError: it makes no sense.
+        DoesNotFitError: it is not valid.
     """
     try:
         return read(query, kind)

@@ -1,7 +1,7 @@
 """The data plane: calls as Arrow Flight actions, one message in and one out.
 
-Nothing else of Flight is served: a stream that a client holds open would hold a thread, and
-Flight's server has no limits for that. A call has arrived whole before it gets a thread.
+Other methods of Flight are not served: an open stream would block a thread, and Flight's server
+has no limit for that. A call gets a thread only after it has arrived completely.
 """
 
 import logging
@@ -27,7 +27,7 @@ from idlestate.web.listen_error import MAX_SOCKET_PATH
 from idlestate.web.unix_socket import make_way
 
 _HALF_S = 2.0
-"""So long, when all else has ended, is waited for calls and answers that are under way half."""
+"""At the end, incomplete calls and answers are waited for this long."""
 log = logging.getLogger(__name__)
 
 
@@ -36,9 +36,9 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
 
     Args:
         listen: `unix:PATH` or `ADDRESS:PORT`; port 0 takes a free one.
-        calls: what answers.
-        token: what clients have to show; None: nothing.
-        tls: how connections are encrypted; None: not at all.
+        calls: answers the calls.
+        token: the token that clients must present; None: none.
+        tls: the certificates for encryption; None: no encryption.
 
     Raises:
         AccessError: the address or a certificate cannot be used.
@@ -62,7 +62,7 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
             secrets["middleware"] = {"token": _Doorkeeper(token)}
         try:
             location = _location(listen, tls)
-            before = os.umask(0o177)  # a socket is its owner's alone from the moment it is there
+            before = os.umask(0o177)  # from its creation, only its owner may use a socket
             try:
                 super().__init__(location, **secrets)
             finally:
@@ -75,20 +75,20 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
         self.place = listen if listen.startswith("unix:") else _with_port(listen, self.port)
 
     def stop(self) -> None:
-        """Take no more calls, and finish those under way. One that has not come whole, or whose
-        answer nobody takes, is cut off: Flight would wait for its client for ever.
+        """Accept no more calls, and finish the current ones. An incomplete call, or one whose
+        answer is not read, is cut off: Flight would wait for its client forever.
         """
         self._calls.drain()
         ending = threading.Thread(target=self.shutdown, name="idlestate-data-end", daemon=True)
         ending.start()
         ending.join(_HALF_S)
         if ending.is_alive():
-            with suppress(OSError):  # where nobody tells what is open: the process is cut off
+            with suppress(OSError):  # if open connections cannot be listed, the process ends anyway
                 _cut(_bound(self.place))
             ending.join()
 
     def do_action(self, _context: Any, action: Any) -> Iterator[Any]:
-        """Answer one call; what goes wrong is told in the answer."""
+        """Answer one call; the answer reports errors."""
         try:
             answer = self._calls.answer(action.type, action.body.to_pybytes())
         except SidecarError as error:
@@ -128,16 +128,16 @@ def _with_port(listen: str, port: int) -> str:
 
 
 def _bound(place: str) -> str:
-    """The path of a socket, or the port, as the system tells where a connection has come to."""
+    """The local end of a connection as the system lists it: the path of a socket, or the port."""
     if place.startswith("unix:"):
         return str(Path(place.removeprefix("unix:")).absolute())
     return place.rpartition(":")[2]
 
 
 def _cut(bound: str) -> None:
-    """Cut all connections that have come there; Flight has no way to."""
+    """Cut all connections to this place; Flight cannot do that."""
     for number in [int(each.name) for each in Path("/dev/fd").iterdir()]:
-        with suppress(OSError):  # it is no socket, or closed by now
+        with suppress(OSError):  # it is not a socket, or closed by now
             if stat.S_ISSOCK(os.fstat(number).st_mode):
                 with socket.socket(fileno=os.dup(number)) as link:
                     name = link.getsockname()

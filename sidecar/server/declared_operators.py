@@ -1,4 +1,4 @@
-"""Operators that a configuration file declares: made at the start, their policies kept fresh."""
+"""Operators that a configuration file declares: creates them, and updates their policies."""
 
 import pyarrow as pa
 
@@ -28,9 +28,9 @@ _TYPES = {
 
 
 def declare_all(host: Host, config: Config) -> None:
-    """Make the file's operators, or find them as they are, and give all their policies.
+    """Create the file's operators, or find the existing ones, and set their policies.
 
-    Operators of queries get the policies of their queries, with the batches.
+    Operators of queries get their policies from the queries, with the batches.
 
     Raises:
         DoesNotFitError: an operator of the file is not the one that the sidecar holds.
@@ -39,10 +39,10 @@ def declare_all(host: Host, config: Config) -> None:
 
 
 def check_operators(config: Config) -> None:
-    """Find what keeps the file's operators from being made, without a sidecar.
+    """Check without a sidecar whether the file's operators can be created.
 
     Raises:
-        DoesNotFitError: a column's type, an aggregate or a name cannot be.
+        DoesNotFitError: a column's type, an aggregate or a name is not valid.
     """
     for each in _declarations(config):
         each.check_columns()

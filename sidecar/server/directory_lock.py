@@ -1,4 +1,4 @@
-"""One sidecar per directory: a lock that the system takes back when its holder dies."""
+"""One sidecar per directory: a lock that the system releases when its holder dies."""
 
 import fcntl
 import os
@@ -14,14 +14,14 @@ _AGAIN_S = 0.05
 
 
 class DirectoryTakenError(IdlestateError, RuntimeError):
-    """Another process has the directory; the text names it."""
+    """Another process uses the directory; the text names it."""
 
 
 class DirectoryLock:
-    """Holds a directory while it is entered.
+    """Locks a directory while it is entered.
 
     Args:
-        directory: made where there is none, for its owner alone.
+        directory: created if needed, accessible to its owner only.
         patience_s: how long to wait for a holder that is about to end.
     """
 
@@ -31,11 +31,11 @@ class DirectoryLock:
         self._file: int | None = None
 
     def __enter__(self) -> Self:
-        """Take the directory.
+        """Lock the directory.
 
         Raises:
-            DirectoryTakenError: another process has it.
-            OSError: it cannot be made or written.
+            DirectoryTakenError: another process uses it.
+            OSError: it cannot be created or written.
         """
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -57,7 +57,7 @@ class DirectoryLock:
         try:
             os.ftruncate(file, 0)
             os.write(file, f"{os.getpid()}\n".encode())
-        except OSError as error:  # a full disk, which does not say where
+        except OSError as error:  # a full disk, without a path in the error
             os.close(file)
             raise OSError(error.errno, error.strerror, str(self._path)) from error
         self._file = file
@@ -69,6 +69,6 @@ class DirectoryLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give it back."""
+        """Release it."""
         if self._file is not None:
             os.close(self._file)

@@ -1,9 +1,9 @@
-"""When background work is done: APScheduler says when, and nothing else.
+"""The schedule of background jobs, with APScheduler.
 
-Its defaults drop work: a job that starts a second late is missed, a full pool loses others' jobs,
-and intervals follow the wall clock, so that a clock set back an hour would stop them for an hour.
-Here a late job runs once, sweeps have a pool of their own, every job looks at a stop flag, and
-`realign` gives all jobs a new start when the clock was set.
+APScheduler's defaults drop work: a job that is a second late is skipped, a full pool loses jobs,
+and intervals follow the wall clock, so that a clock set back by an hour stops them for an hour.
+Here a late job runs once, sweeps have their own pool, every job checks a stop flag, and `realign`
+reschedules all jobs after the clock was set.
 """
 
 import logging
@@ -32,8 +32,8 @@ class Ticks:
     """Runs jobs at intervals from `start` until `stop`.
 
     Attributes:
-        stopping: set when jobs are to come to an end.
-        troubles: how often a job failed, came too late, or was still running, by what.
+        stopping: set when jobs should end.
+        troubles: how often a job failed, was late, or was still running, by kind.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Ticks:
         self.troubles: Counter[str] = Counter(dict.fromkeys(_TROUBLES.values(), 0))
         self._every_ms: dict[str, int] = {}
         self._told: dict[str, str] = {}
-        """By job what stands in its way, as long as that is the same: it may for days."""
+        """The current problem of each job, so that one that lasts for days is logged once."""
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(2), "sweep": ThreadPoolExecutor(1)},
@@ -50,7 +50,7 @@ class Ticks:
         self._scheduler.add_listener(self._note, sum(_TROUBLES))
 
     def add(self, name: str, every_ms: int, job: Callable[[], None], pool: str = "default") -> None:
-        """A job, before or after the start."""
+        """Add a job, before or after the start."""
         self._every_ms[name] = every_ms
         self._scheduler.add_job(
             self._guarded, _interval(every_ms), args=[name, job], id=name, executor=pool
@@ -58,17 +58,17 @@ class Ticks:
 
     def start(self) -> None:
         """Begin."""
-        # What APScheduler says of late jobs stands in the metrics.
+        # The metrics count late jobs; APScheduler's log messages are not needed.
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
         self._scheduler.start()
 
     def realign(self) -> None:
-        """Let every interval begin now: the wall clock was set."""
+        """Start every interval now, after the wall clock was set."""
         for name, every_ms in self._every_ms.items():
             self._scheduler.reschedule_job(name, trigger=_interval(every_ms))
 
     def stop(self) -> None:
-        """Have running jobs come to an end, and start none any more."""
+        """End running jobs, and start no more."""
         self.stopping.set()
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)

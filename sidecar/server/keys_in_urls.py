@@ -1,8 +1,8 @@
 """Keys as the query of a URL, and lives as JSON.
 
 `?customer=ada&day=2026-01-31`: each column once, in any order, percent-encoded, in UTF-8; the bytes
-of a binary column are those of the URL. A name without `=` asks for null. JSON has no bytes, which
-are shown in hex, no times, which are shown as ISO 8601, and no NaN or infinity, which are texts.
+of a binary column are those of the URL. A name without `=` means null. In JSON, bytes are hex
+text, times are ISO 8601 text, and NaN and infinity are text too.
 """
 
 import math
@@ -15,14 +15,14 @@ import pyarrow as pa
 
 
 def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
-    """The one key that a query asks for, in the types of its columns.
+    """The key in a query, in the types of its columns.
 
     Args:
-        query: as it came, each byte a character.
+        query: as received, each byte a character.
         keys: names and types of the key columns.
 
     Raises:
-        ValueError: it names other columns, one of them twice, or a value of another type.
+        ValueError: it names other columns, repeats one, or has a value of another type.
     """
     asked: list[tuple[str, bytes | None]] = []
     for part in filter(None, query.split("&")):
@@ -36,7 +36,7 @@ def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
 
 
 def shown(lives: pa.Table) -> list[dict[str, Any]]:
-    """Lives as `json` writes them."""
+    """Lives as values for `json`."""
     columns = [[_plain(_value(each)) for each in column] for column in lives.columns]
     return [dict(zip(lives.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -46,7 +46,7 @@ def _bytes_of(text: str) -> bytes:
 
 
 def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
-    """What is no text in UTF-8 goes as it is into binary columns alone."""
+    """Text that is not valid UTF-8 is accepted in binary columns only, unchanged."""
     given = pa.array([value], pa.binary())
     is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     return given.cast(kind) if is_binary else given.cast(pa.string()).cast(kind)
@@ -55,7 +55,7 @@ def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
 def _value(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
-    except (OverflowError, ValueError, LookupError):  # beyond Python's calendar, or its time zones
+    except (OverflowError, ValueError, LookupError):  # beyond Python's calendar or time zones
         return f"{scalar.value} of {scalar.type}"
 
 

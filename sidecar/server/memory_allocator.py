@@ -1,12 +1,12 @@
-"""How memory is kept: what one write needed and gave back, the next one needs again.
+"""Settings of the memory allocator: freed memory is kept for the next write.
 
-By default glibc gives arrays of more than 128 KB back to the system at once, and keeps an arena
-per thread, of which the data plane has one per call under way. Then every write touches thousands
-of fresh pages, which costs a fifth of its processor time, more on virtual machines. Arrow brings
-an allocator of its own, which keeps memory per thread and gives back what has been idle for some
-milliseconds: calls come on ever other threads, and its arrays too are taken from the C library.
+By default, glibc returns arrays of more than 128 KB to the system at once, and keeps an arena per
+thread; the data plane has a thread per current call. So every write touches thousands of fresh
+pages, which costs a fifth of its processor time, more on virtual machines. Arrow's own allocator
+keeps memory per thread and returns what was idle for some milliseconds, while calls run on changing
+threads; so Arrow's arrays are allocated by the C library too.
 
-And Python walks through all of its objects now and then, while every call waits.
+Also, Python's garbage collector visits all objects now and then, while every call waits.
 """
 
 import ctypes
@@ -15,16 +15,16 @@ import gc
 import pyarrow as pa
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-"""Of glibc's `malloc.h`."""
+"""From glibc's `malloc.h`."""
 _MAPPED_BYTES = 32 << 20
-"""The most that glibc takes."""
+"""The largest value that glibc accepts."""
 _KEPT_BYTES = 128 << 20
 
 
 def keep_memory() -> None:
-    """Let this process keep up to 128 MB that it has given back; before its threads are started.
+    """Let this process keep up to 128 MB of freed memory; call it before threads are started.
 
-    Nothing happens where the C library is not glibc.
+    Does nothing if the C library is not glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -35,6 +35,6 @@ def keep_memory() -> None:
 
 
 def keep_objects() -> None:
-    """Let all objects of now be passed over when Python looks for those nobody needs any more."""
+    """Exclude all current objects from garbage collection."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A sidecar's process in numbers, and its operators in those that pipelines do not have."""
+"""The metrics of a sidecar's process, and those of its operators that pipelines do not have."""
 
 from collections.abc import Callable, Sequence
 
@@ -32,7 +32,7 @@ _OF_OPERATOR: dict[Name, Callable[[Operator, Sizes], float]] = {
 def sidecar_exporter(
     figures: Callable[[int], Sequence[OperatorFigures]], clock: SteadyClock, facts: "Facts"
 ) -> Exporter:
-    """All that a sidecar exports."""
+    """All metrics of a sidecar."""
     exporter = Exporter(clock)
     OperatorMetrics(exporter, figures)
     exporter.add(own.OF_SIDECAR, facts.now)
@@ -40,7 +40,7 @@ def sidecar_exporter(
 
 
 class Facts:
-    """Gathers what `/metrics` shows beside the figures of operators."""
+    """Gathers the metrics other than the figures of operators."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Facts:
         workers: Workers | None,
         reloads: ReloadCounts,
     ) -> None:
-        """Nothing is asked yet."""
+        """Start without reading anything."""
         self._host = host
         self._clock = clock
         self._calls = calls

@@ -1,8 +1,8 @@
-"""How many files and connections the process may have open.
+"""Raises the limit of open files and connections of the process.
 
-Most systems give a process 1,024 at first and far more if it asks, for the sake of old programs
-that could not cope. Each client has a connection, and nothing limits those of the data plane: where
-they take all there are, the store cannot open its next file.
+Most systems start a process with a limit of 1,024, for the sake of old programs, and let it raise
+the limit far beyond. Each client has a connection, and the data plane does not limit their number:
+if they use up all descriptors, the store cannot open its next file.
 """
 
 import resource
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 
 def take_descriptors() -> None:
-    """Let this process, and those it starts, have as many as the system lets it."""
-    with suppress(OSError, ValueError):  # where system calls are filtered: as many as now
+    """Raise the limit of this process and of its children to the system's maximum."""
+    with suppress(OSError, ValueError):  # where system calls are filtered
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

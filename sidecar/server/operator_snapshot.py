@@ -1,4 +1,4 @@
-"""The figures of a sidecar's operators, as of now."""
+"""The current figures of a sidecar's operators."""
 
 from dataclasses import replace
 from typing import TypeAlias
@@ -17,14 +17,14 @@ Now: TypeAlias = tuple[OperatorRecord, list[ShardRecord]]
 
 
 class OperatorSnapshot:
-    """Adds operators up from their shards.
+    """Adds the figures of shards up to those of operators.
 
-    What the store holds beside the values that operators name, such as those that it has not given
-    back yet, counts as dead, for each operator in proportion to its own.
+    Bytes of the store that no operator refers to, such as removed values that still take space,
+    count as dead, for each operator in proportion to its own bytes.
 
     Args:
         host: the operators.
-        outlooks: what is expected of them; default: they have no budgets, and no past.
+        outlooks: their forecasts; default: they have no budgets and no history.
     """
 
     def __init__(self, host: Host, outlooks: Outlooks | None = None) -> None:
@@ -53,14 +53,14 @@ class OperatorSnapshot:
         ]
 
     def note_sizes(self, now_ms: int) -> None:
-        """Have the sizes of all operators noted, for their forecasts."""
+        """Record the sizes of all operators for their forecasts."""
         every = self._every()
         self._outlooks.keep(each.operator for each in every)
         for figures in every:
             self._outlooks.note(figures, figures.time_ms(now_ms))
 
     def _every(self) -> list[OperatorFigures]:
-        """The figures of all operators; those that have changed are added up anew."""
+        """The figures of all operators; only those of changed operators are recomputed."""
         known, found, every = self._known, {}, []
         for operator in self._host:
             uid, now = operator.state.uid, operator.state.now
@@ -72,7 +72,7 @@ class OperatorSnapshot:
 
 
 def _beside_shards(operator: Operator, figures: OperatorFigures) -> OperatorFigures:
-    """The figures with those that no shard has."""
+    """The figures, with those that shards do not have."""
     sizes = operator.sizes()
     return replace(
         figures,
@@ -87,7 +87,7 @@ def _beside_shards(operator: Operator, figures: OperatorFigures) -> OperatorFigu
 
 
 def _with_dead(figures: OperatorFigures, more: int) -> dict[str, int]:
-    """Its bytes on disk with more that are dead."""
+    """Its bytes on disk, with additional dead ones."""
     return {**figures.disk_bytes, "dead": figures.disk_bytes["dead"] + more}
 
 

@@ -1,4 +1,4 @@
-"""The sidecar as a process: what it is made of, how it starts, reloads and stops."""
+"""The sidecar as a process: its parts, and how it starts, reloads and stops."""
 
 import os
 import queue
@@ -60,9 +60,9 @@ class Process:
     """A sidecar from a configuration file.
 
     Args:
-        config: the file, which has a part `sidecar`.
-        saved: tells when that is saved, since before it was read.
-        tell: takes lines for the person or log that follows the process.
+        config: the file, which has a section `sidecar`.
+        saved: detects that the file was saved, since before it was read.
+        tell: writes a line to the log.
     """
 
     def __init__(self, config: Config, saved: SavedFile, tell: Callable[[str], None]) -> None:
@@ -75,9 +75,9 @@ class Process:
         self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
         self._workers: Workers | None = None
         self._reloading = threading.Lock()
-        self._reload = threading.Thread()  # the last one that a signal or a saved file began
+        self._reload = threading.Thread()  # the last one that a signal or a saved file started
         self._store: Store | None = None
-        self._look = threading.Thread()  # the last one at a disk that took no writes
+        self._look = threading.Thread()  # the last one on a disk that accepted no writes
         self._is_ready = False
         self._reloads = ReloadCounts()
 
@@ -85,10 +85,10 @@ class Process:
         """Serve until SIGTERM or SIGINT; SIGHUP and a saved file reload.
 
         Raises:
-            DirectoryTakenError: another sidecar has the directory.
+            DirectoryTakenError: another sidecar uses the directory.
             AccessError, ListenError: an address, token or certificate cannot be used.
-            DamagedError: the state cannot be read; or a write had failed, and the disk takes them
-                again: only another process finds out what it has of that one.
+            DamagedError: the state cannot be read; or a write failed and the disk accepts writes
+                again: only a new process can find out which state is on disk.
             DoesNotFitError: an operator of the file is not the one that is stored.
         """
         settings = self._settings
@@ -96,7 +96,7 @@ class Process:
         for each in _SIGNALS:
             signal.signal(each, self._note)
         _settle_in()
-        tls = http_tls(settings.tls)  # before workers, whom Flight does not tell what is wrong
+        tls = http_tls(settings.tls)  # before workers: Flight would not report errors
         with ExitStack() as stack:
             stack.enter_context(DirectoryLock(directory))
             folder = StateFolder(directory, settings.backend, sync=settings.sync)
@@ -154,22 +154,22 @@ class Process:
 
         threading.Thread(target=wait, name="idlestate-parent", daemon=True).start()
 
-    # ---- what the control plane may ask for
+    # ---- for the control plane
 
     def is_ready(self) -> bool:
-        """Whether it takes calls."""
+        """Whether it accepts calls."""
         if not self._is_ready or (self._store is not None and self._store.is_broken):
             return False
         return self._workers is None or self._workers.up == self._settings.workers
 
     def reload(self) -> str:
-        """Read the file again and take it whole, or refuse it whole.
+        """Read the file again and apply it as a whole, or refuse it as a whole.
 
         Raises:
-            DoesNotFitError: it is refused; what held goes on holding.
-            SidecarError: it fits and could not be written down; what held goes on holding.
+            DoesNotFitError: it is refused; the previous configuration stays in effect.
+            SidecarError: it could not be stored; the previous configuration stays in effect.
         """
-        with self._reloading:  # who read the file last has the last word
+        with self._reloading:  # the last reading of the file wins
             try:
                 config = load_config(self._config.file)
                 self._refuse_other_changes(config)
@@ -187,7 +187,7 @@ class Process:
             return f"{config.file} was reloaded{config.warning_lines}"
 
     def accept_clock(self) -> None:
-        """Believe the wall clock."""
+        """Accept the wall clock after a jump."""
         self._clock.accept()
 
     # ---- inside
@@ -195,7 +195,7 @@ class Process:
     def _control_plane(
         self, host: Host, directory: Path, facts: Facts, calls: Calls, ticks: Ticks
     ) -> ControlPlane:
-        """The control plane; the sizes of operators are noted from now on."""
+        """The control plane; from now on, the sizes of operators are recorded."""
         folder = Folder(str(directory / "history"))
         outlooks = Outlooks(self._budget_for, lambda uid: HistoryFile(folder, f"{uid}.npy"))
         snapshot = OperatorSnapshot(host, outlooks)
@@ -207,13 +207,13 @@ class Process:
         return ControlPlane(host, self._clock, self, exporter, page)
 
     def _budget_for(self, uid: str) -> Budget:
-        return self._config.budget_for(uid)  # of the file that was read last
+        return self._config.budget_for(uid)  # of the newest configuration
 
     def _count_reload(self, *, good: bool) -> None:
         self._reloads.count(good=good, now_ms=self._clock.now_ms())
 
     def _tell(self, line: str) -> None:
-        """Say it, if somebody is there to hear it: a log's disk is full, a terminal has gone."""
+        """Write a line, if that is possible: the log's disk may be full, the terminal closed."""
         with suppress(OSError):
             self._follower(line)
 
@@ -221,8 +221,8 @@ class Process:
         self._signals.put(number)
 
     def _follow(self, ticks: Ticks) -> bool:
-        """Wait for signals, saved files and clocks that were set; whether it must be started
-        again, since its store takes no writes and its disk does.
+        """Wait for signals, saved files and jumps of the clock; return whether the process must be
+        restarted, because its store refuses writes but its disk accepts them.
         """
         offset_ms = self._clock.wall_offset_ms
         is_asked = False
@@ -233,16 +233,16 @@ class Process:
             if number == _MENDED:
                 return True
             if self._store is not None and self._store.is_broken and not self._look.is_alive():
-                # It may hang as the disk does; a signal to stop is heard meanwhile.
+                # It may hang with the disk; a signal to stop must be noticed in the meantime.
                 self._look = threading.Thread(target=self._look_at, args=[self._store], daemon=True)
                 self._look.start()
             is_asked |= number == signal.SIGHUP or self._saved.was_saved()
             if is_asked and not self._reload.is_alive():
-                # It may wait long for a disk or a worker; a signal to stop is heard meanwhile.
+                # It may wait for a disk or a worker, while a signal to stop must be noticed.
                 self._reload = threading.Thread(target=self._try_reload, daemon=True)
                 self._reload.start()
                 is_asked = False
-            # Of small steps the steady clock says nothing any more once somebody has asked it.
+            # The steady clock reports a small step only to the first caller.
             before, offset_ms = offset_ms, self._clock.wall_offset_ms
             if abs(offset_ms - before) > _STEP_NOTICED_MS:
                 ticks.realign()
@@ -258,12 +258,12 @@ class Process:
             return None
 
     def _cut_off(self) -> None:
-        """End without what does not come to an end: a disk, a worker or a checkpoint hangs."""
+        """Exit although something hangs: a disk, a worker or a checkpoint."""
         text = (
             f"calls or jobs ran for {_DRAIN_S + _END_S:.0f} s and were aborted; all "
             "acknowledged writes are kept"
         )
-        # What hangs may be who should hear it: a terminal that was halted, a pipe that is full.
+        # The output itself may hang: a halted terminal, a full pipe.
         telling = threading.Thread(target=self._tell, args=[text], daemon=True)
         telling.start()
         telling.join(_POLL_S)
@@ -295,7 +295,7 @@ class Process:
             )
 
     def _works(self, directory: Path, folder: StateFolder, place: str, stack: ExitStack) -> Works:
-        """Where the tables are kept: here, or by workers that run then."""
+        """The placement of the tables: here, or on workers, which this starts."""
         settings = self._settings
         if folder.spread(settings.workers):
             self._tell(f"the tables were moved: workers is {settings.workers} now")
@@ -312,7 +312,7 @@ class Process:
         return self._settings.control or f"unix:{directory / 'control.sock'}"
 
     def _url(self, directory: Path, control: HttpServer) -> str:
-        """Where the control plane is asked."""
+        """The address of the control plane."""
         if self._control(directory).startswith("unix:"):
             return f"unix:{control.host}"
         host = f"[{control.host}]" if ":" in control.host else control.host
@@ -341,7 +341,7 @@ def _port_of(place: str) -> int | None:
 
 
 def _settle_in() -> None:
-    """What holds for the whole process, before its threads are started."""
+    """Settings of the whole process, made before its threads are started."""
     keep_memory()
     take_descriptors()
     take_short_turns()

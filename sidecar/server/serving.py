@@ -1,4 +1,4 @@
-"""Serves a sidecar from a configuration file until it is told to stop, and says how that ended."""
+"""Serves a sidecar from a configuration file until it is stopped, and reports how it ended."""
 
 import os
 import sys
@@ -25,12 +25,13 @@ def serve(
 
     Args:
         file: the configuration file, with a `sidecar:` section.
-        tell: takes lines for the person or the log that follows the process.
+        tell: writes a line to the log.
         allow_shrink: let the policies of this start remove any number of keys at once.
-        while_input_is_open: stop when standard input is closed, as it is when the parent dies.
+        while_input_is_open: stop when standard input is closed, for example because the parent
+            died.
 
     Returns:
-        The exit code; what is wrong was told.
+        The exit code; errors were logged.
     """
     saved = SavedFile.taken(file)
     try:
@@ -46,7 +47,7 @@ def serve(
     try:
         process = Process(config.allowing_shrink() if allow_shrink else config, saved, tell)
         if while_input_is_open:
-            # Where nobody has given one its number may be another file's by now.
+            # Without one, its number may belong to another file by now.
             has_ended = sys.stdin is None
             process.stop_when_closed(
                 os.open(os.devnull, os.O_RDONLY) if has_ended else sys.stdin.fileno()

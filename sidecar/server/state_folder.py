@@ -1,10 +1,10 @@
-"""The files of a sidecar: its own store, and a store per range where workers keep the tables.
+"""The files of a sidecar: its own store, and with workers a store per range for the tables.
 
-`<directory>/<backend>` has everything but what the tables are made of; that is there too, or over
-n workers in `<directory>/<backend>-ranges/<n>/<range>`. Which n holds stands in the own store. When
-the file names another, all of it is copied first, then the new n is written, then the old copy
-goes: at whatever point that is interrupted, one whole copy is the one that counts, and the rest is
-removed at the next start.
+`<directory>/<backend>` contains everything. With n workers, the tables are in
+`<directory>/<backend>-ranges/<n>/<range>` instead. The own store records the current n. If the
+configuration names another n, the tables are copied, then the new n is written, then the old copy
+is removed. If this is interrupted at any point, one complete copy is the current one, and the next
+start removes the rest.
 """
 
 import shutil
@@ -22,14 +22,14 @@ from idlestate.sidecar.stores.store import Store
 _RANGES = "n/ranges"
 _CHUNK_BYTES = 1 << 26
 RANGE_PATIENCE_S = 15.0
-"""How long the worker of a process that has died may take to end."""
+"""How long to wait for the end of a worker whose parent has died."""
 
 
 def open_store(folder: Path, backend: str, *, sync: bool) -> Store:
     """The store in a folder."""
     if backend == "heap":
         return HeapStore(folder, sync=sync)
-    # Only who keeps state in RocksDB needs its library.
+    # Only programs that keep state in RocksDB need its library.
     from idlestate.sidecar.stores.rocksdb_store import RocksDBStore  # noqa: PLC0415
 
     return RocksDBStore(folder, sync=sync)
@@ -39,15 +39,15 @@ class StateFolder:
     """The directory of a sidecar.
 
     Args:
-        directory: held by this process.
+        directory: locked by this process.
         backend: `rocksdb` or `heap`.
-        sync: whether each write outlives a loss of power too.
+        sync: whether each write survives a power failure too.
 
     Attributes:
         store: the sidecar's own store.
 
     Raises:
-        DoesNotFitError: another backend's state is there.
+        DoesNotFitError: the directory contains the state of another backend.
         DamagedError: the state cannot be read.
     """
 
@@ -64,11 +64,11 @@ class StateFolder:
         self.store = open_store(directory / backend, backend, sync=sync)
 
     def folder_of(self, at: int, ranges: int) -> Path:
-        """Where the worker of a range has its store."""
+        """The folder of the store of a range's worker."""
         return self._places / str(ranges) / str(at)
 
     def spread(self, ranges: int) -> bool:
-        """Have the tables over so many ranges; whether they had to be moved."""
+        """Divide the tables into this many ranges; return whether they had to be moved."""
         before = int(self.store.get(_RANGES) or b"1")
         self._remove_leftovers(before)
         if before == ranges:
@@ -79,7 +79,7 @@ class StateFolder:
         return is_moved
 
     def _remove_leftovers(self, ranges: int) -> None:
-        """Remove copies of the tables that do not count."""
+        """Remove copies of the tables that are not the current one."""
         for folder in self._places.glob("*"):
             if folder.name != str(ranges):
                 shutil.rmtree(folder)
@@ -89,7 +89,7 @@ class StateFolder:
                 self.store.write(dict.fromkeys(gone))
 
     def _copy(self, before: int, after: int) -> bool:
-        """Copy the tables; whether there were operators that may have some."""
+        """Copy the tables; return whether there are operators, which may have some."""
         shards = {
             key.partition("/")[2]: OperatorRecord.decode(value).declaration.shards
             for key, value in self.store.scan("o/")

@@ -1,4 +1,4 @@
-"""What the status page of a sidecar shows."""
+"""The content of a sidecar's status page."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,8 +1,8 @@
-"""When the oldest overdue life ended, at the moment somebody asks, also while a sweep hangs.
+"""The deadline of the oldest overdue life at the moment of a scrape, even while a sweep hangs.
 
-The records of shards name a time before which no life ends. Where that time has passed, the tables
-are asked, in a thread of their own: a disk or a worker that hangs must not hold up a scrape. What a
-table has answered is true until its shard gets another record.
+The record of a shard has a time before which no life ends. If that time has passed, the table is
+asked, in a separate thread: a disk or a worker that hangs must not block a scrape. The answer of a
+table stays valid until its shard gets another record.
 """
 
 import threading
@@ -26,20 +26,20 @@ PATIENCE_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The first deadline of an open life in a shard; None: there is none up to `upto_ms`."""
+    """The first deadline of an open life in a shard; None if there is none up to `upto_ms`."""
 
     shard: ShardRecord
     upto_ms: int
     end_ms: int | None
 
     def holds(self, shard: ShardRecord, upto_ms: int) -> bool:
-        """Whether the table would answer the same now; another policy comes with other records."""
+        """Whether the table would answer the same now; a new policy comes with new records."""
         return self.shard is shard and (self.end_ms is not None or upto_ms <= self.upto_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """An operator, and those of its shards in which lives may have ended by now."""
+    """An operator, and its shards in which lives may have ended by now."""
 
     operator: Operator
     record: OperatorRecord
@@ -50,7 +50,7 @@ class _Due:
 
 
 class Overdue:
-    """Finds, for each operator, the oldest life that has ended and is not closed yet.
+    """Finds the oldest life of each operator that has ended and is not closed yet.
 
     Args:
         host: the operators.
@@ -63,12 +63,12 @@ class Overdue:
         self._answers: dict[tuple[str, int], _Answer] = {}
 
     def next_ends_ms(self, now_ms: int) -> dict[str, int]:
-        """When that life ended, by uid; where there is none, a time that is still to come.
+        """The deadline of that life by uid; if there is none, a time in the future.
 
-        Where the tables do not answer, the records do, and that may be a little too early.
+        If the tables do not answer, the records do; their time may be a little too early.
 
         Args:
-            now_ms: the time in operators that go by processing time.
+            now_ms: the current time of operators in processing time.
         """
         every = [_due(operator, now_ms) for operator in self._host]
         self._ask([each for each in every if each.shards])
@@ -77,7 +77,7 @@ class Overdue:
         }
 
     def _ask(self, due: list[_Due]) -> None:
-        """Ask the tables for what they have not answered yet, and wait for a moment."""
+        """Ask the tables whose answers are missing, and wait for a moment."""
         with self._lock:
             kept = {(each.record.key, at) for each in due for at in each.shards}
             self._answers = {at: each for at, each in self._answers.items() if at in kept}
@@ -95,7 +95,7 @@ class Overdue:
         for each in due:
             record = each.record
             going = Going(record.policy, each.upto_ms, record.version, record.committed)
-            # Otherwise a worker is being started again, or runs were merged meanwhile.
+            # Otherwise a worker is being restarted, or runs were merged in the meantime.
             with suppress(SidecarError):
                 ends = each.operator.state.work.first_ends(each.shards, going)
                 with self._lock:
@@ -104,12 +104,12 @@ class Overdue:
                         self._answers[record.key, at] = answer
 
     def _answer(self, due: _Due, at: int) -> _Answer | None:
-        """What the table of a shard has answered, if that is still true."""
+        """The answer of a shard's table, if it is still valid."""
         answer = self._answers.get((due.record.key, at))
         return answer if answer and answer.holds(due.shards[at], due.upto_ms) else None
 
     def _unknown(self, due: _Due) -> _Due:
-        """The shards whose tables are to be asked."""
+        """The shards whose tables must be asked."""
         unknown = {at: shard for at, shard in due.shards.items() if not self._answer(due, at)}
         return replace(due, shards=unknown)
 

@@ -1,4 +1,4 @@
-"""Tells systemd how the service is: one datagram, where it has asked for that."""
+"""Notifies systemd of the service's state, if it asked for that: one datagram each."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 def notify(state: str) -> None:
-    """Say `READY=1`, `RELOADING=1` or `STOPPING=1`; nothing without `NOTIFY_SOCKET`."""
+    """Send `READY=1`, `RELOADING=1` or `STOPPING=1`; nothing without `NOTIFY_SOCKET`."""
     place = os.environ.get("NOTIFY_SOCKET")
     if not place:
         return

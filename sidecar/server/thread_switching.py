@@ -1,7 +1,7 @@
-"""How long a thread computes before another one has its turn at the interpreter.
+"""The interval after which Python switches between waiting threads.
 
-Whoever waits asks for it after 5 ms by default, and a look-up asks several times on its way: beside
-a query that computes all the time these waits are most of what it takes.
+By default a waiting thread gets its turn after 5 ms, and a look-up waits several times. While a
+query computes all the time, these waits are most of a look-up's duration.
 """
 
 import sys
@@ -10,5 +10,5 @@ _TURN_S = 0.001
 
 
 def take_short_turns() -> None:
-    """Let the threads of this process, where they wait for each other, wait a millisecond."""
+    """Set the interval for this process to one millisecond."""
     sys.setswitchinterval(_TURN_S)
