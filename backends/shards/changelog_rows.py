@@ -1,9 +1,9 @@
 """Change rows: the output of a batch.
 
-Output columns of a change row: the key columns, of windows `window_start` and `window_end` (UTC
-timestamps), the aggregates under their names, `change`
-(`update` | `expire`), `created_at`, `last_access`, `expired_at` (UTC timestamps, microseconds,
-whole milliseconds), `reason` (`idle` | `ttl` | `lifetime`), `batch_id` (int64).
+Columns of a change row: the key columns; with windows, `window_start` and `window_end` (UTC
+timestamps); the aggregates under their names; `change` (`update` | `expire`); `created_at`,
+`last_access` and `expired_at` (UTC timestamps in microseconds, whole milliseconds); `reason`
+(`idle` | `ttl` | `lifetime`); `batch_id` (int64).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _CHANGES = pa.array(["update", "expire"])
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Lives to show: each is an update, or where `is_expire`, the end."""
+    """Lives to emit: each as an update or, where `is_expire`, as an expiry."""
 
     rows: Rows
     ends: Ends
@@ -90,7 +90,7 @@ def _rows(
 
 
 def shown_keys(spec: TableSpec, rows: Rows) -> list[pa.Array]:
-    """What is shown of lives before their results."""
+    """The columns of lives that precede their results."""
     if spec.window is None:
         return rows.keys
     bounds = spec.window.bounds_ms(rows.lives.created_at_ms, rows.lives.written_at_ms)
@@ -105,7 +105,7 @@ def shown_created_ms(spec: TableSpec, lives: Lives) -> npt.NDArray[np.int64]:
 
 
 def to_timestamps(times_ms: npt.NDArray[np.int64]) -> pa.Array:
-    """Milliseconds as UTC timestamps; null where a timestamp cannot say it, as `FOREVER_MS`."""
+    """Milliseconds as UTC timestamps; null for values beyond timestamps, such as `FOREVER_MS`."""
     mask = (times_ms > _LAST_MS) | (times_ms < -_LAST_MS)
     if not mask.any():
         return pa.array(times_ms * 1000).view(TIMESTAMP)

@@ -35,7 +35,7 @@ class Definition:
     next_id: int
     """The id of the next aggregate that is added."""
     renamed: tuple[tuple[str, str], ...] = ()
-    """New and old names of aggregates; only in a definition that is asked for."""
+    """New and old names of aggregates; only in the definition of a start, never in a stored one."""
     window: str = ""
     """The windows, as `hopping(10m, 1m)`; none."""
 
@@ -59,7 +59,7 @@ class Definition:
 
     @property
     def kept(self) -> "Definition":
-        """As it is kept: what was renamed matters to the change alone."""
+        """The definition to store: without `renamed`, which matters only at the change."""
         return replace(self, renamed=())
 
     def inputs(self) -> pa.Schema:
@@ -67,11 +67,11 @@ class Definition:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
 
     def spec(self) -> TableSpec:
-        """What the table keeps.
+        """The spec of the table.
 
         Raises:
-            AggregateError: an aggregate makes no sense.
-            KeyError, ValueError: the parts do not fit together.
+            AggregateError: an aggregate is not valid.
+            KeyError, ValueError: the parts contradict each other.
         """
         types = {field.name: field.type for field in self.inputs()}
         texts = {name: text for name, text, _ in self.aggregates}
@@ -96,7 +96,7 @@ class Definition:
         """Read it back.
 
         Raises:
-            KeyError, TypeError, ValueError: something is missing, or is not of its kind.
+            KeyError, TypeError, ValueError: something is missing or not valid.
         """
         aggregates = tuple(
             (str(name), str(text), int(number)) for name, text, number in facts["aggregates"]

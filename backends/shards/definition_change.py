@@ -1,19 +1,19 @@
-"""Changes of an operator's definition: what becomes of its state.
+"""Changes of an operator's definition, and their effect on its state.
 
-Nothing is rewritten when a definition changes: runs are read with the columns of today, and merges
-write these. A change under which the state cannot be read is refused before anything starts:
+Nothing is rewritten when a definition changes: runs are read with today's columns, and merges write
+these. A change under which the state cannot be read is refused before anything starts:
 
 | aggregate | its state |
 |---|---|
 | same name and text, same types | kept |
 | same name and text, columns of a wider type | widened as it is read |
 | new name, given by `renamed` | renamed: kept under the new name |
-| another new name | added: open lives begin it empty |
-| a name that is gone | dropped: not read any more |
+| another new name | added: empty for open lives |
+| a removed name | dropped: no longer read |
 | same name, another text or a type that is not wider | refused |
 
-A sum of decimals is carried as an integer in units of the column's last digit: another scale would
-change what the integer means, and is refused. `count(x)` keeps no value, so that x may be of any
+A sum of decimals is stored as an integer in units of the column's last digit. Another scale would
+change the meaning of the integer, and is refused. `count(x)` stores no value, so x may have any
 type. Keys, windows, time domain and the names of the order columns are fixed.
 """
 
@@ -35,13 +35,12 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of an aggregate, or of another part of a definition that cannot change.
+    """What happens to an aggregate, or to another part of a definition that cannot change.
 
     Attributes:
-        name: the aggregate as it is called now, or the part.
+        name: the aggregate's new name, or the part.
         became: `kept`, `widened`, `renamed`, `renamed, widened`, `added`, `dropped` or `refused`.
-        detail: what changed; of a refusal a clause with the difference and, for an aggregate, the
-            way out.
+        detail: what changed; for a refusal the difference and, for an aggregate, the fix.
     """
 
     name: str
@@ -51,11 +50,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """What becomes of state under a changed definition.
+    """What happens to state under a changed definition.
 
     Attributes:
-        definition: the changed one with the ids under which it finds the state.
-        changes: every aggregate, and what else is refused.
+        definition: the changed definition, with the ids under which its state is stored.
+        changes: every aggregate, and other refused parts.
     """
 
     definition: Definition
@@ -63,12 +62,12 @@ class Takeover:
 
     @property
     def refusals(self) -> list[str]:
-        """Why the state cannot be taken over; empty when it can."""
+        """Why the state cannot be taken over; empty if it can."""
         return [each.detail for each in self.changes if each.became == REFUSED]
 
 
 def compare_definitions(before: Definition, after: Definition) -> Takeover:
-    """What becomes of state that was kept under an earlier definition."""
+    """What happens to state that was written under an earlier definition."""
     if before.kind != after.kind:
         return Takeover(after.kept, (refused("kind", before.kind, after.kind),))
     was, now = before.spec(), after.spec()
@@ -95,7 +94,7 @@ def compare_definitions(before: Definition, after: Definition) -> Takeover:
 
 
 def check_renamed(aggregates: Mapping[str, str], renamed: Mapping[str, str]) -> str | None:
-    """What is wrong with `renamed`, whatever the state holds; None if nothing is."""
+    """What is wrong with `renamed`, for any state; None if nothing is."""
     for name, old in renamed.items():
         if name not in aggregates:
             return f"renamed: {name} is not an aggregate; use {', '.join(aggregates)}"
@@ -109,7 +108,7 @@ def check_renamed(aggregates: Mapping[str, str], renamed: Mapping[str, str]) -> 
 
 
 def refused(part: str, was: object, now: object) -> Change:
-    """The refusal of a part that is fixed."""
+    """The refusal of a change to a fixed part."""
     return Change(part, REFUSED, f"{part} was {was or 'none'}, is now {now or 'none'}")
 
 

@@ -1,11 +1,10 @@
-"""A look at the open lives of a shard: when they end, and when they were last used.
+"""The ages of the open lives of a shard: when they end, and when they were last used.
 
-To look at every row costs too much for each batch, so that is done when the policy has changed, and
-else once a minute. In between, a sample of the rows is looked at whenever the batches since the
-last look have changed an eighth of the keys, as while a job works off a backlog. The record keeps
-what was seen, in absolute times, so it can be counted at any later moment. A sample consists of the
-rows with the lowest hashes, which stand for the others; so does a look at a shard of more than
-`_MOST_ROWS` rows.
+Reading every row in each batch would cost too much. So all rows are read when the policy has
+changed, and otherwise once a minute. In between, a sample is read whenever the batches since the
+last look have changed an eighth of the keys, as when a job works off a backlog. The record keeps
+the result in absolute times, so it can be counted at any later moment. A sample consists of the
+rows with the lowest hashes; a shard of more than `_MOST_ROWS` rows is always sampled.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,16 +25,16 @@ _CHANGED_SHARE: Final = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class KeyAges:
-    """What was seen of a shard.
+    """The result of the last look at a shard.
 
     Attributes:
-        policy: what of the policy decided when lives end; None before the first look.
-        at_ms: when all rows were looked at, by the clock.
-        seen_ms: when some were.
+        policy: the part of the policy that decides when lives end; None before the first look.
+        at_ms: the clock's time when all rows were read.
+        seen_ms: the clock's time when some were read.
         changed: keys written or expired since.
         ends: the deadlines of open lives; empty if the policy ends none.
-        accesses: when they were used last, as the policy counts it.
-        first_end_ms: no open life ends before this; `NEVER_MS` if not all of them were looked at.
+        accesses: the last accesses that count under the policy.
+        first_end_ms: no open life ends before this; `NEVER_MS` if not all of them were read.
     """
 
     policy: Policy | None = None
@@ -49,7 +48,7 @@ class KeyAges:
     def after(
         self, runs: Runs, policy: Policy, now_ms: int, *, changed: int, first_end_ms: int
     ) -> "KeyAges":
-        """What is known after a batch: by another look, or by the last one and what the batch
+        """The ages after a batch: from a new look, or from the last one and the rows that the batch
         wrote.
 
         Args:
@@ -71,7 +70,7 @@ class KeyAges:
     def _looked(
         self, runs: Runs, policy: Policy, now_ms: int, most_rows: int, unseen_end_ms: int
     ) -> "KeyAges":
-        """What a look finds; no life in rows beyond `most_rows` ends before `unseen_end_ms`."""
+        """The result of a look; no life in rows beyond `most_rows` ends before `unseen_end_ms`."""
         lives, is_whole = runs.open_lives(most_rows)
         ends, first_ms = TimeBins(), FOREVER_MS
         if not policy.is_unbounded:

@@ -1,4 +1,4 @@
-"""What happened to keys, in numbers."""
+"""Counts of created, expired and returning keys."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ _NONE = (0,) * (len(AGE_BUCKETS_MS) + 1)
 
 @dataclass(frozen=True, slots=True)
 class KeyCounts:
-    """What happened to keys, in numbers; adds up over batches and shards."""
+    """Counts of created, expired and returning keys; they add up over batches and shards."""
 
     created: int = 0
     returning_keys: int = 0
@@ -18,10 +18,10 @@ class KeyCounts:
     absences: tuple[int, ...] = _NONE
     """Returning keys by the time from their expiry to their return (`age_buckets`)."""
     absent_ms: int = 0
-    """These times together."""
+    """The sum of these times."""
 
     def plus(self, other: "KeyCounts") -> "KeyCounts":
-        """Both together."""
+        """The sum of both."""
         added = tuple(a + b for a, b in zip(self.expired, other.expired, strict=True))
         absences = zip(self.absences, other.absences, strict=True)
         return KeyCounts(

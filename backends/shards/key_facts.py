@@ -1,7 +1,7 @@
-"""Why a key is in state, or no longer: what the tables of its shard know of it.
+"""Facts about a key from the tables of its shard: why it is in state, or no longer.
 
-An ended key is known as long as it is remembered. After that nothing tells it from a key that never
-came, unless the shard has forgotten no key at all, or the sketch of keys ever seen lacks it.
+An expired key is known as long as it is remembered. Later it cannot be told apart from a key that
+was never seen, unless the shard has forgotten no key, or the sketch of keys ever seen lacks it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,15 @@ class KeyState(StrEnum):
     """What is known of a key."""
 
     OPEN = "open"
-    """Its life goes on."""
+    """Its life continues."""
     OVERDUE = "overdue"
     """Its life has ended, and the next batch or sweep removes it."""
     GONE = "gone"
-    """Its life has ended, and it is remembered when and why."""
+    """Its life has ended; the time and the reason are remembered."""
     FORGOTTEN_OR_NEVER_SEEN = "forgotten_or_never_seen"
-    """It ended too long ago to be remembered, was removed by a writer, or never came."""
+    """It expired too long ago to be remembered, was removed by a writer, or was never seen."""
     NEVER_SEEN = "never_seen"
-    """It never came."""
+    """It was never seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def facts_of(
         table, record: the shard.
         key: of `one_key`.
         policy: the policy in force.
-        now_ms: the operator's time; what has ended by then is overdue.
+        now_ms: the operator's time; lives that have ended by then are overdue.
     """
     hashes = hash_keys(key)
     _, rows = table.current.look_up(hashes, key)
@@ -155,7 +155,7 @@ class Explanation:
         key: its columns by name.
         now_ms: the operator's time: its watermark, or the clock's in processing time.
         facts: what is known of the key.
-        policy: the policy in force; its `chosen_by` says what gave it to the operator.
+        policy: the policy in force; its `chosen_by` names what selected it.
         policy_version: its number in the query's journal; None in a sidecar.
     """
 

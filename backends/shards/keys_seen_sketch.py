@@ -1,8 +1,8 @@
-"""How many different keys were ever seen, in 4 KB: HyperLogLog over key hashes.
+"""An estimate of the number of distinct keys ever seen, in 4 KB: HyperLogLog over key hashes.
 
-4,096 registers keep the longest run of leading zeros seen; the standard error is
-1.04 / sqrt(4096) = 1.6 % for one sketch, less for a sum over shards, whose keys differ. Small
-counts are taken from the empty registers (linear counting). Source: Flajolet et al., 2007.
+4,096 registers store the longest sequence of leading zeros; the standard error is
+1.04 / sqrt(4096) = 1.6 % for one sketch, and less for a sum over shards, whose keys are disjoint.
+Small counts are derived from the empty registers (linear counting). Source: Flajolet et al., 2007.
 """
 
 import math
@@ -16,7 +16,7 @@ Registers = npt.NDArray[np.uint8]
 
 
 def empty() -> Registers:
-    """A sketch that saw nothing."""
+    """An empty sketch."""
     return np.zeros(REGISTERS, dtype=np.uint8)
 
 
@@ -26,8 +26,8 @@ def lacks(registers: Registers, hashes: npt.NDArray[np.int64]) -> bool:
 
 
 def add(registers: Registers, hashes: npt.NDArray[np.int64]) -> Registers:
-    """The sketch after these hashes (int64, any number of times each)."""
-    # Shards are ranges of hashes, so the top bits of one shard's keys are alike: mix them first.
+    """The sketch after adding these hashes (int64, with repetitions)."""
+    # Shards are ranges of hashes, so the top bits of a shard's keys are equal: mix them first.
     mixed = hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)

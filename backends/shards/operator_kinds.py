@@ -1,4 +1,4 @@
-"""Every kind of operator, by the name under which a definition has it."""
+"""All kinds of operators, by their name in definitions."""
 
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.aggregation import Aggregation
@@ -7,10 +7,10 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 
 
 def kind_of(name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]) -> OperatorKind:
-    """The kind that is written down under a name.
+    """The kind with this name.
 
     Raises:
-        ValueError: there is none of that name.
+        ValueError: there is no such kind.
     """
     kinds: tuple[OperatorKind, ...] = (
         Aggregation(aggregates),

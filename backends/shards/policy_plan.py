@@ -1,7 +1,7 @@
-"""What another policy would remove of an operator's open lives, and when. Nothing is removed.
+"""The plan of a policy change: which open lives the new policy would remove, and when.
 
-A life that both policies end by a time goes whatever the policy is; what only the new one ends is
-the price of the change.
+A life that both policies end by a time is removed in any case. The effect of the change are the
+lives that only the new policy ends. Computing a plan removes nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Horizon:
     """What is removed up to a time.
 
     Attributes:
-        in_ms: the time, from now on.
+        in_ms: the time, counted from now.
         new: by the new policy.
         current: by the current one.
         more: by the new policy, and not by the current one.
@@ -51,7 +51,7 @@ class Horizon:
 def horizons_of(
     current: Runs, stored: TableRecord, policy: Policy, other: Policy, now_ms: int
 ) -> list[Horizon]:
-    """What another policy would remove of a shard's open lives; the costs are those of a sweep.
+    """What another policy would remove of a shard's open lives; this costs as much as a sweep.
 
     Args:
         current: the shard's table of open lives.
@@ -111,10 +111,10 @@ class PolicyPlan:
 
     Attributes:
         uid: the operator.
-        now_ms: its time now: what its watermark has reached, or in processing time the clock.
+        now_ms: its current time: its watermark, or in processing time the clock.
         policy: the policy in force.
         new_policy: the other one.
-        stored_keys: open lives, those that are overdue too.
+        stored_keys: open lives, including overdue ones.
         stored_bytes: their bytes.
         horizons: what would be removed now, in an hour and in a day.
     """
@@ -129,17 +129,17 @@ class PolicyPlan:
 
     @property
     def live_keys(self) -> int:
-        """Lives that have not ended yet by the current policy."""
+        """Lives that have not ended yet under the current policy."""
         return self.stored_keys - self.horizons[0].current.keys
 
     @property
     def shrink(self) -> float:
-        """Which share of the live keys the new policy would remove at once."""
+        """The share of the live keys that the new policy would remove at once."""
         return self.horizons[0].more.keys / self.live_keys if self.live_keys else 0.0
 
     @property
     def refusal(self) -> str | None:
-        """Why the new policy is not to be taken; None when it removes no more than it may."""
+        """Why the new policy is refused; None if it removes no more than its `max_shrink`."""
         most = self.new_policy.max_shrink
         if self.shrink <= most:
             return None
@@ -192,7 +192,7 @@ def plan_of_shards(
     other: Policy,
     now_ms: int,
 ) -> PolicyPlan:
-    """The plan of an operator from its shards' tables of open lives and their horizons in sum."""
+    """The plan of an operator from its shards' tables of open lives and their summed horizons."""
     keys = sum(table.live for table in tables)
     size = sum(table.bytes * table.live // max(1, table.rows) for table in tables)
     return PolicyPlan(uid, now_ms, policy, other, keys, size, horizons)

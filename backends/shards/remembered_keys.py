@@ -1,9 +1,9 @@
 """Expired keys that are still remembered, so that returning keys can be counted.
 
-They are rows like others, in runs of their own: no key columns (the hash alone counts), the end of
-the key's last life as the time it was written, and the reason of that end, in a column that is left
-out as long as all were idle. To forget an end is to let that row expire: `remember` is its ttl. A
-key that lives again leaves a tombstone.
+They are rows of a separate table: without key columns (only the hash counts), with the end of the
+key's last life as the time of its write, and with the reason in a column that is omitted while
+all are idle. A row is forgotten by expiry: `remember` is its ttl. A key that returns leaves a
+tombstone.
 """
 
 import numpy as np
@@ -25,14 +25,14 @@ _ALL_IDLE = TableSchema()
 
 
 def remembering(policy: Policy) -> Policy:
-    """The policy of remembered ends: one is forgotten at the first sweep past its `remember`."""
+    """The policy of remembered ends: the first sweep after its `remember` span forgets an end."""
     if policy.remember_for_ms == FOREVER_MS:
         return Policy()
     return Policy(ttl_ms=policy.remember_for_ms + 1)
 
 
 def ends_of(ended: Runs, hashes: Ints) -> Ints:
-    """When keys of these hashes, ascending, ended; `NEVER_MS` for those not remembered."""
+    """When keys with these ascending hashes ended; `NEVER_MS` for those not remembered."""
     found_ms = np.full(len(hashes), NEVER_MS)
     if ended.live and len(hashes):
         at, rows = ended.look_up(hashes, [])
@@ -41,7 +41,7 @@ def ends_of(ended: Runs, hashes: Ints) -> Ints:
 
 
 def end_of(ended: Runs, hashes: Ints) -> tuple[int, Reason] | None:
-    """When and why the key of this one hash ended; None if that is not remembered."""
+    """When and why the key with this one hash ended; None if that is not remembered."""
     _, rows = ended.with_schema(SCHEMA).look_up(hashes, [])
     if not len(rows):
         return None
@@ -58,15 +58,15 @@ def remembered(
     batch_id: int,
     merge: MergePolicy,
 ) -> Next:
-    """What is remembered after a batch.
+    """The remembered keys after a batch.
 
     Args:
-        ended: what was remembered before.
-        revived: hashes of keys that live again.
+        ended: the remembered keys before it.
+        revived: hashes of returning keys.
         hashes, ends: keys that ended in this batch.
         policy: the operator's policy.
-        sweep_at_ms: no life can begin before this time any more (None: any can).
-        batch_id, merge: as of `Runs.after`.
+        sweep_at_ms: no life can begin before this time any more (None: no limit).
+        batch_id, merge: see `Runs.after`.
     """
     rule = remembering(policy)
     hashes, ended_at_ms, why = _last_ends(hashes, ends)
@@ -97,7 +97,7 @@ def remembered(
 
 
 def _last_ends(hashes: Ints, ends: Ends) -> tuple[Ints, Ints, Reasons]:
-    """Each hash once, ascending, with its last end and the reason of that."""
+    """Each hash once, ascending, with its last end and that end's reason."""
     order = np.lexsort((ends.deadline_ms, hashes))
     hashes, ends = hashes[order], ends.take(order)
     is_last = np.ones(len(hashes), dtype=bool)

@@ -1,11 +1,11 @@
-"""Rows that reached an operator, and what became of them."""
+"""Counts of the input rows of an operator, and of late and rejected ones by reason."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Rows that reached the operator, and those of them that touched nothing, by reason."""
+    """Input rows of the operator, and by reason those that changed nothing."""
 
     input: int = 0
     late: int = 0
@@ -15,10 +15,10 @@ class RowCounts:
     malformed: int = 0
     null_key: int = 0
     highest_ms: int = 0
-    """The highest event time among those that counted; the only figure that does not add up."""
+    """The highest event time of accepted rows; the only figure that is not a count."""
 
     def plus(self, other: "RowCounts") -> "RowCounts":
-        """Both together."""
+        """The sum of both."""
         mine, theirs = self.as_dict(), other.as_dict()
         total = {name: mine[name] + theirs[name] for name in mine}
         total["highest_ms"] = max(self.highest_ms, other.highest_ms)

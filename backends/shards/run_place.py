@@ -1,7 +1,7 @@
-"""Where runs are kept, and the one way by which a table goes there and comes back.
+"""The place of a shard's runs, and reading and writing a table there.
 
-A place keeps bytes under names: files of a checkpoint or of a store far away, or values of the
-sidecar's store. It writes a run once and never changes it. What counts is the record that names it.
+A place stores bytes under names: files of a checkpoint or of a remote store, or values of the
+sidecar's store. It writes a run once and never changes it. A run counts if the record names it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,30 +19,30 @@ class RunPlace(Protocol):
     """The runs of one shard."""
 
     def write(self, table: str, segments: Iterator[Segment], following: Next) -> tuple[RunRef, Run]:
-        """Write a run; it is whole when this returns, or the record that names it is written.
+        """Write a run; it is complete when this returns, or when its record is written.
 
         Args:
-            table: which of the shard's tables.
+            table: the name of the table.
             segments: at least one, in order of hash.
-            following: what they are made of.
+            following: the batch's result, of which they are made.
 
         Raises:
-            OSError: the disk is full or gone; nothing is left behind.
+            OSError: the disk is full or unavailable; nothing is left behind.
         """
 
     def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:
-        """Open a run, or give the one that was written or read before, with its schema of then.
+        """Open a run, or return the one that was written or read before, with its old schema.
 
         Raises:
-            ValueError: it is lost or damaged, in the words of the place.
+            ValueError: it is lost or damaged.
         """
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
-        """These are the runs of the table now: others need not stay open."""
+        """Note the current runs of the table: others need not stay open."""
 
 
 def read_table(place: RunPlace, name: str, record: TableRecord, schema: TableSchema) -> Runs:
-    """A table as its record has it."""
+    """The table that a record describes."""
     runs = {ref: place.read(name, ref, schema).with_schema(schema) for ref in record.runs}
     place.keep(name, runs)
     return Runs(schema, tuple(runs.values()), record.sweeps, record.live)
@@ -51,7 +51,7 @@ def read_table(place: RunPlace, name: str, record: TableRecord, schema: TableSch
 def write_table(
     place: RunPlace, name: str, following: Next, before: TableRecord
 ) -> tuple[TableRecord, Runs]:
-    """Write what a batch makes of a table, and give its next record and runs."""
+    """Write the result of a batch for a table; return the table's next record and runs."""
     stay = len(before.runs) - following.taken
     refs, written = before.runs[:stay], None
     segments = following.segments() if following.writes else iter(())

@@ -1,4 +1,4 @@
-"""A shard in figures: sizes now, and counts since it was made."""
+"""The figures of a shard: current sizes, and counts since its creation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,13 +13,13 @@ from idlestate.retention.policy import Policy
 class ShardFigures(RowCounts):
     """Figures of a shard in addition to its row counts; each is an int or a list of ints.
 
-    Every figure is absolute, so a lost or repeated one does no harm: the newest is the truth.
+    Every figure is absolute, so a lost or repeated one does no harm: the newest one counts.
     """
 
     shard: int
     time_ms: int
     next_end_ms: int
-    """No open life ends before this; `NEVER_MS` where only the table knows."""
+    """No open life ends before this; `NEVER_MS` if only the table knows."""
     end_times_ms: Sequence[int]
     end_keys: Sequence[int]
     access_times_ms: Sequence[int]

@@ -1,6 +1,6 @@
 """Shards are contiguous ranges of the 64-bit key hash: `floor((hash + 2**63) * shards / 2**64)`.
 
-A batch sorted by hash is therefore cut into shards by slicing.
+So a batch sorted by hash is divided into shards by slicing.
 """
 
 import numpy as np
@@ -16,6 +16,6 @@ def first_hashes(shards: int) -> Ints:
 
 
 def shard_bounds(hashes: Ints, shards: int) -> Ints:
-    """Where ascending hashes are cut into shards: shard i is rows bounds[i]..bounds[i + 1]."""
+    """The bounds of shards in ascending hashes: shard i is rows bounds[i]..bounds[i + 1]."""
     inner = np.searchsorted(hashes, first_hashes(shards)[1:])
     return np.concatenate([[0], inner, [len(hashes)]]).astype(np.int64)

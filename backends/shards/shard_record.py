@@ -1,8 +1,8 @@
-"""The record of a shard: which runs its tables are made of, and its exact counts.
+"""The record of a shard: the runs of its tables, and its exact counts.
 
-Spark's state store, or the sidecar's own, holds it as one value, and with it every version of the
+Spark's state store, or the sidecar's store, keeps it as one value, and thereby every version of the
 shard. Layout, version 7: 4 bytes `IDS7`; a big-endian uint32 n; n bytes of JSON (the fields of
-`ShardRecord` but the sketch); the 4,096 registers of the sketch of keys ever seen.
+`ShardRecord` without the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
 import json
@@ -34,15 +34,16 @@ class RecordError(DamagedStateError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """A run where it is kept: its name, and what is known of it without reading it.
+    """A reference to a stored run: its name, and facts that are known without reading it.
 
     Attributes:
-        name: no other run of the operator has it.
+        name: unique in the operator.
         version: the batch, or the version of the table, that wrote it.
-        rows: how many it has.
-        bytes: how many it takes.
-        segments: how many parts it has.
-        checksum: of a file its table of checksums (`idlestate.backends.files.file_blocks`).
+        rows: its number of rows.
+        bytes: its size.
+        segments: its number of segments.
+        checksum: of a file, the checksum of its table of checksums
+            (`idlestate.backends.files.file_blocks`).
     """
 
     name: str
@@ -55,14 +56,14 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """The runs of a table, and what is known of it without them."""
+    """The runs of a table, and facts that are known without reading them."""
 
     runs: tuple[RunRef, ...] = ()
     """Oldest to newest."""
     sweeps: Sweeps = ()
-    """The sweeps that the oldest run went through."""
+    """The sweeps that apply to the oldest run."""
     live: int = 0
-    """Rows that count; runs also hold what newer ones shadow and what sweeps closed."""
+    """Live rows; runs also contain shadowed and swept ones."""
 
     @property
     def rows(self) -> int:
@@ -76,7 +77,7 @@ class TableRecord:
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of the rows that count, as their share of all rows."""
+        """Bytes of the live rows, estimated by their share of all rows."""
         return self.bytes * self.live // max(self.rows, 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -99,7 +100,7 @@ class TableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A file that the record no longer names; it goes when no retained version names it either."""
+    """A file that the record no longer names; it is removed when no retained version names it."""
 
     name: str
     version: int
@@ -111,19 +112,19 @@ class ShardRecord:
     """A shard between two batches, without its rows.
 
     Attributes:
-        uid, shard: whose it is.
+        uid, shard: the operator, and the shard's number.
         tables: its tables by name.
-        dropped: runs that older versions still name.
-        tally: what happened to keys.
-        rows: what became of rows.
+        dropped: runs that only older versions name.
+        tally: counts of keys.
+        rows: counts of rows.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
         next_end_ms: no open life ends before this; it may be a little early.
         ages: deadlines and last accesses of open lives at the last look.
         timer_ms: the event-time timer that Spark has for the shard.
-        recent: the last batches: batch id, how far time got (ms), live keys, keys ever seen.
+        recent: the last batches: batch id, time reached (ms), live keys, keys ever seen.
         seen: a sketch of every key that ever had a life.
         file: the copy of this record next to the runs (`idlestate.backends.files.record_files`);
-            empty where there is none.
+            empty if there is none.
         file_bytes: the size of the copy.
     """
 
@@ -143,7 +144,7 @@ class ShardRecord:
     file_bytes: int = field(default=0, compare=False)
 
     def table(self, name: str) -> TableRecord:
-        """One of its tables; one that nothing was written to is empty."""
+        """One of its tables; empty if nothing was written to it."""
         return self.tables.get(name, TableRecord())
 
     @property
@@ -158,7 +159,7 @@ class ShardRecord:
 
     @property
     def files(self) -> set[str]:
-        """The names of the files that the record is kept in and made of."""
+        """The names of its files: the copy of the record, and the runs."""
         return {ref.name for ref in self.runs} | ({self.file} if self.file else set())
 
     @property
@@ -168,23 +169,23 @@ class ShardRecord:
 
     @property
     def dead_bytes(self) -> int:
-        """Bytes of runs that only older versions name, and of rows that count no more."""
+        """Bytes of runs that only older versions name, and of dead rows."""
         stale = sum(table.bytes - table.live_bytes for table in self.tables.values())
         return stale + sum(each.bytes for each in self.dropped)
 
     @property
     def runs(self) -> tuple[RunRef, ...]:
-        """Every run that the shard is made of."""
+        """All runs of the shard."""
         return tuple(ref for table in self.tables.values() for ref in table.runs)
 
     def keys_ever_seen(self, policy: Policy) -> int:
-        """Keys that ever had a life: exact when every ended key is remembered, else a sketch's."""
+        """Number of keys ever seen: exact if every expired key is remembered, else an estimate."""
         if policy.remember_for_ms == FOREVER_MS:
             return self.tally.created - self.tally.returning_keys
         return round(keys_seen_sketch.estimate(self.seen))
 
     def first_end_ms(self, policy: Policy) -> int:
-        """As `next_end_ms`, but without the rows that others shadow, as far as that is known."""
+        """Like `next_end_ms`, but without shadowed rows, as far as these are known."""
         if self.next_end_ms == NEVER_MS or self.ages.policy != ending(policy):
             return self.next_end_ms
         return max(self.next_end_ms, self.ages.first_end_ms)
@@ -194,7 +195,7 @@ class ShardRecord:
         return replace(self, rows=self.rows.plus(more))
 
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
-        """The record with the files as dropped that the one before it names and it does not."""
+        """The record in which the files that only the record before it names are dropped."""
         kept = {ref.name for ref in self.runs}
         gone = [
             Dropped(ref.name, version, ref.bytes) for ref in before.runs if ref.name not in kept
