@@ -1,14 +1,7 @@
 """A real Prometheus scrapes every metric that there is, in the format that it asks for."""
 
-import json
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.error import URLError
-from urllib.parse import quote
-from urllib.request import urlopen
 
 import pytest
 
@@ -20,17 +13,11 @@ from idlestate.metrics.samples import BucketCounts, Samples
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import FakeClock
-from tests.prometheus_programs import programs  # noqa: F401 - a fixture
+from tests.prometheus_programs import asked, programs, scraping  # noqa: F401 - a fixture
 from tests.sidecar.sidecar_process import wait_for
 
 EVERY = tuple(dict.fromkeys((*names.ALL, *OF_SIDECAR, *OF_SPARK)))
 OWN = {names.OVERFLOWED_SERIES, names.BUILD_INFO}
-CONFIG = """
-global: {{scrape_interval: 1s}}
-scrape_configs:
-  - job_name: idlestate
-    static_configs: [{{targets: ["{target}"]}}]
-"""
 
 
 def one(name: Name) -> float | BucketCounts:
@@ -53,33 +40,8 @@ def prometheus(
     tmp_path: Path,
 ) -> Iterator[str]:
     """Its address."""
-    config = tmp_path / "prometheus.yaml"
-    config.write_text(CONFIG.format(target=f"127.0.0.1:{server.port}"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    command = [
-        str(programs / "prometheus"),
-        f"--config.file={config}",
-        f"--storage.tsdb.path={tmp_path / 'data'}",
-        f"--web.listen-address={address}",
-    ]
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            yield address
-        finally:
-            process.kill()
-            process.wait()
-
-
-def asked(address: str, query: str) -> list[Any]:
-    """The series of a query; none while Prometheus starts."""
-    try:
-        with urlopen(f"http://{address}/api/v1/query?query={quote(query)}", timeout=10) as reply:
-            result: list[Any] = json.loads(reply.read())["data"]["result"]
-            return result
-    except (URLError, ConnectionError):
-        return []
+    with scraping(programs, f"127.0.0.1:{server.port}", tmp_path) as address:
+        yield address
 
 
 def test_prometheus_takes_in_every_metric(prometheus: str) -> None:

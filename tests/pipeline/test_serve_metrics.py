@@ -53,10 +53,10 @@ def served(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ser
         yield served
 
 
-def retained(spark: SparkSession, feed: Feed, **more: Any) -> Any:
+def retained(spark: SparkSession, feed: Feed, uid: str = UID, **more: Any) -> Any:
     return retain(
         feed.stream(spark),
-        uid=UID,
+        uid=uid,
         key="user",
         event_time="event_time",
         delay="0s",
