@@ -11,6 +11,7 @@ from idlestate.config.added_columns import ADDED_COLUMNS
 from idlestate.config.aggregate_text import problem_with
 from idlestate.config.path_conflicts import Place, check_places
 from idlestate.config.problems import FieldPath, Finding, listed, nearest
+from idlestate.retention.durations import DurationError, duration_ms
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.shown_values import show
 from idlestate.retention.windows import WINDOW_END, WINDOW_START
@@ -19,7 +20,7 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
-_RETAIN_ONLY = ("aggregates", "renamed", "read_when", "window")
+_RETAIN_ONLY = ("aggregates", "renamed", "read_when", "window", "fire_after")
 _NOT_WITH_WINDOW = ("policy", "read_when")
 
 
@@ -94,6 +95,7 @@ def check_pipelines(
             yield from _check_source(pipeline["source"])
             yield from _check_kind(pipeline)
             yield from _check_window(pipeline)
+            yield from _check_fire_after(pipeline)
             yield from _check_columns(pipeline)
             yield from _check_shards(pipeline)
             yield from _check_aggregates(pipeline["aggregates"])
@@ -159,6 +161,21 @@ def _check_window(pipeline: Raw) -> Iterator[Finding]:
             if name == "read_when":
                 fix = "remove it, every record of a window is a write"
             yield Finding((*pipeline.path, name), what, fix)
+
+
+def _check_fire_after(pipeline: Raw) -> Iterator[Finding]:
+    if "fire_after" not in pipeline.fields:
+        return
+    path = (*pipeline.path, "fire_after")
+    if "window" not in pipeline.fields:
+        yield Finding(path, "fire_after applies to windows", "remove it, or add window")
+    try:
+        spans = [duration_ms(pipeline[name].value) for name in ("fire_after", "delay")]
+    except DurationError:
+        return
+    if spans[0] > spans[1]:
+        what = "fire_after is longer than delay, after which windows are final"
+        yield Finding(path, what, f"use at most {pipeline['delay'].value}")
 
 
 def _check_columns(pipeline: Raw) -> Iterator[Finding]:

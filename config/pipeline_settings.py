@@ -201,6 +201,9 @@ class Pipeline(Section):
     window: times.Window | None = Field(default=None, examples=["tumbling(10m)"])
     """Aggregates per key and window, in the place of a policy: tumbling(10m), hopping(10m, 1m),
     cumulate(1h, 1m) or session(30m). Fixed by the first start."""
+    fire_after_ms: times.Span | None = Field(default=None, alias="fire_after", examples=["1m"])
+    """The first result of a window comes when the newest event is this long past its end, at most
+    delay; default: with every batch that changes the window."""
     policy: text.Name | None = None
     """The policy; default: that of the most specific matching selector."""
     budget: BudgetLimits | None = None

@@ -21,7 +21,7 @@ from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.spark_types import arrow_type
-from idlestate.retention.durations import Duration
+from idlestate.retention.durations import Duration, format_duration
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.windows import Windows
 
@@ -64,6 +64,7 @@ class OperatorArguments(SharedArguments):
     read_when: ColumnArgument | None
     renamed: NotRequired[Mapping[str, str] | None]
     window: NotRequired[Windows | None]
+    fire_after: NotRequired[Duration | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def checked_operator(
     read_when: ColumnArgument | None,
     renamed: Mapping[str, str] | None = None,
     window: Windows | None = None,
+    fire_after: Duration | None = None,
     place: Mapping[str, Any],
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
@@ -122,7 +124,9 @@ def checked_operator(
     if window is not None:
         _check_window(given, window, policy, config, read_when)
     resolved = _resolve(policy, config, uid) if window is None else window.policy
-    table = _table(given, schema, key, order, kind_of, window)
+    delay_ms = given.span_ms("delay", delay)
+    shows_ahead_ms = _shows_ahead_ms(given, window, delay_ms, fire_after)
+    table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms)
     event_time, read_when, malformed = (
         None if column is None else given.column(what, column)
         for what, column in (
@@ -140,7 +144,7 @@ def checked_operator(
         policy=resolved,
         inputs=tuple(table.inputs.items()),
         read_when=read_when,
-        delay_ms=given.span_ms("delay", delay),
+        delay_ms=delay_ms,
         max_ahead_ms=given.span_ms("max_ahead", max_ahead),
         rejects=rejects,
         has_time=is_event_time or malformed is not None or null_key == "reject",
@@ -170,6 +174,23 @@ def _check_window(
         )
 
 
+def _shows_ahead_ms(
+    given: Arguments, window: Windows | None, delay_ms: int, fire_after: Duration | None
+) -> int | None:
+    """How far ahead of the watermark windows are first shown; None: at once."""
+    if fire_after is None:
+        return None
+    if window is None:
+        raise given.refused("fire_after applies to windows; remove it, or add window=...")
+    ahead_ms = delay_ms - given.span_ms("fire_after", fire_after)
+    if ahead_ms < 0:
+        raise given.refused(
+            "fire_after is longer than delay, after which windows are final; use at most "
+            f"{format_duration(delay_ms)}"
+        )
+    return ahead_ms
+
+
 def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
     found = choose_policy(policy, config, uid)
     if found.is_unbounded:
@@ -184,6 +205,7 @@ def _table(
     order: object,
     kind_of: Callable[[Columns], OperatorKind],
     window: Windows | None,
+    shows_ahead_ms: int | None,
 ) -> TableSpec:
     keys, ordering = given.columns("key", key), given.columns("order", order)
     if not keys:
@@ -211,6 +233,7 @@ def _table(
         kind,
         tuple((name, types[name]) for name in ordering),
         window,
+        shows_ahead_ms,
     )
     shown = (*table.shown_keys, *kind.results)
     _refuse_taken_names([name for name, _ in shown], given)

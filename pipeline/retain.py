@@ -40,6 +40,7 @@ def retain(
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
     window: Windows | None = None,
+    fire_after: Duration | None = None,
 ) -> DataFrame:
     """Aggregate events per key, and expire keys by a retention policy.
 
@@ -83,6 +84,8 @@ def retain(
         window: aggregate per key and window of event time: `tumbling("10m")`,
             `hopping("10m", "1m")`, `cumulate("1h", "1m")` or `session("30m")`. The window takes
             the place of the policy: its expire row is its final result. Fixed by the first start.
+        fire_after: emit the first `update` row of a window when the newest event is this long past
+            its end, at most `delay`; default: an update per batch that changes the window.
 
     Returns:
         Key columns, of windows `window_start` and `window_end`, aggregates, `change`,
@@ -119,6 +122,7 @@ def retain(
         runs=runs,
         renamed=renamed,
         window=window,
+        fire_after=fire_after,
     )
 
 

@@ -54,8 +54,8 @@ class RetainHarness:
         schema: the input's columns and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
         key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
-            min_event_time, malformed, null_key, rejects, window: as for `retain`, with columns by
-            name and aggregates as text.
+            min_event_time, malformed, null_key, rejects, window, fire_after: as for `retain`, with
+            columns by name and aggregates as text.
         clock: gives each batch its time. In processing time all rows of a batch have this time; the
             default is `FakeClock(0)`. In event time `max_ahead` counts from it; without a clock no
             row is too far ahead.
@@ -83,6 +83,7 @@ class RetainHarness:
         null_key: str = "keep",
         rejects: bool = False,
         window: Windows | None = None,
+        fire_after: Duration | None = None,
         clock: FakeClock | None = None,
     ) -> None:
         self._schema = pa.schema(schema)
@@ -115,6 +116,7 @@ class RetainHarness:
             rejects=rejects,
             shards=1,
             window=window,
+            fire_after=fire_after,
             place={"runs": None},
         )
         self.clock = clock

@@ -61,7 +61,9 @@ def advance(
     table = open_table(spec, record, files) if files else ShardTable.empty(spec)
     steps = steps_of(spec, packets, at_ms)
     merge = MergePolicy(stagger=stagger(record.shard))
-    outcome = table.apply(steps, policy, now_ms, times.batch_id, merge)
+    # A batch without data visits only some shards: it shows no window for the first time.
+    shown_ms = record.shown_ms if packets else None
+    outcome = table.apply(steps, policy, now_ms, times.batch_id, merge, shown_ms=shown_ms)
     after = record.counted(counts)
     if files:
         after = next_record(after, outcome, files, policy, now_ms, times.time_ms)

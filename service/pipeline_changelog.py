@@ -70,6 +70,7 @@ def pipeline_changelog(
         read_when=pipeline.read_when,
         renamed=pipeline.renamed,
         window=pipeline.window,
+        fire_after=None if (span_ms := pipeline.fire_after_ms) is None else f"{span_ms}ms",
         **shared,
     )
 

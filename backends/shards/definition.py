@@ -38,6 +38,8 @@ class Definition:
     """New and old names of aggregates; only in the definition of a start, never in a stored one."""
     window: str = ""
     """The windows, as `hopping(10m, 1m)`; none."""
+    shows_ahead_ms: int | None = None
+    """When windows are first shown, as of `TableSpec`; it may change."""
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class Definition:
             max((number for _, _, number in found), default=-1) + 1,
             tuple((renamed or {}).items()),
             str(spec.window or ""),
+            spec.shows_ahead_ms,
         )
 
     @property
@@ -85,6 +88,7 @@ class Definition:
             kind_of(self.kind, bound, self.order),
             tuple((name, types[name]) for name in self.order),
             parse_window(self.window) if self.window else None,
+            self.shows_ahead_ms,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -115,4 +119,5 @@ class Definition:
             next_id,
             tuple((str(new), str(old)) for new, old in facts["renamed"]),
             str(facts.get("window", "")),
+            None if (ahead_ms := facts.get("shows_ahead_ms")) is None else int(ahead_ms),
         )

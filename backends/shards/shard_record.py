@@ -118,6 +118,7 @@ class ShardRecord:
         tally: counts of keys.
         rows: counts of rows.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
+        shown_ms: how far windows were shown (`early_results`).
         next_end_ms: no open life ends before this; it may be a little early.
         ages: deadlines and last accesses of open lives at the last look.
         timer_ms: the event-time timer that Spark has for the shard.
@@ -135,6 +136,7 @@ class ShardRecord:
     tally: KeyCounts = field(default_factory=KeyCounts)
     rows: RowCounts = field(default_factory=RowCounts)
     time_ms: int = 0
+    shown_ms: int = 0
     next_end_ms: int = FOREVER_MS
     ages: KeyAges = field(default_factory=KeyAges)
     timer_ms: int | None = None
@@ -220,6 +222,7 @@ class ShardRecord:
             "tally": asdict(self.tally),
             "rows": self.rows.as_dict(),
             "time_ms": self.time_ms,
+            "shown_ms": self.shown_ms,
             "next_end_ms": self.next_end_ms,
             "ages": self.ages.to_json(),
             "timer_ms": self.timer_ms,

@@ -80,4 +80,5 @@ def next_record(
         next_end_ms=next_end_ms,
         ages=ages,
         seen=outcome.seen,
+        shown_ms=max(record.shown_ms, outcome.shown_ms),
     )

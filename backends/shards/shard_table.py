@@ -21,6 +21,7 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.changelog_rows import Changes, change_rows
+from idlestate.backends.shards.early_results import first_shown, showing_time_ms
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
@@ -50,6 +51,8 @@ class Outcome:
     """The first deadline of the lives that it wrote; `FOREVER_MS` when none ends."""
     others: Mapping[str, Next] = field(default_factory=dict)
     """The runs of tables that only some operators have, by name."""
+    shown_ms: int = 0
+    """How far windows were shown (`early_results`)."""
 
     @property
     def tables(self) -> dict[str, Next]:
@@ -125,6 +128,7 @@ class ShardTable:
         merge: MergePolicy,
         *,
         shows_updates: bool = True,
+        shown_ms: int | None = None,
     ) -> Outcome:
         """Take in a batch, then close every life due at `sweep_at_ms` (None: sweep nothing).
 
@@ -136,6 +140,8 @@ class ShardTable:
             merge: when runs are merged; changes no result.
             shows_updates: whether there are change rows of lives that go on; without them nobody
                 has looked whether their sums fit.
+            shown_ms: the last showing time of windows (`early_results`); None: those that the batch
+                does not touch are not shown.
 
         Raises:
             SumOverflowError: a sum that is shown leaves its type; the table is as before.
@@ -163,11 +169,21 @@ class ShardTable:
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
+        showing_ms = showing_time_ms(self.spec, sweep_at_ms)
         shown = self.spec.kind.shown(walk, is_over) & shows_updates
+        if showing_ms is not None:
+            shown &= is_due(walk.ends.deadline_ms, showing_ms)
         changes = [
             self._changes(walk, touched, is_over, shown),
             Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)),
         ]
+        if showing_ms is not None and shown_ms is not None:
+            besides = np.concatenate([at[has_old], due])
+            first = first_shown(self.current, policy, shown_ms, showing_ms, batch_id, besides)
+            opened = self._shown(self.current.take(first))
+            is_expire = np.zeros(len(opened), dtype=bool)
+            changes.append(Changes(opened, opened.lives.ends(policy), is_expire))
+            shown_ms = max(shown_ms, showing_ms)
         return Outcome(
             self.spec,
             self.current.after(
@@ -193,6 +209,7 @@ class ShardTable:
             change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
             tally,
             int(walk.ends.deadline_ms[is_kept].min(initial=FOREVER_MS)),
+            shown_ms=shown_ms or 0,
         )
 
     def _begins_ms(self, steps: Steps) -> Ints | None:

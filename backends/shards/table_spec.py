@@ -23,6 +23,8 @@ class TableSpec:
     order: tuple[tuple[str, pa.DataType], ...] = ()
     window: Windows | None = None
     """The windows in which records are aggregated; of a fixed span, their end is the last key."""
+    shows_ahead_ms: int | None = None
+    """How far ahead of the watermark windows are first shown (`early_results`); None: at once."""
 
     @classmethod
     def of_windows(
@@ -31,11 +33,12 @@ class TableSpec:
         kind: OperatorKind,
         order: tuple[tuple[str, pa.DataType], ...],
         window: Windows | None,
+        shows_ahead_ms: int | None = None,
     ) -> "TableSpec":
         """The spec of records with these key columns."""
         if window is not None and not window.is_session:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
-        return cls(keys, kind, order, window)
+        return cls(keys, kind, order, window, shows_ahead_ms)
 
     @property
     def fixed_window(self) -> Windows | None:

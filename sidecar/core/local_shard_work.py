@@ -75,7 +75,9 @@ class ShardWork:
             for at, shard in shards.items():
                 steps = steps_of(self._spec, packets.get(at, ()), at_ms)
                 merge = replace(merges[at], stagger=stagger(at))
-                stepped[at], rows = self._step(shard, at, steps, going, going.t_ms, merge)
+                stepped[at], rows = self._step(
+                    shard, at, steps, going, going.t_ms, merge, shown_ms=shard.shown_ms
+                )
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:
             raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
@@ -223,10 +225,11 @@ class ShardWork:
         going: Going,
         to_ms: int | None,
         merge: MergePolicy,
+        shown_ms: int | None = None,
     ) -> tuple[Stepped, pa.Table]:
         """Take records into a shard, close what is due at `to_ms` (None: nothing)."""
         table = self.tables.table(shard, at)
-        outcome = table.apply(steps, going.policy, to_ms, going.version, merge)
+        outcome = table.apply(steps, going.policy, to_ms, going.version, merge, shown_ms=shown_ms)
         return self._stepped(shard, at, outcome, going, to_ms or 0)
 
     def _stepped(

@@ -52,6 +52,7 @@ class Case:
     window: Windows
     key_kind: str
     delay_ms: int
+    shows_ahead_ms: int | None
     batches: list[list[Record]]
     parts: int
     shards: int
@@ -84,10 +85,12 @@ def cases(draw: st.DrawFn) -> Case:
         st.fixed_dictionaries({name: st.sampled_from(pool) for name, pool in VALUES.items()}),
         st.sampled_from([None, 1, 2]),
     )
+    delay_ms = draw(st.integers(0, 20))
     return Case(
         draw(windows()),
         key_kind,
-        draw(st.integers(0, 20)),
+        delay_ms,
+        draw(st.one_of(st.none(), st.integers(0, delay_ms))),
         draw(st.lists(st.lists(records, max_size=8), min_size=1, max_size=6)),
         draw(st.integers(1, 3)),
         draw(st.integers(1, 2)),
@@ -99,7 +102,7 @@ def cases(draw: st.DrawFn) -> Case:
 def spec_of(case: Case) -> TableSpec:
     keys = tuple((f"k{at}", kind) for at, kind in enumerate(KEYS[case.key_kind][0]))
     kind = aggregation(TEXTS, TYPES, ORDER)
-    return TableSpec.of_windows(keys, kind, (("o", TYPES["o"]),), case.window)
+    return TableSpec.of_windows(keys, kind, (("o", TYPES["o"]),), case.window, case.shows_ahead_ms)
 
 
 def packed(spec: TableSpec, records: list[Record]) -> Steps:
@@ -134,22 +137,28 @@ def plain(spec: TableSpec, rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def expected(case: Case) -> tuple[reference.FixedWindows, list[set[Any]], list[list[Record]]]:
-    """What the reference says; the windows that each batch touched, and the records that count."""
+    """What the reference says; the windows that each batch shows, and the records that count."""
     spans: Callable[[int], Iterator[tuple[int, int]]]
     size_ms, slide_ms = case.window.size_ms, case.window.slide_ms
     if case.window.kind is WindowKind.CUMULATE:
         spans = partial(reference.cumulate, size_ms=size_ms, step_ms=slide_ms)
     else:
         spans = partial(reference.hopping, size_ms=size_ms, slide_ms=slide_ms)
-    found, touched, counted = reference.FixedWindows(spans, TEXTS), [], []
+    found, shown_by, counted = reference.FixedWindows(spans, TEXTS), [], []
+    ever: set[Any] = set()
     for batch, watermark_ms in zip(case.batches, watermarks_ms(case), strict=True):
         counted.append([record for record in batch if record.t_ms > watermark_ms])
         found.touched.clear()
         for record in counted[-1]:
             found.take(record)
-        touched.append(set(found.touched))
         found.close(watermark_ms)
-    return found, touched, counted
+        shown = found.touched & found.open.keys()
+        if case.shows_ahead_ms is not None:
+            reached = {at for at in found.open if watermark_ms + case.shows_ahead_ms >= at[2] - 1}
+            shown = (shown & reached) | (reached - ever)
+        ever |= shown
+        shown_by.append(shown)
+    return found, shown_by, counted
 
 
 def watermarks_ms(case: Case) -> list[int]:
@@ -175,8 +184,8 @@ def assert_same_rows(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) 
 @given(case=cases())
 def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> None:
     spec, policy = spec_of(case), case.window.policy
-    wanted, touched, counted = expected(case)
-    tables = [ShardTable.empty(spec)] * case.shards
+    wanted, shown_by, counted = expected(case)
+    tables, shown_ms = [ShardTable.empty(spec)] * case.shards, [0] * case.shards
     with pytest.MonkeyPatch.context() as patched:
         if case.weak_hash:
             patched.setattr(module, "hash_after", lambda _, keys: hash_keys(keys) % 4)
@@ -191,20 +200,23 @@ def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> 
             for at, (first, stop) in enumerate(pairwise([0, *middle, len(steps)])):
                 merge = MergePolicy(segment_rows=3)
                 part = steps.slice(first, stop)
-                outcome = tables[at].apply(part, policy, watermark_ms, batch_id, merge)
+                outcome = tables[at].apply(
+                    part, policy, watermark_ms, batch_id, merge, shown_ms=shown_ms[at]
+                )
+                shown_ms[at] = outcome.shown_ms
                 tables[at] = restored(outcome.table) if case.restores else outcome.table
                 rows = list(plain(spec, outcome.changes))
                 updates += [row for row in rows if row["change"] == "update"]
                 closed += [row for row in rows if row["change"] == "expire"]
             shown = {(row["key"], row["window_start"], row["window_end"]) for row in updates}
             assert len(shown) == len(updates)
-            is_open = {at for at in touched[batch_id] if watermark_ms < at[2] - 1}
-            assert shown == is_open, "updates are the windows that the batch touched"
+            assert shown == shown_by[batch_id]
             open_after |= dict(zip(map(_at, updates), updates, strict=True))
     assert_same_rows(wanted.closed, closed)
     assert all(row["expired_at"] == row["window_end"] - 1 for row in closed)
-    left = [open_after[at] for at in wanted.open]
-    assert_same_rows(reference.rows_of(list(wanted.open.values()), TEXTS), left)
+    still = [wanted.open[at] for at in open_after if at in wanted.open]
+    left = [open_after[(span.key, span.start_ms, span.end_ms)] for span in still]
+    assert_same_rows(reference.rows_of(still, TEXTS), left)
     lives = [row for table in tables for row in table.lives(policy).to_pylist()]
     assert len(lives) == len(wanted.open) == sum(len(table) for table in tables)
 
@@ -215,7 +227,7 @@ def _at(row: dict[str, Any]) -> Any:
 
 def test_the_hash_of_a_window_is_that_of_its_key_columns() -> None:
     """So look-ups by key find windows as they find other keys."""
-    case = Case(Windows(WindowKind.HOPPING, 10, 5), "pair", 0, [], 1, 1, False, False)
+    case = Case(Windows(WindowKind.HOPPING, 10, 5), "pair", 0, None, [], 1, 1, False, False)
     records = [
         Record(key, t_ms, {"v": 1, "x": 0.0, "s": ""}, order=(1,))
         for key in KEYS["pair"][1]

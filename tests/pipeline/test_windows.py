@@ -111,6 +111,56 @@ def test_open_windows_are_read_with_their_bounds() -> None:
     assert list(found[0])[:4] == ["k", "window_start", "window_end", "n"]
 
 
+def test_the_first_result_of_a_window_waits_for_fire_after() -> None:
+    op = harness(tumbling("10ms"), "20ms", fire_after="5ms")
+    assert op.batch(rows(3, 4)) == []
+    assert op.batch(rows(14)) == []  # 14 is not 5 past the end yet
+    assert op.batch(rows(16)) == []  # when this batch is planned, 14 is the newest record
+    assert shown(op.batch(rows(17)), "update") == [(0, 10, 2)]  # nothing of it is in this batch
+    assert op.batch(rows(18)) == []
+    assert shown(op.batch(rows(9, 19)), "update") == [(0, 10, 3)]
+    op.batch(rows(31))
+    assert shown(op.batch([]), "expire") == [(0, 10, 3)]
+
+
+def test_a_batch_without_data_shows_no_window_for_the_first_time() -> None:
+    op = harness(tumbling("10ms"), "20ms", fire_after="5ms")
+    op.batch(rows(3, 16))
+    assert op.batch([]) == []
+    assert shown(op.batch(rows(16)), "update") == [(0, 10, 1)]
+
+
+def test_with_fire_after_of_the_delay_windows_have_their_final_result_alone() -> None:
+    op = harness(tumbling("10ms"), "5ms", fire_after="5ms")
+    found = [*op.batch(rows(3, 9, 14)), *op.batch(rows(15, 16)), *op.batch(rows(40)), *op.batch([])]
+    assert shown(found, "update") == []
+    assert shown(found, "expire") == [(0, 10, 2), (10, 20, 3)]
+
+
+def test_a_session_is_shown_first_when_its_gap_and_fire_after_are_over() -> None:
+    op = harness(session("10ms"), "50ms", fire_after="5ms")
+    assert op.batch(rows(0)) == []
+    assert op.batch(rows(15, key="b")) == []
+    assert op.batch(rows(16, key="b")) == []
+    assert shown(op.batch(rows(8)), "update") == []  # which made it longer: up to 18
+    assert op.batch(rows(24, key="b")) == []
+    op.batch(rows(25, key="b"))
+    assert shown(op.batch(rows(25, key="b")), "update") == [(0, 18, 2)]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"fire_after": "1m"}, "fire_after is longer than delay, .* use at most 10ms"),
+        ({"fire_after": "soon"}, "fire_after: "),
+        ({"fire_after": "1ms", "window": None}, "fire_after applies to windows"),
+    ],
+)
+def test_what_does_not_fit_as_fire_after_is_refused(more: dict[str, Any], told: str) -> None:
+    with pytest.raises(RefusedError, match=told):
+        harness(**{"window": tumbling("10ms"), "delay": "10ms", **more})
+
+
 @pytest.mark.parametrize("window", [tumbling("10ms"), session("10ms")], ids=str)
 def test_what_cannot_be_combined_with_a_window_is_refused(window: Windows) -> None:
     with pytest.raises(RefusedError, match="policy cannot be combined with window"):

@@ -102,7 +102,9 @@ def test_windows_equal_those_of_the_reference_over_restarts(
     feed = Feed(tmp_path / "input", SCHEMA)
 
     def make() -> DataFrame:
-        return retained(feed.stream(spark), hopping("10s", "5s"), backend=backend, rejects=True)
+        events = feed.stream(spark)
+        more = {"backend": backend, "rejects": True, "fire_after": "1s"}
+        return retained(events, hopping("10s", "5s"), **more)
 
     for at, batch in enumerate(batches[:-1]):
         feed.add(batch)
@@ -114,7 +116,7 @@ def test_windows_equal_those_of_the_reference_over_restarts(
 
     of_time = partial(reference.hopping, size_ms=10_000, slide_ms=5_000)
     wanted = reference.FixedWindows(of_time, TEXTS)
-    watermark_ms, late = 0, 0
+    watermark_ms, late, shown, ever = 0, 0, list[Any](), set[Any]()
     for batch in batches:
         for row in batch:
             t_ms = milliseconds(row["at"])
@@ -123,6 +125,12 @@ def test_windows_equal_those_of_the_reference_over_restarts(
             else:
                 late += 1
         wanted.close(watermark_ms)
+        reached_ms = watermark_ms + DELAY_MS - 1_000
+        for at, span in wanted.open.items():
+            if at[2] - 1 <= reached_ms and (at not in ever or at in wanted.touched):
+                shown.append((str(span.key), span.start_ms, span.end_ms, len(span.records)))
+                ever.add(at)
+        wanted.touched.clear()
         newest_ms = max(milliseconds(row["at"]) for row in batch)
         watermark_ms = max(watermark_ms, newest_ms - DELAY_MS - 1)
     wanted.close(watermark_ms)
@@ -135,6 +143,8 @@ def test_windows_equal_those_of_the_reference_over_restarts(
     ]
     expired = [row for row in found if row["change"] == "expire"]
     assert spans(expired) == sorted(closed)
+    assert spans([row for row in found if row["change"] == "update"]) == sorted(shown)
+    assert 0 < len(ever) < len(shown)
     state = read_state(spark, str(checkpoint)).toArrow().to_pylist()
     assert spans(state) == sorted(
         (str(span.key), span.start_ms, span.end_ms, len(span.records))
