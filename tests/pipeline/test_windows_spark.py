@@ -31,7 +31,7 @@ from tests.pipeline.streams import TIMESTAMP, Feed, Sink, run, start
 from tests.reference import Record
 
 UID = "windows"
-DELAY_MS = 3_000
+DELAY_MS = 19_000
 BEGIN = datetime(2024, 5, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("user", pa.string()), ("shop", pa.int32()), ("at", TIMESTAMP)])
 TEXTS = {"n": "count", "least": "min(shop)"}
@@ -57,7 +57,7 @@ def make_batches() -> list[list[dict[str, Any]]]:
                 "user": f"u{chance.randrange(20)}" if chance.random() < 0.95 else None,
                 "shop": chance.choice([1, 2, None]),
                 "at": BEGIN
-                + timedelta(milliseconds=10_000 * batch + chance.randrange(-5_000, 9_000)),
+                + timedelta(milliseconds=10_000 * batch + chance.randrange(-24_000, 9_000)),
             }
             for _ in range(200)
         ]
@@ -75,7 +75,7 @@ def retained(events: DataFrame, window: Windows, **more: Any) -> DataFrame:
         key=["user", "shop"],
         uid=UID,
         event_time="at",
-        delay="3s",
+        delay="19s",
         aggregates=TEXTS,
         window=window,
         **more,
