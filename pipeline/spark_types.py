@@ -36,4 +36,6 @@ def spark_schema(schema: pa.Schema) -> spark.StructType:
 def _spark_type(kind: pa.DataType) -> spark.DataType:
     if pa.types.is_decimal(kind):
         return spark.DecimalType(kind.precision, kind.scale)
+    if pa.types.is_list(kind):
+        return spark.ArrayType(_spark_type(kind.value_type))
     return _TO_SPARK[kind]

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.reference import Key, Row, State
+from tests.reference_values import Within
 
 TOLERANCE = 1e-12
 LAST_MS = (2**63 - 1) // 1000
@@ -28,6 +29,11 @@ def is_same(expected: Any, found: Any, *, computed: bool = True) -> bool:
     """Whether a value is the expected one; only computed floats may be off by the tolerance."""
     if expected is None or found is None:
         return expected is None and found is None
+    if isinstance(expected, Within):
+        return bool(expected.least <= found <= expected.most)
+    if isinstance(expected, list):
+        pairs = zip(expected, found, strict=False)
+        return len(expected) == len(found) and all(is_same(*pair, computed=False) for pair in pairs)
     if isinstance(found, Decimal):
         return _as_decimal(expected, found) == found
     if isinstance(expected, Fraction):

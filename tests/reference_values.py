@@ -1,12 +1,14 @@
 """The reference's aggregates: one value at a time, in exact arithmetic.
 
 Values are plain Python: int, float, Decimal, str, bytes, bool, date or datetime, None for null.
-Averages come back as `Fraction`, so that whoever compares rounds once, at the type in question.
+Averages come back as `Fraction`, so that whoever compares rounds once, at the type in question;
+estimates as `Within`.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
@@ -115,6 +117,107 @@ class Variance:
         return math.sqrt(found) if self.is_deviation else float(found)
 
 
+@dataclass(frozen=True)
+class Within:
+    """A number that may be anything between two."""
+
+    least: float
+    most: float
+
+
+class ApproxPercentile:
+    """The middle of the bin of the value at its rank; bins are cut off doubles, as documented."""
+
+    def __init__(self, column: str, p: float, accuracy: int) -> None:
+        self.column, self.p = column, p
+        self.bits = max(0, math.ceil(math.log2(accuracy)) - 1)
+        self.values: list[float] = []
+        self.kind: type = float
+
+    def add(self, moment: Moment, values: Values) -> None:
+        if values[self.column] is not None:
+            self.kind = type(values[self.column])
+            self.values.append(float(values[self.column]))
+
+    def result(self) -> Any:
+        if not self.values:
+            return None
+        at = max(1, math.ceil(self.p * len(self.values)))
+        value = sorted(self.values, key=rank)[at - 1]
+        if not math.isfinite(value):
+            return value
+        share, exponent = math.frexp(abs(value))
+        step = math.floor(share * 2 ** (self.bits + 1))
+        low, middle, high = (
+            math.copysign(math.ldexp(step + part, exponent - self.bits - 1), value)
+            if value
+            else 0.0
+            for part in (0, 0.5, 1)
+        )
+        if self.kind is int:  # what is towards zero, or the last value that its type has
+            return Within(min(low, high), max(low, high)) if abs(value) > 127 else int(middle)
+        return middle
+
+
+class ApproxDistinct:
+    """Within four standard errors of the exact number."""
+
+    def __init__(self, column: str, rsd: float) -> None:
+        self.column, self.rsd = column, rsd
+        self.values: set[Any] = set()
+
+    def add(self, moment: Moment, values: Values) -> None:
+        if values[self.column] is not None:
+            self.values.add(rank(values[self.column]))
+
+    def result(self) -> Within:
+        count = len(self.values)
+        off = math.ceil(4 * self.rsd * count)
+        return Within(count - off, count + off)
+
+
+class Distinct:
+    """How many different values there are, None for more than the cap."""
+
+    def __init__(self, column: str, cap: int) -> None:
+        self.column, self.cap = column, cap
+        self.values: set[Any] = set()
+
+    def add(self, moment: Moment, values: Values) -> None:
+        if values[self.column] is not None:
+            self.values.add(rank(values[self.column]))
+
+    def result(self) -> int | None:
+        return len(self.values) if len(self.values) <= self.cap else None
+
+
+class Collected:
+    """Some values in an order: all are kept here, and sorted in the end."""
+
+    def __init__(self, name: str, column: str, limit: int, by: str | None) -> None:
+        self.name, self.column, self.limit, self.by = name, column, limit, by
+        self.items: list[tuple[Any, Any]] = []
+
+    def add(self, moment: Moment, values: Values) -> None:
+        value = values[self.column]
+        if values[self.by or self.column] is None:
+            return
+        if self.name == "top_n":
+            place = (rank(values[self.by or self.column]), rank(value))
+        else:
+            place = (*moment, rank(value))
+        self.items.append((place, value))
+
+    def result(self) -> list[Any]:
+        found: list[Any] = []
+        seen: set[Any] = set()
+        for _, value in sorted(self.items, key=lambda item: item[0], reverse=self.name == "top_n"):
+            if self.name != "collect_set" or rank(value) not in seen:
+                found.append(value)
+                seen.add(rank(value))
+        return found[: self.limit]
+
+
 class Extreme:
     """The value whose rank is smallest or largest; the kind of rank is the aggregate's."""
 
@@ -140,10 +243,14 @@ class Extreme:
 
 def accumulator(text: str) -> Accumulator:
     """A fresh accumulator for an aggregate as users write it: `count`, `max_by(a, b)`."""
-    parsed = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*(\w+)\s*(?:,\s*(\w+)\s*)?\))?\s*", text)
+    parsed = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", text)
     if parsed is None:
         raise ValueError(f"no aggregate: {text!r}")
-    name, one, two = parsed.groups()
+    name, inner = parsed[1], parsed[2] or ""
+    if inner.startswith("distinct "):
+        name, inner = "count_distinct", inner.removeprefix("distinct ")
+    given = [part.strip() for part in inner.split(",")] if inner else []
+    one, two, three = (*given, None, None, None)[:3]
     match name:
         case "count":
             return Count(one)
@@ -151,6 +258,21 @@ def accumulator(text: str) -> Accumulator:
             return Sum(one, average=name == "avg")
         case "stddev" | "stddev_samp" | "stddev_pop" | "variance" | "var_samp" | "var_pop":
             return Variance(one, name)
+        case "approx_percentile":
+            return ApproxPercentile(one, float(two), int(three or 100))
+        case "approx_count_distinct":
+            return ApproxDistinct(one, float(two or 0.05))
+        case "count_distinct":
+            return Distinct(one, int(two or 1000))
+        case "collect_list" | "collect_set" | "top_n":
+            return Collected(name, one, int(two), three)
+    if found := _extreme(name, one, two):
+        return found
+    raise ValueError(f"no aggregate: {text!r}")
+
+
+def _extreme(name: str, one: str, two: str) -> Accumulator | None:
+    match name:
         case "min" | "max" | "bool_and" | "bool_or":
             return Extreme(
                 one,
@@ -169,4 +291,4 @@ def accumulator(text: str) -> Accumulator:
                 ),
                 largest=name == "max_by",
             )
-    raise ValueError(f"no aggregate: {text!r}")
+    return None

@@ -12,9 +12,11 @@ these. A change under which the state cannot be read is refused before anything 
 | a removed name | dropped: no longer read |
 | same name, another text or a type that is not wider | refused |
 
-A sum of decimals is stored as an integer in units of the column's last digit. Another scale would
-change the meaning of the integer, and is refused. `count(x)` stores no value, so x may have any
-type. Keys, windows, time domain and the names of the order columns are fixed.
+A sum of decimals is stored as an integer in units of the column's last digit, and
+`approx_count_distinct` hashes such integers. Another scale would change their meaning, and is
+refused. Lists store the values of their columns one after the other, so these must keep their type.
+`count(x)` stores no value, so x may have any type. Keys, windows, time domain and the names of the
+order columns are fixed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +26,9 @@ import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import widens
 from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.distinct_counts import ApproxDistinct
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.aggregate_text import parse_call
@@ -160,10 +164,12 @@ def _of_aggregate(old: Aggregate, new: Aggregate) -> Change:
         )
     retyped = [] if isinstance(old.accumulator, Count) else _retyped(old, new)
     for name, was, now in retyped:
+        if isinstance(old.accumulator, Collected | DistinctCount):
+            return _of_other_type(called, new, name, was, now, "but lists keep their type")
         if not widens(was, now):
             return _of_other_type(called, new, name, was, now, "which is not wider")
-        is_sum = isinstance(old.accumulator, ExactSum) and pa.types.is_decimal(was)
-        if is_sum and was.scale != now.scale:
+        has_units = isinstance(old.accumulator, ExactSum | ApproxDistinct)
+        if has_units and pa.types.is_decimal(was) and was.scale != now.scale:
             return _of_other_type(called, new, name, was, now, "of another scale")
     became = [RENAMED] if is_renamed else []
     details = [f"was {old.name}"] if is_renamed else []

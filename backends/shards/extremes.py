@@ -42,6 +42,14 @@ def order_codes(array: pa.Array) -> Ints:
     return codes
 
 
+def order_keys(column: pa.Array) -> list[Ints]:
+    """Arrays that compare as the values do one after the other, nulls before every value."""
+    if not column.null_count:
+        return [order_codes(column)]
+    present = is_valid(column)
+    return [present.astype(np.int64), np.where(present, order_codes(column), 0)]
+
+
 def extreme_rows(
     columns: list[Field], valid: Flags, starts: Ints, largest: bool, source: Ints | None = None
 ) -> Ints:

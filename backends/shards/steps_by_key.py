@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.runs.fields import Field, is_valid, join, slice_field, take
+from idlestate.backends.runs.fields import Field, join, slice_field, take
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
-from idlestate.backends.shards.extremes import order_codes
+from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
 
@@ -119,7 +119,7 @@ class Steps:
         if self.is_read is not None:
             begins[1:] |= self.is_read[1:] != self.is_read[:-1]
         for column in self.order:
-            for code in _order_keys(column):
+            for code in order_keys(column):
                 begins[1:] |= code[1:] != code[:-1]
         if begins.all():
             return self
@@ -196,7 +196,7 @@ def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array])
     if len(t_ms) == 0:
         return np.zeros(0, dtype=np.int64)
     if order:
-        codes = [code for column in order for code in _order_keys(column)]
+        codes = [code for column in order for code in order_keys(column)]
         last = [] if reads is None else [reads]
         return np.lexsort((*last, *reversed(codes), t_ms, key))
     # One number per row sorts several times faster than several columns, where it fits 63 bits.
@@ -208,8 +208,3 @@ def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array])
             within |= reads
         return np.argsort((key << time_bits) | within, kind="stable")
     return np.lexsort((t_ms, key) if reads is None else (reads, t_ms, key))
-
-
-def _order_keys(column: pa.Array) -> list[Ints]:
-    present = is_valid(column)
-    return [present.astype(np.int64), np.where(present, order_codes(column), 0)]

@@ -53,6 +53,8 @@ def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
 
 
 def _value(scalar: pa.Scalar) -> Any:
+    if isinstance(scalar, pa.ListScalar) and scalar.is_valid:
+        return [_plain(_value(each)) for each in scalar.values]
     try:
         return scalar.as_py()
     except (OverflowError, ValueError, LookupError):  # beyond Python's calendar or time zones
@@ -66,4 +68,4 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, (datetime, date)):
         return value.isoformat()
-    return value if isinstance(value, (str, int, float, type(None))) else str(value)
+    return value if isinstance(value, (str, int, float, list, type(None))) else str(value)

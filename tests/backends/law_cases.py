@@ -71,11 +71,19 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 VARIANTS = 24
 NUMBERS = ("i8", "i16", "i32", "i64", "f32", "f64", "wild", "dec", "wide")
-ONE_COLUMN = ("min({0})", "max({0})", "first({0})", "last({0})", "count({0})")
-OF_NUMBERS = ("sum", "avg", "stddev", "stddev_pop", "variance", "var_pop")
+ONE_COLUMN = (
+    *("min({0})", "max({0})", "first({0})", "last({0})", "count({0})"),
+    *("approx_count_distinct({0})", "count(distinct {0})", "count(distinct {0}, 3)"),
+    *("collect_list({0}, 3)", "collect_set({0}, 2)", "top_n({0}, 2)"),
+)
+TWO_COLUMNS = ("min_by({0}, {1})", "max_by({0}, {1})", "top_n({0}, 3, {1})")
+OF_NUMBERS = (
+    *("sum({0})", "avg({0})", "stddev({0})", "stddev_pop({0})", "variance({0})", "var_pop({0})"),
+    *("approx_percentile({0}, 0.5)", "approx_percentile({0}, 0.9, 10)"),
+)
 TEXTS = sorted(
     {text.format(name) for name in COLUMNS for text in ONE_COLUMN}
-    | {f"{name}({column})" for name in OF_NUMBERS for column in NUMBERS}
+    | {text.format(name) for text in OF_NUMBERS for name in NUMBERS}
     | {"bool_and(flag)", "bool_or(flag)"}
 )
 
@@ -184,14 +192,14 @@ def aggregate_texts(draw: st.DrawFn) -> dict[str, str]:
     pairs = draw(
         st.lists(
             st.tuples(
-                st.sampled_from(["min_by", "max_by"]),
+                st.sampled_from(TWO_COLUMNS),
                 st.sampled_from(list(COLUMNS)),
                 st.sampled_from(list(COLUMNS)),
             ),
             max_size=1,
         )
     )
-    texts += [f"{name}({one}, {two})" for name, one, two in pairs]
+    texts += [text.format(one, two) for text, one, two in pairs]
     return {"n": "count"} | {f"a{at}": text for at, text in enumerate(texts)}
 
 

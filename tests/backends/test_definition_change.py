@@ -155,6 +155,9 @@ WIDER = {
     "sum(d)": {"d": pa.decimal128(14, 2)},
     "max(d)": {"d": pa.decimal128(14, 4)},
     "min_by(s, x)": {"x": pa.int64()},
+    "stddev(f)": {"f": pa.float64()},
+    "approx_percentile(d, 0.5)": {"d": pa.decimal128(14, 4)},
+    "approx_count_distinct(x)": {"x": pa.int64()},
 }
 
 
@@ -174,6 +177,9 @@ OTHER = {
     "avg(x)": ({"x": pa.decimal128(12, 0)}, "was int32, is now decimal128(12, 0), which is not"),
     "sum(d)": ({"d": pa.decimal128(14, 4)}, "is now decimal128(14, 4), of another scale: cast it"),
     "first(s)": ({"s": pa.binary()}, "column s was string, is now binary, which is not wider"),
+    "approx_count_distinct(d)": ({"d": pa.decimal128(14, 4)}, "of another scale: cast it"),
+    "count(distinct x)": ({"x": pa.int64()}, "is now int64, but lists keep their type: cast it"),
+    "top_n(s, 3, x)": ({"x": pa.int64()}, "is now int64, but lists keep their type: cast it"),
 }
 
 
@@ -194,11 +200,13 @@ def test_a_count_keeps_no_value_and_its_column_may_be_of_any_type() -> None:
 
 
 def test_another_text_under_the_same_name_is_refused() -> None:
-    before = definition({"a": "max(x)", "b": "count"})
-    takeover = compare_definitions(before, definition({"a": "min(x)", "b": "count(x)"}))
+    before = definition({"a": "max(x)", "b": "count", "c": "top_n(x, 3)"})
+    after = definition({"a": "min(x)", "b": "count(x)", "c": "top_n(x, 4)"})
+    takeover = compare_definitions(before, after)
     assert takeover.refusals == [
         "aggregate a was max(x), is now min(x): give the new one another name",
         "aggregate b was count, is now count(x): give the new one another name",
+        "aggregate c was top_n(x, 3), is now top_n(x, 4): give the new one another name",
     ]
 
 
@@ -211,6 +219,12 @@ def test_keys_time_and_order_are_fixed_and_each_difference_is_told() -> None:
         "keys was k: string, is now k: binary",
         "order was x: int32, is now f: float",
     ]
+
+
+def test_order_columns_of_a_list_may_not_widen() -> None:
+    before = definition({"a": "collect_list(s, 3)"}, order=("x",))
+    wider = definition({"a": "collect_list(s, 3)"}, order=("x",), x=pa.int64())
+    assert found(compare_definitions(before, wider)) == {"a": "refused"}
 
 
 def test_order_columns_may_widen() -> None:

@@ -33,6 +33,7 @@ NAMES = ("p", "q", "r", "s", "t")
 TEXTS = (
     *("count", "count(x)", "sum(x)", "avg(x)", "min(x)", "max(x)"),
     *("first(x)", "last(x)", "max_by(x, y)", "sum(f)", "max(f)"),
+    *("stddev_pop(x)", "approx_percentile(x, 0.5)", "approx_count_distinct(f)"),
 )
 NARROW = {"k": pa.string(), "x": pa.int16(), "y": pa.int32(), "f": pa.float32()}
 WIDE = {"k": pa.string(), "x": pa.int64(), "y": pa.int64(), "f": pa.float64()}

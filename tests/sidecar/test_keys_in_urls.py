@@ -1,6 +1,7 @@
 """Keys of every type in the query of a URL, and lives as JSON."""
 
 import json
+import signal
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -61,6 +62,7 @@ def test_what_json_has_no_word_for_is_told_in_text() -> None:
             "time": pa.array([0, 1, 2**62, -(2**62), None], TIME),
             "day": pa.array([0, 2**31 - 1, -(2**31), 1, None], pa.date32()),
             "amount": [Decimal("1.50"), None, None, None, None],
+            "times": pa.array([[0, 2**62, None], [], None, [], []], pa.list_(TIME)),
             "far": pa.array([1, None, None, None, None], pa.timestamp("us", "Nowhere/Far")),
         }
     )
@@ -71,6 +73,8 @@ def test_what_json_has_no_word_for_is_told_in_text() -> None:
     assert told[2]["time"] == f"{2**62} of timestamp[us, tz=UTC]"
     assert [row["day"] for row in told][:2] == ["1970-01-01", f"{2**31 - 1} of date32[day]"]
     assert told[0]["amount"] == "1.50"
+    of_times = ["1970-01-01T00:00:00+00:00", f"{2**62} of timestamp[us, tz=UTC]", None]
+    assert [row["times"] for row in told][:3] == [of_times, [], None]
     assert told[0]["far"] == "1 of timestamp[us, tz=Nowhere/Far]"
 
 
@@ -92,3 +96,31 @@ def test_lives_are_found_by_the_keys_that_they_have(made: Any) -> None:
         status, found = sidecar.ask(f"/operators/carts/keys?{query}")
         assert (status, [life["total"] for life in found["lives"]]) == (200, [total])
     assert sidecar.ask("/operators/carts/keys?user=a&user=b&raw=c")[0] == 400
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_lists_and_sketches_are_kept_over_a_restart(made: Any, backend: str) -> None:
+    operator = OPERATOR | {
+        "columns": {"user": "string", "amount": "double"},
+        "key": ["user"],
+        "aggregates": {
+            "largest": "top_n(amount, 2)",
+            "some": "collect_set(amount, 3)",
+            "exact": "count(distinct amount, 3)",
+            "about": "approx_count_distinct(amount)",
+            "middle": "approx_percentile(amount, 0.5)",
+            "spread": "stddev_pop(amount)",
+        },
+    }
+    sidecar: Sidecar = made(operators={"carts": operator}, backend=backend).start()
+    for amounts in ([1.0, float("nan"), 1.0], [3.0, None]):
+        with sidecar.client() as client:
+            client.add_many({"user": ["ada"] * len(amounts), "amount": amounts})
+        sidecar.stop(signal.SIGKILL)
+        sidecar.start()
+    status, found = sidecar.ask("/operators/carts/keys?user=ada")
+    (life,) = found["lives"]
+    assert status == 200
+    assert (life["largest"], life["exact"], life["about"]) == (["nan", 3.0], 3, 3)
+    assert sorted(life["some"], key=str) == [1.0, 3.0, "nan"]
+    assert (life["middle"], life["spread"]) == (1.0078125, "nan")
