@@ -27,7 +27,7 @@ Accumulator = (
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AggregateRequest:
     """An aggregate that is asked for.
 
     Attributes:
@@ -66,7 +66,7 @@ class Request:
             )
 
 
-def accumulator_of(request: Request) -> Accumulator:
+def accumulator_of(request: AggregateRequest) -> Accumulator:
     """The accumulator of an aggregate.
 
     Raises:
@@ -81,11 +81,11 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _count(request: Request) -> Accumulator:
+def _count(request: AggregateRequest) -> Accumulator:
     return Count(request.column if request.call.columns else None)
 
 
-def _sum(request: Request) -> Accumulator:
+def _sum(request: AggregateRequest) -> Accumulator:
     request.takes("sum and avg take numbers", is_number)
     kind, average = request.kind, request.call.function == "avg"
     if pa.types.is_floating(kind):
@@ -95,30 +95,30 @@ def _sum(request: Request) -> Accumulator:
     return ExactSum(request.column, pa.float64() if average else pa.int64(), None, average)
 
 
-def _variance(request: Request) -> Accumulator:
+def _variance(request: AggregateRequest) -> Accumulator:
     function = request.call.function
     request.takes(f"{function} takes numbers", is_number)
     is_sample = not function.endswith("_pop")
     return Variance(request.column, is_sample, is_deviation=function.startswith("stddev"))
 
 
-def _percentile(request: Request) -> Accumulator:
+def _percentile(request: AggregateRequest) -> Accumulator:
     request.takes("approx_percentile takes numbers", is_number)
     p, accuracy = request.call.numbers
     result = pa.float64() if pa.types.is_decimal(request.kind) else request.kind
     return ApproxPercentile(request.column, p, int(accuracy), result)
 
 
-def _approx_distinct(request: Request) -> Accumulator:
+def _approx_distinct(request: AggregateRequest) -> Accumulator:
     return ApproxDistinct(request.column, *request.call.numbers)
 
 
-def _distinct(request: Request) -> Accumulator:
+def _distinct(request: AggregateRequest) -> Accumulator:
     (limit,) = request.call.numbers
     return DistinctCount(request.column, request.kind, int(limit))
 
 
-def _collected(request: Request) -> Accumulator:
+def _collected(request: AggregateRequest) -> Accumulator:
     (limit,) = request.call.numbers
     function = request.call.function
     by_time = function != "top_n"
@@ -127,12 +127,12 @@ def _collected(request: Request) -> Accumulator:
     return Collected(kept, kept_types, int(limit), by_time, is_set=function == "collect_set")
 
 
-def _all_or_any(request: Request) -> Accumulator:
+def _all_or_any(request: AggregateRequest) -> Accumulator:
     request.takes(f"{request.call.function} takes booleans", pa.types.is_boolean)
     return _extreme(request)
 
 
-def _extreme(request: Request) -> Accumulator:
+def _extreme(request: AggregateRequest) -> Accumulator:
     """Min, max, min_by and max_by; false is less than true."""
     columns = request.call.columns
     compared = (1, 0) if len(columns) == 2 else (0,)
@@ -141,7 +141,7 @@ def _extreme(request: Request) -> Accumulator:
     return Extreme(columns, compared, is_largest, request.kind, kept_types, by_time=False)
 
 
-def _first_or_last(request: Request) -> Accumulator:
+def _first_or_last(request: AggregateRequest) -> Accumulator:
     kept = (*request.order, request.column)
     compared = tuple(range(len(kept) + 1))
     kept_types = tuple(request.types[each] for each in kept)
@@ -161,7 +161,7 @@ def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-_MAKERS: dict[str, Callable[[Request], Accumulator]] = {
+_MAKERS: dict[str, Callable[[AggregateRequest], Accumulator]] = {
     "count": _count,
     **dict.fromkeys(("sum", "avg"), _sum),
     **dict.fromkeys(("stddev", "stddev_pop", "variance", "var_pop"), _variance),

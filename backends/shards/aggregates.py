@@ -16,7 +16,7 @@ from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.accumulators import (
     Accumulator,
-    Request,
+    AggregateRequest,
     accumulator_of,
     is_number,
 )
@@ -101,7 +101,7 @@ def _bind(
                 "take numbers, booleans, strings, binaries, dates and timestamps: select a part "
                 "of it or cast it first"
             )
-    accumulator = accumulator_of(Request(name, text, call, types, order))
+    accumulator = accumulator_of(AggregateRequest(name, text, call, types, order))
     by_time = isinstance(accumulator, Extreme | Collected) and accumulator.by_time
     read = (*order, *call.columns) if by_time else call.columns
     inputs = tuple((column, types[column]) for column in dict.fromkeys(read))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid
 from idlestate.backends.shards.extremes import order_codes, order_keys
-from idlestate.backends.shards.packed_lists import PackedLists, Part
+from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -51,9 +51,9 @@ class Collected:
     @cached_property
     def _lists(self) -> PackedLists:
         counted = self._counted
-        times = [Part(pa.int64())] if self.by_time else []
+        times = [ItemPart(pa.int64())] if self.by_time else []
         pairs = zip(self.kept, self.kept_types, strict=True)
-        return PackedLists((*times, *(Part(kind, name != counted) for name, kind in pairs)))
+        return PackedLists((*times, *(ItemPart(kind, name != counted) for name, kind in pairs)))
 
     @property
     def _counted(self) -> str:
@@ -116,7 +116,7 @@ class DistinctCount:
 
     @cached_property
     def _lists(self) -> PackedLists:
-        return PackedLists((Part(self.kind),))
+        return PackedLists((ItemPart(self.kind),))
 
     def lift(self, values: dict[str, pa.Array], is_write: Flags) -> list[Field]:
         """One value per record; none for nulls and reads."""

@@ -17,14 +17,14 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, is_valid
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.shards.extremes import order_codes
-from idlestate.backends.shards.packed_lists import PackedLists, Part
+from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
 
 Ints = npt.NDArray[np.int64]
 _RUN_BITS = 6
 """An item is a register and its run of zeros, in so many bits."""
 _TERMS = 32
 """After so many, the series of an estimate have no terms that matter."""
-_ITEMS = PackedLists((Part(pa.int32()),))
+_ITEMS = PackedLists((ItemPart(pa.int32()),))
 
 
 @dataclass(frozen=True, slots=True)

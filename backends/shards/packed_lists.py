@@ -22,7 +22,7 @@ CELLS = pa.large_binary()
 
 
 @dataclass(frozen=True)
-class Part:
+class ItemPart:
     """A part of each item: of a type of fixed width, text or binary."""
 
     kind: pa.DataType
@@ -75,7 +75,7 @@ class Part:
 class PackedLists:
     """Lists of items of these parts."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ItemPart, ...]
 
     @property
     def field_types(self) -> tuple[pa.DataType, ...]:

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid
 from idlestate.backends.shards.extremes import order_codes
-from idlestate.backends.shards.packed_lists import PackedLists, Part
+from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
 
 Ints = npt.NDArray[np.int64]
 _FRACTION_BITS = 52
-_BINS = PackedLists((Part(pa.int64()), Part(pa.int64())))
+_BINS = PackedLists((ItemPart(pa.int64()), ItemPart(pa.int64())))
 
 
 @dataclass(frozen=True, slots=True)

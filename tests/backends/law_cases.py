@@ -6,8 +6,6 @@ places where the rule turns: one before, at, and one after a deadline or a re-ar
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
@@ -15,6 +13,15 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
+from tests.backends.law_aggregates import (
+    COLUMNS,
+    DAYS,
+    NAN,
+    STAMPS,
+    TIMESTAMP,
+    VARIANTS,
+    aggregate_texts,
+)
 from tests.compare import LAST_MS
 from tests.reference import (
     FOREVER_MS,
@@ -24,11 +31,6 @@ from tests.reference import (
     Reference,
     Rule,
 )
-
-INF, NAN = float("inf"), float("nan")
-STAMPS = [datetime(2024, 1, day, 10, 0, 0, us, tzinfo=UTC) for day in (1, 2) for us in (0, 1500)]
-DAYS = [date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)]
-TIMESTAMP = pa.timestamp("us", "UTC")
 
 # Key columns and the keys drawn from. Spark's hash passes over nulls, so that of the last ones
 # two would hash alike.
@@ -48,44 +50,6 @@ KEYS: dict[str, tuple[list[pa.DataType], list[tuple[Any, ...]]]] = {
     ),
     "swapped": ([pa.string(), pa.string()], [("a", None), (None, "a"), ("a", "a"), (None, None)]),
 }
-
-# Value columns: each record draws one small number, every column derives its value from it.
-COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
-    "i8": (pa.int8(), [None, -128, 127, 0, 1]),
-    "i16": (pa.int16(), [7, None, -300, 300]),
-    "i32": (pa.int32(), [None, 2**31 - 1, -(2**31), 5, 5]),
-    "i64": (pa.int64(), [0, 1, None, 2**60, -(2**60), 3, -7]),
-    "f32": (pa.float32(), [0.5, None, -0.25, NAN, 1024.0]),
-    "f64": (pa.float64(), [0.1, None, -0.3, 1e15, 0.0, -0.0, 2.5]),
-    "wild": (pa.float64(), [1.0, NAN, None, INF, -INF, 2.0, -1e300, 1.0]),
-    "dec": (
-        pa.decimal128(10, 2),
-        [Decimal("0.01"), None, Decimal("-99999999.99"), Decimal("5.00")],
-    ),
-    "wide": (pa.decimal128(30, 4), [None, Decimal("1" * 26 + ".0001"), Decimal("-1.5000")]),
-    "text": (pa.string(), ["b", None, "", "\uffff", "\U0001f600", "a"]),
-    "raw": (pa.binary(), [b"\x00", None, b"", b"\xff", b"\x7f"]),
-    "flag": (pa.bool_(), [True, None, False]),
-    "day": (pa.date32(), [*DAYS, None]),
-    "stamp": (TIMESTAMP, [*STAMPS, None]),
-}
-VARIANTS = 24
-NUMBERS = ("i8", "i16", "i32", "i64", "f32", "f64", "wild", "dec", "wide")
-ONE_COLUMN = (
-    *("min({0})", "max({0})", "first({0})", "last({0})", "count({0})"),
-    *("approx_count_distinct({0})", "count(distinct {0})", "count(distinct {0}, 3)"),
-    *("collect_list({0}, 3)", "collect_set({0}, 2)", "top_n({0}, 2)"),
-)
-TWO_COLUMNS = ("min_by({0}, {1})", "max_by({0}, {1})", "top_n({0}, 3, {1})")
-OF_NUMBERS = (
-    *("sum({0})", "avg({0})", "stddev({0})", "stddev_pop({0})", "variance({0})", "var_pop({0})"),
-    *("approx_percentile({0}, 0.5)", "approx_percentile({0}, 0.9, 10)"),
-)
-TEXTS = sorted(
-    {text.format(name) for name in COLUMNS for text in ONE_COLUMN}
-    | {text.format(name) for text in OF_NUMBERS for name in NUMBERS}
-    | {"bool_and(flag)", "bool_or(flag)"}
-)
 
 ORDERS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "seq": (pa.int32(), [None, 1, 2]),
@@ -183,24 +147,6 @@ def rules(draw: st.DrawFn) -> Rule:
         max_lifetime_ms=draw(st.one_of(OFF, OFF, spans(50))),
         remember_ms=draw(st.sampled_from([FOREVER_MS, None, 0, 3, 10])),
     )
-
-
-@st.composite
-def aggregate_texts(draw: st.DrawFn) -> dict[str, str]:
-    """A count and a few others, over every type."""
-    texts = draw(st.lists(st.sampled_from(TEXTS), max_size=3))
-    pairs = draw(
-        st.lists(
-            st.tuples(
-                st.sampled_from(TWO_COLUMNS),
-                st.sampled_from(list(COLUMNS)),
-                st.sampled_from(list(COLUMNS)),
-            ),
-            max_size=1,
-        )
-    )
-    texts += [text.format(one, two) for text, one, two in pairs]
-    return {"n": "count"} | {f"a{at}": text for at, text in enumerate(texts)}
 
 
 # Where an access is aimed: at its key's deadline, at the last moment that does not re-arm, or

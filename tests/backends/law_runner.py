@@ -25,7 +25,8 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
 from idlestate.retention.time_bins import BINS, KeyTimes, TimeBins
-from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, Case
+from tests.backends.law_aggregates import COLUMNS
+from tests.backends.law_cases import KEYS, ORDERS, Case
 from tests.backends.veiled import Veiled
 from tests.compare import assert_rows, assert_states
 from tests.reference import Record, Reference, Rule

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.table_spec import TableSpec
-from tests.backends.law_cases import COLUMNS, ORDERS, Case, cases
+from tests.backends.law_aggregates import COLUMNS
+from tests.backends.law_cases import ORDERS, Case, cases
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.compare import assert_rows
 from tests.lengths import short_and_long

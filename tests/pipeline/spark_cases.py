@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.backends.law_cases import COLUMNS, KEYS, ORDERS, ROW_VALUES
+from tests.backends.law_aggregates import COLUMNS
+from tests.backends.law_cases import KEYS, ORDERS, ROW_VALUES
 from tests.pipeline.streams import TIMESTAMP
 from tests.reference import FOREVER_MS, ON_READ_AND_WRITE, Record, Reference, Rule
 from tests.reference_pipeline import make_sequence
