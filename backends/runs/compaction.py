@@ -197,9 +197,10 @@ def _kept(
             if not keep_tombstones:
                 keep[begin:stop] &= ~gone
         keep[closed[at]] = False
+        later = len(runs) if run.reader.schema.is_log else at + 1
         newer = chain.from_iterable(
             other.keys_in_portions(*span)
-            for other, span in zip(runs[at + 1 :], spans[at + 1 :], strict=True)
+            for other, span in zip(runs[later:], spans[later:], strict=True)
         )
         if run.has_tombstones:
             # The batch closed open rows; it knew of no tombstones.

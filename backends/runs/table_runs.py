@@ -60,7 +60,7 @@ class Runs:
             at[pending] = np.where(found < 0, -1, found + start)
             pending = pending[found < 0]
         rows = self.take(at[at >= 0], keys=False)
-        is_gone = rows.are_tombstones | self._are_swept(at[at >= 0], rows)
+        is_gone = rows.are_tombstones | self.are_swept(at[at >= 0], rows)
         if is_gone.any():
             at[np.flatnonzero(at >= 0)[is_gone]] = -1
             rows = rows.take(~is_gone)
@@ -82,7 +82,8 @@ class Runs:
             if not len(places):
                 continue
             rows = run.take(places, keys=True)
-            counts = ~rows.are_tombstones & ~_shadowed(rows, self.runs[at + 1 :])
+            newer = () if self.schema.is_log else self.runs[at + 1 :]
+            counts = ~rows.are_tombstones & ~_shadowed(rows, newer)
             found.append(places[counts] + start)
             parts.append(rows.take(counts))
         return np.concatenate(found), Rows.gathered(parts)
@@ -116,7 +117,7 @@ class Runs:
             rows = run.due(policy, upto_ms, since(self.sweeps, run.batch_id))
             if len(rows):
                 rows = rows[~np.isin(rows + start, besides)]
-            if len(rows) and at + 1 < len(self.runs):
+            if len(rows) and at + 1 < len(self.runs) and not self.schema.is_log:
                 rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]
             found.append(rows + start)
         return np.concatenate(found)
@@ -238,7 +239,8 @@ class Runs:
             found.append((chosen, positions[chosen] - start))
         return found
 
-    def _are_swept(self, positions: Ints, rows: Rows) -> npt.NDArray[np.bool_]:
+    def are_swept(self, positions: Ints, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Which of the rows at these positions a sweep closed."""
         gone = np.zeros(len(positions), dtype=bool)
         for run, (chosen, _) in zip(self.runs, self.by_run(positions), strict=True):
             passed = since(self.sweeps, run.batch_id)
@@ -270,6 +272,7 @@ class Next:
     def segments(self) -> Iterator[Segment]:
         """The run to write, segment by segment; none when nothing is left of what it replaces."""
         stay = len(self.before.runs) - self.taken
+        with_filter = stay > 0 and not self.before.schema.is_log
         closed = [rows for _, rows in self.before.by_run(self.closed)]
         extras = extras_of(self.fresh, self.before.schema).union(
             *(run.extras for run in self.before.runs[stay:])
@@ -282,7 +285,7 @@ class Next:
             self.merge.segment_rows,
             keep_tombstones=stay > 0,
         ):
-            yield Segment.of(rows, extras, self.policy, with_filter=stay > 0)
+            yield Segment.of(rows, extras, self.policy, with_filter=with_filter)
 
     def with_run(self, run: Run | None) -> Runs:
         """The next runs; `run` is what was written of `segments()`, None for nothing."""

@@ -51,6 +51,8 @@ class TableSchema:
 
     keys: KeyColumns = ()
     columns: tuple[Column, ...] = ()
+    is_log: bool = False
+    """Whether rows replace no others, so that one key may have many and none is looked up."""
 
 
 @dataclass(frozen=True, slots=True)

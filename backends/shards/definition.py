@@ -40,6 +40,8 @@ class Definition:
     """The windows, as `hopping(10m, 1m)`; none."""
     shows_ahead_ms: int | None = None
     """When windows are first shown, as of `TableSpec`; it may change."""
+    in_order: bool = False
+    """Whether rows wait until the watermark reaches them."""
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class Definition:
             tuple((renamed or {}).items()),
             str(spec.window or ""),
             spec.shows_ahead_ms,
+            spec.in_order,
         )
 
     @property
@@ -89,6 +92,7 @@ class Definition:
             tuple((name, types[name]) for name in self.order),
             parse_window(self.window) if self.window else None,
             self.shows_ahead_ms,
+            self.in_order,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -120,4 +124,5 @@ class Definition:
             tuple((str(new), str(old)) for new, old in facts["renamed"]),
             str(facts.get("window", "")),
             None if (ahead_ms := facts.get("shows_ahead_ms")) is None else int(ahead_ms),
+            bool(facts.get("in_order", False)),
         )

@@ -125,6 +125,8 @@ def _fixed(
         yield refused("keys", _listed(was.given_keys), _listed(now.given_keys))
     if before.window != after.window:
         yield refused("window", before.window, after.window)
+    if before.in_order != after.in_order:
+        yield refused("in_order", str(before.in_order), str(after.in_order))
     if before.order != after.order:
         yield refused("order", _listed(was.order), _listed(now.order))
     else:

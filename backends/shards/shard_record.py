@@ -24,6 +24,8 @@ from idlestate.retention.rules import NEVER_MS
 
 OPEN, REMEMBERED = "open", "remembered"
 """The tables of every shard: open lives, and keys that ended."""
+HELD = "held"
+"""The table of rows that wait for their turn, of operators that take rows in order."""
 _MAGIC = b"IDS7"
 _RECENT = 16
 

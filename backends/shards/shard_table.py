@@ -19,12 +19,12 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
-from idlestate.backends.shards import keys_seen_sketch, remembered_keys
+from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.changelog_rows import Changes, change_rows
 from idlestate.backends.shards.early_results import first_shown, showing_time_ms
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
-from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
+from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.age_buckets import count_ages
@@ -135,7 +135,8 @@ class ShardTable:
         Args:
             steps: the records.
             policy: the policy in force.
-            sweep_at_ms: how far the sweep goes.
+            sweep_at_ms: how far the sweep goes; with `in_order`, also which records have their
+                turn.
             batch_id: the batch's number, higher than those before.
             merge: when runs are merged; changes no result.
             shows_updates: whether there are change rows of lives that go on; without them nobody
@@ -146,6 +147,10 @@ class ShardTable:
         Raises:
             SumOverflowError: a sum that is shown leaves its type; the table is as before.
         """
+        others = {}
+        if self.spec.in_order:
+            held = self.others[HELD]
+            steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
         at, old = self.current.look_up(steps.hashes, steps.keys)
         has_old = at >= 0
         writes_once = self.spec.kind.writes_once
@@ -209,7 +214,8 @@ class ShardTable:
             change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
             tally,
             int(walk.ends.deadline_ms[is_kept].min(initial=FOREVER_MS)),
-            shown_ms=shown_ms or 0,
+            others,
+            shown_ms or 0,
         )
 
     def _begins_ms(self, steps: Steps) -> Ints | None:

@@ -72,7 +72,7 @@ class Steps:
             name: column for (name, _), column in zip(spec.order, order, strict=True)
         }
         carried = spec.kind.lift(values, is_write, times_ms)
-        return _group(hashes, keys, None, times_ms, reads, list(order), carried, sort)
+        return grouped(hashes, keys, None, times_ms, reads, list(order), carried, sort)
 
     @classmethod
     def empty(cls, spec: TableSpec) -> "Steps":
@@ -147,7 +147,7 @@ class Steps:
             reads = np.concatenate(
                 [np.zeros(len(p.t_ms), bool) if p.is_read is None else p.is_read for p in parts]
             )
-        return _group(
+        return grouped(
             np.concatenate([part.hashes for part in parts]),
             [
                 pa.concat_arrays(list(columns))
@@ -162,7 +162,7 @@ class Steps:
         )
 
 
-def _group(
+def grouped(
     hashes: Ints,
     keys: Keys,
     key_of_row: Ints | None,
@@ -172,7 +172,14 @@ def _group(
     carried: list[Field],
     sort: bool,
 ) -> Steps:
-    """Rows by key; `key_of_row` None: each has a key of its own."""
+    """Rows by key; `key_of_row` None: each has a key of its own.
+
+    Args:
+        hashes, keys: of each row, or of what `key_of_row` says.
+        key_of_row: which of the keys each row has.
+        t_ms, reads, order, carried: the rows.
+        sort: as of `Steps.from_records`.
+    """
     distinct = find_distinct(hashes, keys)
     key = distinct.key if key_of_row is None else distinct.key[key_of_row]
     is_in_turn = reads is None and not order and bool((t_ms[1:] >= t_ms[:-1]).all())

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.table_schema import KeyColumns, TableSchema
+from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
+from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -25,6 +26,8 @@ class TableSpec:
     """The windows in which records are aggregated; of a fixed span, their end is the last key."""
     shows_ahead_ms: int | None = None
     """How far ahead of the watermark windows are first shown (`early_results`); None: at once."""
+    in_order: bool = False
+    """Whether rows wait until the watermark reaches them, and count in order of time."""
 
     @classmethod
     def of_windows(
@@ -34,11 +37,13 @@ class TableSpec:
         order: tuple[tuple[str, pa.DataType], ...],
         window: Windows | None,
         shows_ahead_ms: int | None = None,
+        *,
+        in_order: bool = False,
     ) -> "TableSpec":
         """The spec of records with these key columns."""
         if window is not None and not window.is_session:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
-        return cls(keys, kind, order, window, shows_ahead_ms)
+        return cls(keys, kind, order, window, shows_ahead_ms, in_order)
 
     @property
     def fixed_window(self) -> Windows | None:
@@ -80,4 +85,14 @@ class TableSpec:
     @cached_property
     def tables(self) -> dict[str, TableSchema]:
         """The tables of a shard, by name."""
-        return {OPEN: self.schema, REMEMBERED: remembered_keys.SCHEMA}
+        found = {OPEN: self.schema, REMEMBERED: remembered_keys.SCHEMA}
+        return found | ({HELD: self._held} if self.in_order else {})
+
+    @property
+    def _held(self) -> TableSchema:
+        """Of a waiting row: whether it is a read, order columns, and what the kind carries."""
+        order = (
+            Column(f"o{at}", pa.nulls(1, kind)) for at, (_, kind) in enumerate(self.step_order)
+        )
+        is_read = Column("is_read", np.zeros(1, dtype=np.int8))
+        return TableSchema(self.keys, (is_read, *order, *self.kind.carried), is_log=True)

@@ -95,6 +95,8 @@ def make_steps(spec: TableSpec, case: Case, records: Sequence[Record]) -> Steps:
 
 def steps_of(spec: TableSpec, case: Case, batch: Sequence[Record]) -> Steps:
     """One batch's steps; from several tasks as a pipeline hands them over, when it does."""
+    if not batch:
+        return Steps.empty(spec)
     if case.is_sorted:
         batch = [*batch[1::2], *batch[::2]][::-1]  # out of order, as files come
     if case.parts == 1:
@@ -119,7 +121,10 @@ def by_shard(steps: Steps, shards: int) -> list[Steps]:
 
 def restored(table: ShardTable) -> ShardTable:
     """The table written to bytes and read back; of them it sees what it asks for."""
-    return replace(table, current=reread(table.current), remembered=reread(table.remembered))
+    others = {name: reread(runs) for name, runs in table.others.items()}
+    return replace(
+        table, current=reread(table.current), remembered=reread(table.remembered), others=others
+    )
 
 
 def reread(runs: Runs) -> Runs:
