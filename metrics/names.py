@@ -97,6 +97,9 @@ REMEMBERED_KEYS: Final = _gauge(
 REMEMBERED_BYTES: Final = _gauge(
     "remembered_bytes", "Size in bytes of the remembered keys; not included in state_bytes."
 )
+HELD_ROWS: Final = _gauge(
+    "held_rows", "Rows that wait until the watermark reaches them; only with in_order."
+)
 KEYS_SEEN: Final = _gauge(
     "keys_seen", "Estimated number of distinct keys ever seen: the keys in state without retention."
 )
@@ -258,6 +261,7 @@ OF_OPERATOR: Final = (
     STATE_BYTES,
     REMEMBERED_KEYS,
     REMEMBERED_BYTES,
+    HELD_ROWS,
     KEYS_SEEN,
     KEYS_CREATED,
     KEYS_EXPIRED,

@@ -54,6 +54,7 @@ class OperatorFigures:
         state_bytes: size of the state.
         remembered_keys: expired keys that are remembered.
         remembered_bytes: size of the remembered keys.
+        held_rows: rows that wait until the watermark reaches them.
         keys_seen: estimated number of distinct keys ever seen.
         keys_created: lives started.
         keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
@@ -85,6 +86,7 @@ class OperatorFigures:
     state_bytes: int = 0
     remembered_keys: int = 0
     remembered_bytes: int = 0
+    held_rows: int = 0
     keys_seen: int = 0
     keys_created: int = 0
     keys_expired: Mapping[str, int] = field(default_factory=dict)

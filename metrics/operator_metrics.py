@@ -31,6 +31,7 @@ _PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
     names.STATE_BYTES: lambda f: f.state_bytes,
     names.REMEMBERED_KEYS: lambda f: f.remembered_keys,
     names.REMEMBERED_BYTES: lambda f: f.remembered_bytes,
+    names.HELD_ROWS: lambda f: f.held_rows,
     names.KEYS_SEEN: lambda f: f.keys_seen,
     names.KEYS_CREATED: lambda f: f.keys_created,
     names.RETURNING_KEYS: lambda f: f.returning_keys,

@@ -53,6 +53,7 @@ def operator_figures(
         state_bytes=total("state_bytes"),
         remembered_keys=total("remembered_keys"),
         remembered_bytes=total("remembered_bytes"),
+        held_rows=total("held_rows"),
         keys_seen=total("keys_ever_seen"),
         keys_created=total("created"),
         keys_expired={name: total(f"expired_{name}") for name in EXPIRY_REASONS},

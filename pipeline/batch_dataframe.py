@@ -28,7 +28,8 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The changelog of the whole input as one batch.
 
     Its time is that of this call. There is no watermark before it, so nothing is late; what is
-    due at the highest event time less the delay is closed. The highest event time comes from a
+    due at the highest event time less the delay is closed; with `in_order`, where a stream's time
+    ends at the highest event time, what is due then. The highest event time comes from a
     pass of its own.
     """
     partitions = int(str(marked.sparkSession.conf.get("spark.sql.shuffle.partitions")))
@@ -55,7 +56,8 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
         for text in rows.column("counts").drop_null().to_pylist():
             counts = counts.plus(RowCounts(**json.loads(text)))
         highest_ms = rows.column("highest_ms")[0].as_py()
-        watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - spec.delay_ms - 1
+        behind_ms = 0 if spec.table.in_order else spec.delay_ms + 1
+        watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - behind_ms
         times = replace(task.times, watermark_ms=watermark_ms)
         advanced = advance(
             task.table,

@@ -34,6 +34,7 @@ def deduplicate(
     backend: str = "spark",
     sidecar: str | Address | None = None,
     runs: str | None = None,
+    in_order: bool = False,
 ) -> DataFrame:
     """Emit one record per life of a key: the first at once, or the last when the life ends.
 
@@ -52,7 +53,7 @@ def deduplicate(
         keep: `first` or `last`: by event time, then the order columns, then the other columns.
         delay, policy, config, order, max_ahead, min_event_time: as for `retain`.
         malformed: as for `retain`; this column is not emitted.
-        null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
+        null_key, rejects, shards, backend, sidecar, runs, in_order: as for `retain`.
 
     Returns:
         Key columns, the other columns of the input, `change`, `created_at`, `last_access`,
@@ -87,6 +88,7 @@ def deduplicate(
         backend=backend,
         sidecar=sidecar,
         runs=runs,
+        in_order=in_order,
     )
 
 

@@ -56,6 +56,7 @@ class SharedArguments(TypedDict):
     null_key: str
     rejects: bool
     shards: int | None
+    in_order: NotRequired[bool]
 
 
 class OperatorArguments(SharedArguments):
@@ -106,6 +107,7 @@ def checked_operator(
     renamed: Mapping[str, str] | None = None,
     window: Windows | None = None,
     fire_after: Duration | None = None,
+    in_order: bool = False,
     place: Mapping[str, Any],
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
@@ -126,7 +128,10 @@ def checked_operator(
     resolved = _resolve(policy, config, uid) if window is None else window.policy
     delay_ms = given.span_ms("delay", delay)
     shows_ahead_ms = _shows_ahead_ms(given, window, delay_ms, fire_after)
-    table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms)
+    given.must_be("in_order", in_order, bool, "pass True or False")
+    table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms, in_order=in_order)
+    if in_order:
+        _check_in_order(given, table, resolved, place.get("backend", "spark"))
     event_time, read_when, malformed = (
         None if column is None else given.column(what, column)
         for what, column in (
@@ -191,6 +196,29 @@ def _shows_ahead_ms(
     return ahead_ms
 
 
+def _check_in_order(given: Arguments, table: TableSpec, policy: Policy, backend: str) -> None:
+    if policy.time is TimeDomain.PROCESSING:
+        raise given.refused(
+            "in_order=True needs event time, but the policy uses processing time, in which rows "
+            "count as they come; remove in_order, or use a policy with time: event"
+        )
+    if table.fixed_window is not None:
+        raise given.refused(
+            f"in_order cannot be combined with window: windows of {table.window} end alike in "
+            "whatever order their rows come; remove in_order"
+        )
+    if table.shows_ahead_ms is not None:
+        raise given.refused(
+            "in_order cannot be combined with fire_after: rows that wait are in no early result; "
+            "remove one of them"
+        )
+    if backend != "spark":
+        raise given.refused(
+            f"in_order=True needs backend='spark', not {backend!r}: a sidecar closes lives between "
+            "batches, when rows still wait; remove in_order or change backend"
+        )
+
+
 def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
     found = choose_policy(policy, config, uid)
     if found.is_unbounded:
@@ -206,6 +234,8 @@ def _table(
     kind_of: Callable[[Columns], OperatorKind],
     window: Windows | None,
     shows_ahead_ms: int | None,
+    *,
+    in_order: bool,
 ) -> TableSpec:
     keys, ordering = given.columns("key", key), given.columns("order", order)
     if not keys:
@@ -234,6 +264,7 @@ def _table(
         tuple((name, types[name]) for name in ordering),
         window,
         shows_ahead_ms,
+        in_order=in_order,
     )
     shown = (*table.shown_keys, *kind.results)
     _refuse_taken_names([name for name, _ in shown], given)

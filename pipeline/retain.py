@@ -41,6 +41,7 @@ def retain(
     renamed: Mapping[str, str] | None = None,
     window: Windows | None = None,
     fire_after: Duration | None = None,
+    in_order: bool = False,
 ) -> DataFrame:
     """Aggregate events per key, and expire keys by a retention policy.
 
@@ -86,6 +87,10 @@ def retain(
             the place of the policy: its expire row is its final result. Fixed by the first start.
         fire_after: emit the first `update` row of a window when the newest event is this long past
             its end, at most `delay`; default: an update per batch that changes the window.
+        in_order: whether rows wait until the watermark reaches them and then count in order of
+            event time, so that no result depends on how the input came and was divided into
+            batches. Rows come out `delay` later. Event time and `backend="spark"` only; fixed by
+            the first start.
 
     Returns:
         Key columns, of windows `window_start` and `window_end`, aggregates, `change`,
@@ -123,6 +128,7 @@ def retain(
         renamed=renamed,
         window=window,
         fire_after=fire_after,
+        in_order=in_order,
     )
 
 

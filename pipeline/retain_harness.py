@@ -54,8 +54,8 @@ class RetainHarness:
         schema: the input's columns and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
         key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
-            min_event_time, malformed, null_key, rejects, window, fire_after: as for `retain`, with
-            columns by name and aggregates as text.
+            min_event_time, malformed, null_key, rejects, window, fire_after, in_order: as for
+            `retain`, with columns by name and aggregates as text.
         clock: gives each batch its time. In processing time all rows of a batch have this time; the
             default is `FakeClock(0)`. In event time `max_ahead` counts from it; without a clock no
             row is too far ahead.
@@ -84,6 +84,7 @@ class RetainHarness:
         rejects: bool = False,
         window: Windows | None = None,
         fire_after: Duration | None = None,
+        in_order: bool = False,
         clock: FakeClock | None = None,
     ) -> None:
         self._schema = pa.schema(schema)
@@ -117,6 +118,7 @@ class RetainHarness:
             shards=1,
             window=window,
             fire_after=fire_after,
+            in_order=in_order,
             place={"runs": None},
         )
         self.clock = clock
@@ -172,8 +174,14 @@ class RetainHarness:
         return [row for part in changes for row in part.to_pylist()]
 
     def finish(self) -> list[dict[str, Any]]:
-        """The change rows of the last sweep of bounded input: of a batch without rows."""
-        return self.batch([])
+        """The change rows of the end of bounded input: of a batch without rows, and with `in_order`
+        of one more, in which the watermark is the highest event time.
+        """
+        rows = self.batch([])
+        if self._spec.table.in_order:
+            self._watermark_ms = max(self._watermark_ms, self._record.rows.highest_ms)
+            rows += self.batch([])
+        return rows
 
     def lives(self) -> list[dict[str, Any]]:
         """The open lives, with the columns of `read_state`."""

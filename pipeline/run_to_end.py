@@ -4,16 +4,29 @@ Spark runs the sweep that closes the last lives in a batch without data, right a
 A crash between the two loses it: a restart finds nothing to read and runs no batch. So the commit
 of the last data batch is taken back, the batch runs again from its log, and the sweep follows. With
 state in a sidecar the last expire rows are read by one more start.
+
+Rows of operators with `in_order` still wait when the watermark stays behind the newest row. For
+them one more batch without data is planned, in which the watermark is the highest event time. Its
+plan is an entry of Spark's own log, so that every restart runs it and decides alike.
 """
 
 import logging
 from collections.abc import Callable, Iterator
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from idlestate.backends.files.batch_log import expired_read, forget_entry, owed_sweep
+from idlestate.backends.files.batch_log import (
+    expired_read,
+    forget_entry,
+    newest_batch,
+    owed_sweep,
+    plan_end,
+)
 from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_listener import operators_of
 from idlestate.pipeline.sidecar_attachment import finish_input, link_of
@@ -62,8 +75,25 @@ def runs_to_end(start: Callable[[], StreamingQuery]) -> Iterator[StreamingQuery]
             continue
         checkpoint, specs = operators_of(query)
         owed = [_owes_rows(checkpoint, spec, expired_rows) for spec in specs]
-        if not any(owed):
+        if any(owed):
+            continue
+        ends_ms = [_end_ms(checkpoint, spec, SparkSession.active()) for spec in specs]
+        end_ms = max((each for each in ends_ms if each is not None), default=None)
+        if end_ms is None:
             return
+        plan_end(checkpoint, end_ms)
+
+
+def _end_ms(checkpoint: Folder, spec: OperatorSpec, spark: SparkSession) -> int | None:
+    """The time up to which rows of an operator wait; None where none does."""
+    committed = newest_batch(checkpoint, "commits")
+    if not spec.table.in_order or committed is None:
+        return None
+    layout = read_layout(checkpoint, spec.uid)
+    shards = read_records(checkpoint, spec.uid, layout, committed, spark)
+    if not any(shard.held.live for shard in shards):
+        return None
+    return max(shard.rows.highest_ms for shard in shards)
 
 
 def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, int]) -> bool:

@@ -110,6 +110,11 @@ def _lines(found: "Explanation") -> list[str]:
         lines.append(
             f"  remembered   keys that ended since {_moment(facts['remembered_since_ms'])}"
         )
+    if facts["held_rows"]:
+        lines.append(
+            f"  {'waiting':<12} {facts['held_rows']:,} rows, from {_moment(facts['held_from_ms'])} "
+            "on: in_order holds rows until the watermark reaches them"
+        )
     version = f"version {found.policy_version}, " if found.policy_version else ""
     by = f" ({found.policy.chosen_by})" if found.policy.chosen_by else ""
     lines.append(f"  policy       {version}{policy_in_brief(found.policy)}{by}")

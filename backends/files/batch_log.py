@@ -93,6 +93,22 @@ def owed_sweep(checkpoint: Folder) -> int | None:
     return committed if reached_ms > read_batch_times(checkpoint, planned).watermark_ms else None
 
 
+def plan_end(checkpoint: Folder, reached_ms: int) -> None:
+    """Plan one more batch, without data, in which the watermark is `reached_ms`.
+
+    Every planned batch is committed. At the next start, Spark runs the batch as it would one that
+    was interrupted: from then on its plan is what decides.
+    """
+    newest = newest_batch(checkpoint, "offsets")
+    name = f"offsets/{newest}"
+    with _as_written(checkpoint, name):
+        version, metadata, *offsets = checkpoint.read(name).decode().splitlines()
+        planned = json.dumps(json.loads(metadata) | {"batchWatermarkMs": reached_ms})
+        following = int(name.rpartition("/")[2]) + 1
+    text = "\n".join([version, planned, *offsets])
+    checkpoint.replace(f"offsets/{following}", text.encode())
+
+
 def reached_watermark_ms(checkpoint: Folder, batch_id: int) -> int:
     """The watermark after a committed batch: W of the next one."""
     name = f"commits/{batch_id}"

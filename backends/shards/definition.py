@@ -92,7 +92,7 @@ class Definition:
             tuple((name, types[name]) for name in self.order),
             parse_window(self.window) if self.window else None,
             self.shows_ahead_ms,
-            self.in_order,
+            in_order=self.in_order,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -5,22 +5,26 @@ was never seen, unless the shard has forgotten no key, or the sketch of keys eve
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Keys
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
+from idlestate.backends.shards.held_rows import waiting
 from idlestate.backends.shards.shard_ranges import first_hashes
-from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Reason, is_due
+
+Ints = npt.NDArray[np.int64]
 
 
 class KeyState(StrEnum):
@@ -49,6 +53,8 @@ class KeyFacts:
         created_at_ms, written_at_ms, read_at_ms, armed_at_ms, last_access_ms, cleanup_at_ms: of an
             open or overdue life.
         remembered_since_ms: keys that ended before this are forgotten; None where none is.
+        held_rows: rows of the key that wait until the watermark reaches them.
+        held_from_ms: the time of the first of them.
     """
 
     state: KeyState
@@ -61,6 +67,8 @@ class KeyFacts:
     last_access_ms: int | None = None
     cleanup_at_ms: int | None = None
     remembered_since_ms: int | None = None
+    held_rows: int = 0
+    held_from_ms: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes; `from_json` is the inverse."""
@@ -112,6 +120,17 @@ def facts_of(
         now_ms: the operator's time; lives that have ended by then are overdue.
     """
     hashes = hash_keys(key)
+    found = _life_facts(table, record, hashes, key, policy, now_ms)
+    held = table.others.get(HELD)
+    held_ms = None if held is None else waiting(held, hashes, key)
+    if held_ms is None or not len(held_ms):
+        return found
+    return replace(found, held_rows=len(held_ms), held_from_ms=int(held_ms[0]))
+
+
+def _life_facts(
+    table: ShardTable, record: ShardRecord, hashes: Ints, key: Keys, policy: Policy, now_ms: int
+) -> KeyFacts:
     _, rows = table.current.look_up(hashes, key)
     if len(rows):
         lives, ends = rows.lives, rows.lives.ends(policy)

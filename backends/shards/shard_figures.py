@@ -31,6 +31,8 @@ class ShardFigures(RowCounts):
     stored_rows: int
     remembered_keys: int
     remembered_bytes: int
+    held_rows: int = 0
+    """Rows that wait for their turn."""
     live_bytes: int
     live_remembered_bytes: int
     dead_bytes: int
@@ -65,7 +67,8 @@ class ShardFigures(RowCounts):
             stored_rows=record.current.rows,
             remembered_keys=record.remembered.live,
             remembered_bytes=record.remembered.bytes,
-            live_bytes=record.current.live_bytes + record.file_bytes,
+            held_rows=record.held.live,
+            live_bytes=record.current.live_bytes + record.held.live_bytes + record.file_bytes,
             live_remembered_bytes=record.remembered.live_bytes,
             dead_bytes=record.dead_bytes,
             keys_ever_seen=record.keys_ever_seen(policy),

@@ -162,6 +162,11 @@ class ShardRecord:
         return self.table(REMEMBERED)
 
     @property
+    def held(self) -> TableRecord:
+        """Rows that wait for their turn."""
+        return self.table(HELD)
+
+    @property
     def files(self) -> set[str]:
         """The names of its files: the copy of the record, and the runs."""
         return {ref.name for ref in self.runs} | ({self.file} if self.file else set())

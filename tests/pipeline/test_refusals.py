@@ -54,6 +54,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "unknown-read-when": ({"read_when": "looks"}, "read_when column looks not found"),
     "read-when-not-boolean": ({"read_when": "amount"}, "read_when column amount is not boolean"),
     "unknown-malformed": ({"malformed": "_bad"}, "malformed column _bad not found"),
+    "in-order-in-processing-time": (
+        {"in_order": True, "policy": PROCESSING},
+        "in_order=True needs event time",
+    ),
+    "in-order-in-a-sidecar": (
+        {"in_order": True, "backend": "heap"},
+        "in_order=True needs backend='spark', not 'heap'",
+    ),
     "unknown-backend": (
         {"backend": "disk"},
         "backend 'disk' is not valid; use one of spark, rocksdb, heap",

@@ -1,0 +1,106 @@
+"""`in_order` through Spark: rows count in order of event time, and bounded input ends with all."""
+
+import random
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from idlestate import run_to_end
+from idlestate.testing import RetainHarness
+from tests.compare import assert_rows, assert_states
+from tests.pipeline.clicks import (
+    AGGREGATES,
+    KEYS,
+    POLICY,
+    RULE,
+    SCHEMA,
+    UID,
+    hours,
+    record,
+    retained,
+)
+from tests.pipeline.streams import (
+    Feed,
+    Found,
+    Sink,
+    forget,
+    last_rows,
+    plain_rows,
+    shards,
+    start,
+    states,
+)
+from tests.reference import Reference
+from tests.reference_pipeline import make_sequence
+
+DELAY_MIN = 90
+
+
+def disordered(seed: int, batches: int) -> list[list[Found]]:
+    """Clicks of some hours, each up to `DELAY_MIN` late, in batches of any size."""
+    chance = random.Random(seed)
+    rows = list(chain.from_iterable(hours(0, 4)))
+    rows.sort(key=lambda row: row["event_time"].timestamp() / 60 + chance.uniform(0, DELAY_MIN))
+    cuts = sorted(chance.sample(range(1, len(rows)), batches - 1))
+    return [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+
+
+def in_sequence(batches: list[list[Found]]) -> Reference:
+    reference = Reference(RULE, AGGREGATES)
+    records = make_sequence(record(row) for row in chain.from_iterable(batches))
+    for each in records:
+        reference.take(each)
+    assert records[-1].t_ms is not None
+    reference.sweep(records[-1].t_ms)
+    return reference
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_harness_gives_the_rows_of_the_sequence(seed: int) -> None:
+    harness = RetainHarness(
+        SCHEMA, key=KEYS, aggregates=AGGREGATES, event_time="event_time",
+        delay=f"{DELAY_MIN}m", policy=POLICY, in_order=True,
+    )  # fmt: skip
+    batches = disordered(seed, batches=5)
+    rows = list(chain.from_iterable(map(harness.batch, batches))) + harness.finish()
+    expected = in_sequence(batches)
+    assert_rows(expected.last_rows(), last_rows(_plain(rows)), AGGREGATES)
+
+
+def _plain(rows: list[Found]) -> list[Found]:
+    return plain_rows(pa.Table.from_pylist(rows), KEYS)
+
+
+def test_bounded_input_ends_with_every_row_judged(spark: SparkSession, tmp_path: Path) -> None:
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    batches = disordered(7, batches=3)
+    for batch in batches:
+        feed.add(batch)
+
+    def started() -> StreamingQuery:
+        changes = retained(feed.stream(spark), in_order=True, delay=f"{DELAY_MIN}m")
+        return start(changes, checkpoint, sink, availableNow=True)
+
+    started().awaitTermination()
+    assert sum(shard.held.live for shard in shards(spark, checkpoint, UID)) > 0
+    run_to_end(started)
+    expected = in_sequence(batches)
+    assert_rows(expected.last_rows(), last_rows(plain_rows(sink.table, KEYS)), AGGREGATES)
+    assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
+    assert not sum(shard.held.live for shard in shards(spark, checkpoint, UID))
+
+    # A crash in the batch that ends the input: its plan stands, and it runs again.
+    newest = max(sink.batches)
+    ended = sink.batches.pop(newest)
+    forget(checkpoint / "commits", newest)
+    run_to_end(started)
+    assert max(sink.batches) == newest
+    assert sink.batches[newest].num_rows == ended.num_rows
+    assert_rows(expected.last_rows(), last_rows(plain_rows(sink.table, KEYS)), AGGREGATES)
+
+    whole = retained(feed.table(spark), in_order=True, delay=f"{DELAY_MIN}m").toArrow()
+    assert_rows(expected.last_rows(), last_rows(plain_rows(whole, KEYS)), AGGREGATES)
