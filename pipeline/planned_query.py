@@ -1,7 +1,8 @@
 """The plan of a query as DataFrames: what it reads, its operator, and what it selects."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,20 @@ from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import (
     Computed,
     Named,
+    Only,
     QueryPlan,
     QueryRows,
     Retention,
     Selected,
     Where,
 )
+from idlestate.config.sql.words import quoted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.task_errors import spark_says
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 
 _OPERATORS: dict[str, Callable[..., DataFrame]] = {"retain": retain, "deduplicate": deduplicate}
 _OF_ROWS = ("event_time", "read_when", "malformed")
@@ -52,15 +55,10 @@ def planned_query(
         RefusedError: the query does not fit its input, or as `retain`.
         ConfigError: as `retain`.
     """
-    events = _read(plan, table(plan.rows), uid, [arguments.get(name) for name in _OF_ROWS])
-    changes = _OPERATORS[plan.operator](
-        events,
-        uid=uid,
-        policy=_policy(plan.retention, policy, config, uid),
-        config=config,
-        **plan.arguments,
-        **arguments,
-    )
+    given = _arguments(plan, uid, arguments)
+    events = _read(plan, table(plan.rows), uid, [given.get(name) for name in _OF_ROWS])
+    chosen = _policy(plan, policy, config, uid)
+    changes = _OPERATORS[plan.operator](events, uid=uid, policy=chosen, config=config, **given)
     with reads_of_spark(uid, plan.rows.place):
         return _selected(plan, changes)
 
@@ -76,6 +74,25 @@ def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
         yield
     except AnalysisException as error:
         raise RefusedError(f"operator {uid!r}: query, {place}: {spark_says(str(error))}") from error
+
+
+def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of the operator: what the query says, and what the caller does."""
+    said = {name: value for name, value in given.items() if value is not None}
+    found: dict[str, Any] = {**said, **plan.arguments}
+    time, own = given.get("event_time"), plan.arguments.get("event_time")
+    if time is not None and own is not None and str(time).lower() != str(own).lower():
+        raise RefusedError(
+            f"operator {uid!r}: query, {plan.rows.place}: the query goes by the time {own}, and "
+            f"event_time is {time}; use one of them"
+        )
+    if plan.operator != "retain":
+        for name in ("read_when", "renamed"):
+            if name in found:
+                raise RefusedError(
+                    f"operator {uid!r}: {name} applies to queries with GROUP BY; remove it"
+                )
+    return found
 
 
 def _read(plan: QueryPlan, events: DataFrame, uid: str, needed: list[str | None]) -> DataFrame:
@@ -96,6 +113,9 @@ def _read(plan: QueryPlan, events: DataFrame, uid: str, needed: list[str | None]
                     if malformed not in (None, *events.select(*chosen).columns):
                         chosen.append(F.col(str(malformed)))
                     events = events.select(*chosen)
+                case Only(columns):
+                    names = dict.fromkeys((*columns, *filter(None, needed)))
+                    events = events.select(*map(quoted, _folded_once(names)))
                 case Computed(columns):
                     _check_names(plan, events, uid, [*columns], needed)
                     events = events.withColumns(
@@ -124,6 +144,21 @@ def _check_names(
 
 
 def _policy(
+    plan: QueryPlan, policy: str | Policy | None, config: str | Path | None, uid: str
+) -> str | Policy | None:
+    """The policy in force: what a hint says, else what the caller does."""
+    chosen = _hinted(plan.retention, policy, config, uid)
+    is_ordered = plan.operator == "deduplicate" and "event_time" in plan.arguments
+    if is_ordered and choose_policy(chosen, config, uid).time is TimeDomain.PROCESSING:
+        raise RefusedError(
+            f"operator {uid!r}: query, {plan.rows.place}: the rows are ordered by "
+            f"{plan.arguments['event_time']}, but the policy uses processing time; use a policy "
+            "of event time, or SELECT DISTINCT"
+        )
+    return chosen
+
+
+def _hinted(
     hint: Retention | None, policy: str | Policy | None, config: str | Path | None, uid: str
 ) -> str | Policy | None:
     if hint is None:
@@ -148,4 +183,11 @@ def _selected(plan: QueryPlan, changes: DataFrame) -> DataFrame:
     if plan.output is None:
         return changes
     added = [name for name in changes.columns if name in ADDED_COLUMNS]
-    return changes.select(*map(F.expr, plan.output), *added)
+    own = [quoted(name) for name in changes.columns if name not in ADDED_COLUMNS]
+    texts = (own if text == "*" else [text] for text in plan.output)
+    return changes.select(*map(F.expr, chain.from_iterable(texts)), *added)
+
+
+def _folded_once(names: Iterable[str]) -> Iterable[str]:
+    """Names without those that differ from an earlier one in case alone."""
+    return {name.lower(): name for name in reversed([*names])}.values()

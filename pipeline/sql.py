@@ -1,5 +1,6 @@
 """`sql`: a query in SQL as an operator."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,11 +32,13 @@ def sql(
     backend: str = "spark",
     sidecar: str | Address | None = None,
     runs: str | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
-    GROUP BY becomes `retain`, with the same rows and the same state. The query reads one table or
-    view, such as a streaming DataFrame after `createOrReplaceTempView`. A hint wins over `policy`:
+    GROUP BY becomes `retain`; DISTINCT, and ROW_NUMBER() with the condition that it is 1, become
+    `deduplicate`, with the same rows and the same state. The query reads one table or view, such as
+    a streaming DataFrame after `createOrReplaceTempView`. A hint wins over `policy`:
     `/*+ STATE_TTL('clicks'='1d') */`, or `/*+ RETENTION('clicks'='sessions') */`.
 
     Args:
@@ -43,8 +46,8 @@ def sql(
         query: one SELECT.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of what the query reads, a timestamp; required unless the
-            policy uses processing time.
-        read_when: a boolean column that marks read-only rows; with GROUP BY only.
+            policy uses processing time, or the query names it in a window or ORDER BY.
+        read_when, renamed: as for `retain`; with GROUP BY only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
 
@@ -80,4 +83,5 @@ def sql(
         backend=backend,
         sidecar=sidecar,
         runs=runs,
+        renamed=renamed,
     )

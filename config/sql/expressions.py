@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from idlestate.config.added_columns import ADDED_COLUMNS
 from idlestate.config.sql.select_clauses import parsed
 from idlestate.config.sql.words import Words, quoted
 
@@ -39,7 +40,7 @@ class Expression:
         return tree.name if is_plain else None
 
     def named(self) -> str:
-        """The expression with its name, as Spark takes it."""
+        """The expression with the name that it is given, as Spark takes it."""
         return self.words.text + (f" AS {quoted(self.alias)}" if self.alias else "")
 
 
@@ -76,6 +77,22 @@ def _check(words: Words, tree: exp.Expression) -> None:
             raise words.at("select").refused(what, "use a view that contains it")
         if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
             raise words.refused("parameters are not supported", "write the value")
+
+
+def named(text: str, name: str) -> str:
+    """The text of an expression with a name, which a column of that name has already."""
+    return text if text == quoted(name) else f"{text} AS {quoted(name)}"
+
+
+def check_name(name: str, words: Words) -> None:
+    """Refuse a name that the result has already.
+
+    Raises:
+        QueryError: idlestate adds a column of this name.
+    """
+    if name.lower() in ADDED_COLUMNS:
+        what = f"{name} is the name of a column that idlestate adds"
+        raise words.refused(what, "use another name: AS ..., in a subquery for a column")
 
 
 def no_window(expression: Expression) -> None:

@@ -1,13 +1,15 @@
 """GROUP BY as a call of `retain`."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from idlestate.config.added_columns import ADDED_COLUMNS
 from idlestate.config.sql.aggregate_calls import AggregateCall, aggregate_calls, supported
 from idlestate.config.sql.expressions import (
     Expression,
+    check_name,
+    named,
     names_of,
     no_aggregate,
     no_window,
@@ -18,9 +20,12 @@ from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, QueryPlan
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource, filtered
+from idlestate.config.sql.window_calls import WindowCall, read_window
 from idlestate.config.sql.words import Words, quoted
+from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
-_WINDOWS = ("window", "session_window", "tumble", "hop", "cumulate", "session")
+_FIELDS = {"start": WINDOW_START, "end": WINDOW_END}
+_STRUCT = f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,9 @@ def group_plan(select: Select, source: QuerySource) -> QueryPlan:
     grouping = _Grouping(select, source)
     output = grouping.output()
     having = grouping.having()
-    names = [*(key.name for key in grouping.keys), *grouping.aggregates]
+    window = grouping.window
+    bounds = [] if window is None else [WINDOW_START, WINDOW_END]
+    names = [*(key.name for key in grouping.keys), *bounds, *grouping.aggregates]
     rows = filtered(select, source.rows)
     if grouping.computed:
         rows = rows.then(Computed(grouping.computed))
@@ -57,6 +64,7 @@ def group_plan(select: Select, source: QuerySource) -> QueryPlan:
         {
             "key": [key.name for key in grouping.keys],
             "aggregates": {name: call.text for name, call in grouping.aggregates.items()},
+            **({} if window is None else {"window": window.windows, "event_time": window.time}),
         },
         None if output == [quoted(name) for name in names] else tuple(output),
         having,
@@ -73,14 +81,20 @@ class _Grouping:
         self.new_names: dict[str, QueryPlace] = {}
         self.aggregates: dict[str, AggregateCall] = {}
         self.computed: dict[str, str] = {}
-        self.keys = [self._key(words) for words in select.keys or ()]
+        self.window: WindowCall | None = None
+        found = [self._key(words) for words in select.keys or ()]
+        self.keys = [key for key in found if key is not None]
+        if not self.keys:
+            fix = "add a column: state is kept, and expires, per key"
+            raise select.words.at("group by").refused("GROUP BY has no key", fix)
         for at, key in enumerate(self.keys):
             if key.name.lower() in {other.name.lower() for other in self.keys[:at]}:
                 raise key.words.refused(f"{key.name} is a key already", "remove it")
-            self._check_name(key.name, key.words)
+            check_name(key.name, key.words)
         self._name_aggregates()
 
-    def _key(self, words: Words) -> Key:
+    def _key(self, words: Words) -> Key | None:
+        """A key; None for a window."""
         expression = read_expression(words)
         tree = expression.tree
         if isinstance(tree, exp.Literal) and tree.is_int:
@@ -93,10 +107,11 @@ class _Grouping:
             column = expression.column(self._names)
         no_window(expression)
         no_aggregate(expression, "GROUP BY")
-        name = expression.words.folded[0]
-        if name in _WINDOWS and expression.words.folded[1:2] == ("(",):
-            fix = "group by columns"
-            raise words.refused(f"{name}() in GROUP BY is not supported", fix)
+        if (window := read_window(expression.words, self._names)) is not None:
+            if self.window is not None:
+                raise words.refused("a second window", "group by one window")
+            self.window = replace(window, name=alias.alias) if alias and alias.alias else window
+            return None
         if column is not None:
             return Key(column, expression.words, is_column=True)
         given = [each.alias for each in self.items if each.words.folded == expression.words.folded]
@@ -127,7 +142,7 @@ class _Grouping:
                 self._columns[at] = self._register(item.alias or calls[0].name, calls[0])
 
     def _register(self, name: str, call: AggregateCall) -> str:
-        self._check_name(name, call.words)
+        check_name(name, call.words)
         for key in self.keys:
             if key.name.lower() == name.lower():
                 fix = "use another name: AS ..."
@@ -158,11 +173,11 @@ class _Grouping:
             no_window(item)
             text, name = self._selected(at, item)
             name = item.alias or name
-            self._check_name(name, item.words)
+            check_name(name, item.words)
             if name.lower() in taken:
                 raise item.words.refused(f"two columns are called {name}", "add AS and a name")
             taken.add(name.lower())
-            found.append(text if text == quoted(name) else f"{text} AS {quoted(name)}")
+            found.append(named(text, name))
         if not self.aggregates:
             fix = "add one, such as COUNT(*), or write SELECT DISTINCT"
             raise self._select.words.at("group by").refused("there is no aggregate", fix)
@@ -177,6 +192,10 @@ class _Grouping:
         if (found := self._columns.get(at)) is not None:
             return quoted(found), found
         text = self.over_result(item.words)
+        if text == _STRUCT and self.window is not None:
+            return text, self.window.name
+        if text in _FIELDS.values():
+            return quoted(text), item.words.words[-1].name
         return text, item.words.text.replace("`", "")
 
     def over_result(self, words: Words) -> str:
@@ -187,7 +206,9 @@ class _Grouping:
             name = next(iter(names_of(function)))
             fix = f"the aggregates are {supported()}"
             raise words.at(*names_of(function)).refused(f"unknown aggregate {name}", fix)
-        known = {name.lower() for name in (*self.aggregates, *(key.name for key in self.keys))}
+        bounds = [] if self.window is None else [WINDOW_START, WINDOW_END]
+        names = (*self.aggregates, *(key.name for key in self.keys), *bounds)
+        known = {name.lower() for name in names}
         for column in tree.find_all(exp.Column):
             qualifier = column.parts[0].name.lower() if len(column.parts) > 1 else None
             first = column.parts[1 if qualifier in self._names else 0]
@@ -198,18 +219,36 @@ class _Grouping:
         return found.text
 
     def _replaced(self, words: Words) -> Words:
-        names = [
-            (call.start, call.end, self._column_of(call))
+        texts = [
+            (call.start, call.end, quoted(self._column_of(call)))
             for call in aggregate_calls(words, self._names)
         ]
-        inside = {at for start, end, _ in names for at in range(start, end)}
-        for key in self.keys:
-            size = len(key.words)
-            for at in range(len(words) - size + 1) if key.is_call else ():
-                if at not in inside and words[at : at + size].folded == key.words.folded:
-                    names.append((at, at + size, key.name))
+        inside = {at for start, end, _ in texts for at in range(start, end)}
+        calls = [(key.words, quoted(key.name)) for key in self.keys if key.is_call]
+        if self.window is not None:
+            calls.append((self.window.words, _STRUCT))
+        for call, text in calls:
+            size = len(call)
+            for at in range(len(words) - size + 1):
+                if at not in inside and words[at : at + size].folded == call.folded:
+                    texts.append((at, at + size, text))
                     inside.update(range(at, at + size))
-        return words.with_names(sorted(names))
+        texts += self._bounds(words, inside)
+        return words.replaced(sorted(texts))
+
+    def _bounds(self, words: Words, inside: set[int]) -> Iterator[tuple[int, int, str]]:
+        """The window's column and its fields, such as `window.start`."""
+        folded = (*words.folded, "", "")
+        for at, word in enumerate(words.folded):
+            if self.window is None or word != self.window.name.lower() or at in inside:
+                continue
+            if folded[at + 1] == "(":
+                fix = f"write {self.window.words.text}, or {self.window.name}.start"
+                raise words[at:].refused("this is not the window of GROUP BY", fix)
+            if folded[at + 1] == "." and folded[at + 2] in _FIELDS:
+                yield at, at + 3, _FIELDS[folded[at + 2]]
+            elif folded[at - 1 : at] != (".",):
+                yield at, at + 1, _STRUCT
 
     def having(self) -> str | None:
         """The condition that rows of the result must meet."""
@@ -221,8 +260,3 @@ class _Grouping:
         functions = {name.lower(): call.function for name, call in self.aggregates.items()}
         check_having(read_expression(self._replaced(words)).tree, words, functions)
         return text
-
-    def _check_name(self, name: str, words: Words) -> None:
-        if name.lower() in ADDED_COLUMNS:
-            what = f"{name} is the name of a column that idlestate adds"
-            raise words.refused(what, "use another name: AS ..., in a subquery for a column")

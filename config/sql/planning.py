@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from idlestate.config.sql.distinct import distinct_plan, numbered_plan
 from idlestate.config.sql.group_by import group_plan
 from idlestate.config.sql.hints import retention_by_input
+from idlestate.config.sql.query_error import QueryError
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.config.sql.select_clauses import read_select
 from idlestate.config.sql.sources import read_source
@@ -18,11 +20,19 @@ def plan_query(query: object) -> QueryPlan:
             write instead.
     """
     select = read_select(read_words(query))
-    source = read_source(select)
-    if select.keys is None:
-        fix = "add GROUP BY: state is kept, and expires, per key"
-        raise select.words.refused("there is no GROUP BY", fix)
-    plan = group_plan(select, source)
-    hints = (*source.hints, *([select.hint] if select.hint else []))
-    (retention,) = retention_by_input(hints, [source.names])
+    numbered = numbered_plan(select)
+    if numbered is not None:
+        plan, source = numbered
+    else:
+        source = read_source(select)
+        if select.keys is not None:
+            plan = group_plan(select, source)
+        elif select.is_distinct:
+            plan = distinct_plan(select, source)
+        else:
+            fix = "add GROUP BY or DISTINCT: state is kept, and expires, per key"
+            raise select.words.refused("there is no GROUP BY", fix)
+    (retention,) = retention_by_input(source.hints, [source.names])
+    if retention is not None and "window" in plan.arguments:
+        raise QueryError(retention.place, "a window ends by itself", "remove the hint")
     return replace(plan, retention=retention)

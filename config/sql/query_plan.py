@@ -37,7 +37,14 @@ class Computed:
     columns: Mapping[str, str]
 
 
-Step = Named | Where | Selected | Computed
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Only these columns, and those that other arguments of the operator name."""
+
+    columns: tuple[str, ...]
+
+
+Step = Named | Where | Selected | Computed | Only
 
 
 @dataclass(frozen=True, slots=True)

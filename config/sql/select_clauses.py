@@ -86,10 +86,10 @@ def read_select(words: Words) -> Select:
         fix = "write SELECT DISTINCT, or ROW_NUMBER() OVER (PARTITION BY ...) = 1"
         raise words[first : first + 2].refused("DISTINCT ON is not supported", fix)
     is_distinct = bool(distinct)
-    first += words.words[first].kind in {TokenType.DISTINCT, TokenType.ALL}
     source = after(TokenType.FROM)
     if source is None:
         raise words.refused("there is no FROM", "add FROM and the name of a table or view")
+    first += words.words[first].kind in {TokenType.DISTINCT, TokenType.ALL}
     keys = after(TokenType.GROUP_BY)
     select = Select(
         words,

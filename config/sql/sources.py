@@ -20,7 +20,7 @@ class QuerySource:
         rows: the table and the steps of subqueries.
         name: what columns may be preceded by, in lower case; None where nothing may.
         names: what hints may call it, in lower case.
-        hints: the hints of subqueries.
+        hints: the hints of the query and of its subqueries.
     """
 
     rows: QueryRows
@@ -44,23 +44,20 @@ def read_source(select: Select) -> QuerySource:
     if alias and alias.columns:
         raise words.refused("names of columns behind an alias", "name them in a subquery: a AS b")
     name = tree.alias.lower()
+    hints = (select.hint,) if select.hint else ()
     if isinstance(tree, exp.Subquery):
-        closing = words.closing(0)
-        found = _of_subquery(read_select(words[1:closing]))
-        if not name:
-            return replace(found, name=None)
-        return replace(
-            found, rows=found.rows.then(Named(name)), name=name, names=found.names | {name}
-        )
+        found = _of_subquery(subquery(select))
+        rows = found.rows.then(Named(name)) if name else found.rows
+        names = found.names | {name} if name else found.names
+        return QuerySource(rows, name or None, names, (*found.hints, *hints))
     if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
         fix = "put it into a view (createOrReplaceTempView)"
         raise words.refused("FROM takes the name of a table or view, or a subquery", fix)
     parts = [part.name for part in tree.parts]
     rows = QueryRows(".".join(map(quoted, parts)), (Named(name),) if name else (), words.place)
     called = name or tree.name.lower()
-    return QuerySource(
-        rows, called, frozenset({called, tree.name.lower(), ".".join(parts).lower()})
-    )
+    names = frozenset({called, tree.name.lower(), ".".join(parts).lower()})
+    return QuerySource(rows, called, names, hints)
 
 
 def filtered(select: Select, rows: QueryRows) -> QueryRows:
@@ -77,11 +74,16 @@ def filtered(select: Select, rows: QueryRows) -> QueryRows:
     return rows.then(Where(condition.words.text))
 
 
-def _of_subquery(select: Select) -> QuerySource:
-    """A subquery of a filter and a projection.
+def subquery(select: Select) -> Select:
+    """The query in the parentheses behind FROM."""
+    return read_select(select.source[1 : select.source.closing(0)])
+
+
+def check_simple(select: Select) -> None:
+    """Refuse a subquery that does more than filter and project.
 
     Raises:
-        QueryError: it does something else.
+        QueryError: it groups, or selects distinct rows.
     """
     for clause, name in ((select.keys, "GROUP BY"), (select.having, "HAVING")):
         if clause is not None:
@@ -91,6 +93,11 @@ def _of_subquery(select: Select) -> QuerySource:
     if select.is_distinct:
         fix = "make it a query of its own"
         raise select.words.at("distinct").refused("DISTINCT in a subquery is not supported", fix)
+
+
+def _of_subquery(select: Select) -> QuerySource:
+    """A subquery of a filter and a projection."""
+    check_simple(select)
     source = read_source(select)
     rows = filtered(select, source.rows)
     items = [read_expression(item) for item in select.items]
@@ -99,5 +106,4 @@ def _of_subquery(select: Select) -> QuerySource:
         no_aggregate(item, "a subquery")
     if any(not item.is_star for item in items) or len(items) > 1:
         rows = rows.then(Selected(tuple(item.named() for item in items)))
-    hints = (*source.hints, *([select.hint] if select.hint else []))
-    return replace(source, rows=rows, hints=hints)
+    return replace(source, rows=rows)

@@ -134,14 +134,14 @@ class Words:
         found = self.position(*names)
         return self if found is None else self[found : found + 1]
 
-    def with_names(self, names: Sequence[tuple[int, int, str]]) -> "Words":
-        """The part with names of columns for some stretches, given in order: start, end, name."""
+    def replaced(self, texts: Sequence[tuple[int, int, str]]) -> "Words":
+        """The part with texts in the place of some stretches, given in order: start, end, text."""
         found: list[Word] = []
         done = 0
-        for start, end, name in names:
+        for start, end, text in texts:
             first, last = self.words[start], self.words[end - 1]
-            column = Word(TokenType.IDENTIFIER, name, quoted(name), first.start, last.end)
-            found += [*self.words[done:start], column]
+            word = Word(TokenType.IDENTIFIER, text, text, first.start, last.end)
+            found += [*self.words[done:start], word]
             done = end
         return Words(self._query, [*found, *self.words[done:]], self._at)
 

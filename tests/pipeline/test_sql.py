@@ -10,7 +10,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate import Policy, read_state, retain, run_to_end, sql
+from idlestate import (
+    Policy,
+    TimeDomain,
+    deduplicate,
+    hopping,
+    read_state,
+    retain,
+    run_to_end,
+    sql,
+)
 from idlestate.errors import RefusedError
 
 SCHEMA = "ts timestamp, k string, page string, a int, b int, user struct<id: string>"
@@ -35,6 +44,7 @@ ROWS = [
 def clicks(spark: SparkSession) -> DataFrame:
     frame = spark.createDataFrame(ROWS, SCHEMA)
     frame.createOrReplaceTempView("clicks")
+    frame.drop("user").createOrReplaceTempView("small")
     return frame
 
 
@@ -117,16 +127,83 @@ CASES: list[tuple[str, Form]] = [
 ]
 
 
+CASES += [
+    (
+        "SELECT DISTINCT k, lower(page) AS p FROM clicks WHERE a IS NOT NULL",
+        lambda clicks: deduplicate(
+            clicks.where("a IS NOT NULL").select("k", F.lower("page").alias("p"), "ts"),
+            key=["k", "p"],
+            **SHARED,
+        ).drop("ts"),
+    ),
+    (
+        """
+        SELECT k, page, a + 1 AS a FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts, page) AS rn FROM small)
+        WHERE rn = 1
+        """,
+        lambda clicks: added_one(
+            deduplicate(clicks.drop("user"), key="k", order="page", **SHARED), ["k", "page"]
+        ),
+    ),
+    (
+        """
+        SELECT * FROM (
+            SELECT k, page, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM clicks)
+        WHERE rn = 1
+        """,
+        lambda clicks: numbered(
+            deduplicate(clicks.select("k", "page", "ts"), key="k", keep="last", **SHARED)
+        ),
+    ),
+    (
+        """
+        SELECT k, window.start AS s, window, count(*) AS n FROM clicks
+        GROUP BY k, window(ts, '1 hour', '30 minutes')
+        """,
+        lambda clicks: with_bounds(
+            retain(
+                clicks,
+                key="k",
+                aggregates={"n": "count"},
+                window=hopping("1h", "30m"),
+                **{**SHARED, "policy": None},
+            )
+        ),
+    ),
+]
+
+
+def added_one(changes: DataFrame, first: list[str]) -> DataFrame:
+    return changes.select(*first, F.expr("a + 1").alias("a"), *added_columns(changes))
+
+
+def numbered(changes: DataFrame) -> DataFrame:
+    return changes.select("k", "page", F.lit(1).alias("rn"), *added_columns(changes))
+
+
+def with_bounds(changes: DataFrame) -> DataFrame:
+    struct = F.struct(F.col("window_start").alias("start"), F.col("window_end").alias("end"))
+    first = ["k", F.col("window_start").alias("s"), struct.alias("window"), "n"]
+    return changes.select(*first, *added_columns(changes))
+
+
+def added_columns(changes: DataFrame) -> list[str]:
+    return changes.columns[changes.columns.index("change") :]
+
+
 def with_mean(changes: DataFrame) -> DataFrame:
     first = ["n", "k", F.expr("s / n").alias("mean")]
-    return changes.select(*first, *changes.columns[changes.columns.index("change") :])
+    return changes.select(*first, *added_columns(changes))
 
 
 @pytest.mark.parametrize(("query", "form"), CASES, ids=[query for query, _ in CASES])
 def test_rows_are_those_of_the_python_form(
     spark: SparkSession, clicks: DataFrame, query: str, form: Form
 ) -> None:
-    found, expected = sql(spark, query, **SHARED), form(clicks)
+    has_window = "window(" in query
+    policy = None if has_window else POLICY
+    found, expected = sql(spark, query, **{**SHARED, "policy": policy}), form(clicks)
     assert found.columns == expected.columns
     assert rows(found) == rows(expected) != []
 
@@ -159,6 +236,9 @@ def test_a_policy_of_a_file(spark: SparkSession, clicks: DataFrame, tmp_path: Pa
     assert rows(sql(spark, query, **named)) == rows(expected)
 
 
+NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM small)"
+
+
 @pytest.mark.parametrize(
     ("query", "changes", "told"),
     [
@@ -186,6 +266,22 @@ def test_a_policy_of_a_file(spark: SparkSession, clicks: DataFrame, tmp_path: Pa
             "column 12, \"RETENTION('clicks'='p')\": policy p is not known; pass its file",
         ),
         ("SELECT k, count(*) FROM clicks LIMIT 3", {}, "line 1, column 32"),
+        ("SELECT DISTINCT k FROM clicks", {"read_when": "a"}, "read_when applies to queries with"),
+        (
+            f"SELECT * FROM {NUMBERED.format('b')} WHERE n = 1",
+            {},
+            "the query goes by the time b, and event_time is ts",
+        ),
+        (
+            f"SELECT * FROM {NUMBERED.format('ts')} WHERE n = 1",
+            {"policy": Policy(ttl="1h", time=TimeDomain.PROCESSING)},
+            "the rows are ordered by ts, but the policy uses processing time",
+        ),
+        (
+            "SELECT k, count(*) AS n FROM clicks GROUP BY k, window(ts, '1 hour')",
+            {},
+            "policy cannot be combined with window",
+        ),
     ],
 )
 def test_refused_with_the_place(
