@@ -15,6 +15,7 @@ from idlestate.config.policy_rules import Merged, read_body
 from idlestate.config.policy_selectors import AGGREGATES, choose
 from idlestate.config.problems import Finding
 from idlestate.config.pydantic_errors import findings_of
+from idlestate.config.query_fields import read_queries
 from idlestate.config.sidecar_rules import check_sidecar
 from idlestate.retention.policy import TimeDomain
 
@@ -27,11 +28,16 @@ class Draft:
         model: the document as a model; None when a field is wrong.
         defaults: the fields of `defaults`.
         policies: the fields of each policy over those of the defaults, by name.
+        plans: the plans of queries, by pipeline.
     """
 
     def __init__(self, document: object) -> None:
         """Read what can be read; nothing is raised."""
+        queries = read_queries(document)
+        document = queries.document
         self.top = Raw((), document)
+        self.plans = queries.plans
+        self._query_findings = queries.findings
         self.model: ConfigFile | None = None
         self._model_findings: list[Finding] = []
         try:
@@ -50,6 +56,7 @@ class Draft:
 
     def findings(self) -> Iterator[Finding]:
         """Everything that is wrong; a problem may be listed twice."""
+        yield from self._query_findings
         yield from self._model_findings
         for merged in (self.defaults, *self.policies.values()):
             yield from merged.check()

@@ -27,6 +27,7 @@ from idlestate.config.problems import (
 )
 from idlestate.config.sidecar_rules import clear_text_warnings
 from idlestate.config.sidecar_settings import HostedOperator, Sidecar
+from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.config.unbounded_growth import unbounded_advice
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.budget import Budget
@@ -45,6 +46,7 @@ class Config:
         budgets: budgets of the policies that set one, by the policy's name; None for the defaults.
         selectors: in the order of the file.
         pipelines: pipelines by name, which is the operator's uid.
+        queries: the plans of pipelines with a query, by the pipeline's name.
         sidecar: the settings of `idlestate serve`; None if the file has no `sidecar` section.
         warnings: what is allowed, but probably not intended.
     """
@@ -55,6 +57,7 @@ class Config:
     budgets: Mapping[str | None, Budget]
     selectors: tuple[Selector, ...]
     pipelines: Mapping[str, Pipeline]
+    queries: Mapping[str, QueryPlan]
     sidecar: Sidecar | None
     warnings: tuple[Problem, ...]
 
@@ -76,6 +79,9 @@ class Config:
         choice = self.choice_for(uid, state)
         policy = self.defaults if choice.policy is None else self.policies[choice.policy]
         what = f"policy {choice.policy}, {choice.because}" if choice.policy else choice.because
+        hint = self.queries[uid].retention if uid in self.queries else None
+        if hint is not None and hint.ttl_ms is not None:
+            return policy.with_ttl_alone(hint.ttl_ms, f"STATE_TTL in its query ({self.file})")
         return replace(policy, chosen_by=f"{what} ({self.file})")
 
     def budget_for(self, uid: str) -> Budget:
@@ -149,6 +155,7 @@ def parse(data: bytes, file: str = "config.yaml") -> Config:
         },
         selectors=draft.model.selectors,
         pipelines=draft.model.pipelines,
+        queries=draft.plans,
         sidecar=draft.model.sidecar,
         warnings=(),
     )

@@ -93,6 +93,9 @@ def check_pipelines(
         if pipeline.fields:
             yield from _check_time(pipeline, time_of(pipeline))
             yield from _check_source(pipeline["source"])
+            if "key" not in pipeline.fields:
+                what, fix = "key is missing", "add key: [session_id], or a query"
+                yield Finding((*pipeline.path, "key"), what, fix)
             yield from _check_kind(pipeline)
             yield from _check_window(pipeline)
             yield from _check_fire_after(pipeline)

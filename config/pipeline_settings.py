@@ -184,8 +184,10 @@ class Pipeline(Section):
     """Columns that order rows of a key with the same event time."""
     read_when: text.Column | None = None
     """Boolean column; rows in which it is true read the key and write nothing."""
-    key: text.KeyColumns = Field(examples=["[session_id]"])
-    """The columns that make up the key."""
+    query: text.Query | None = None
+    """A query in SQL over `source`, in the place of key, aggregates, kind, keep, order, window."""
+    key: text.KeyColumns = Field(default=(), examples=["[session_id]"])
+    """The columns that make up the key; required without a query."""
     null_key: NullKey = "keep"
     """keep: null is a key like any other; reject: rows with a null key column go to rejects."""
     kind: Operator = "retain"

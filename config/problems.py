@@ -60,11 +60,13 @@ class Finding:
     path: FieldPath
     what: str
     fix: str
+    line: int = 0
+    """Of a text with several lines the line that is meant, from 1."""
 
 
 def locate(finding: Finding, file: str, lines: Mapping[FieldPath, int]) -> Problem:
     """Add the line to a finding: its field's line or, if the field is missing, its section's."""
-    path = finding.path
+    path = (*finding.path, finding.line - 1) if finding.line else finding.path
     while path not in lines and path:
         path = path[:-1]
     return Problem(file, lines.get(path, 0), render_path(finding.path), finding.what, finding.fix)

@@ -68,6 +68,19 @@ KeyColumns = Annotated[tuple[str, ...], _columns(1)]
 OrderColumns = Annotated[tuple[str, ...], _columns(0)]
 
 
+def _read_query(value: object) -> str:
+    fix = "write query: |, and below it SELECT ... FROM source GROUP BY ..."
+    if not isinstance(value, str):
+        raise refuse(f"expected a query, found {show(value)}", fix)
+    if not value.strip():
+        raise refuse("the query is empty", fix)
+    return value
+
+
+Query = Annotated[str, FieldKind(_read_query, {"type": "string", "minLength": 1})]
+"""A query in SQL, which may have several lines."""
+
+
 def _read_place(value: object) -> str:
     return take_as_written(_read_text(value, "a path", "build/clicks", MAX_PATH))
 

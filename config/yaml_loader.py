@@ -51,7 +51,8 @@ class Document:
 
     Attributes:
         value: dicts with text keys, lists, text, bools, ints, floats, and `REFUSED`.
-        lines: the line (from 1) of every key and list item, by path; of the top at `()`.
+        lines: the line (from 1) of every key and list item, by path; of the top at `()`. Lines of
+            a text in block style (`|`) count as its items.
         problems: everything that was refused, in the order of the file.
     """
 
@@ -211,6 +212,9 @@ class _Reader:
         if not all(each.isprintable() or each in "\n\t" for each in text):
             what = f"{show(text)} contains invisible characters"
             return self._refuse(event, path, what, "type it again without them")
+        if event.style == "|":
+            first = _line(event) + 1
+            self._lines.update({(*path, at): first + at for at in range(text.count("\n") + 1)})
         if event.style is not None or event.tag is not None:
             return text
         try:

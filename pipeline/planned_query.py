@@ -22,7 +22,7 @@ from idlestate.config.sql.query_plan import (
     Selected,
     Where,
 )
-from idlestate.config.sql.words import quoted
+from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.policy_argument import choose_policy

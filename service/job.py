@@ -267,7 +267,13 @@ class Job:
         events = read_events(spark, self._source, self.pipeline.event_time)
         rejects = self._sinks.rejects is not None
         return pipeline_changelog(
-            events, self.uid, self.pipeline, self.policy, self._sidecar, rejects=rejects
+            events,
+            self.uid,
+            self.pipeline,
+            self._config.queries.get(self.uid),
+            self.policy,
+            self._sidecar,
+            rejects=rejects,
         )
 
     def _take_state(self, spark: SparkSession, monitor: Monitor) -> None:

@@ -1,12 +1,16 @@
 """The changelog of a pipeline of a configuration file."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
 from idlestate.config.pipeline_settings import Pipeline
+from idlestate.config.query_fields import SOURCE
+from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.operator_checks import SharedArguments
+from idlestate.pipeline.planned_query import planned_query
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.sources import Events
 from idlestate.retention.policy import Policy
@@ -26,6 +30,7 @@ def pipeline_changelog(
     events: Events,
     uid: str,
     pipeline: Pipeline,
+    query: QueryPlan | None,
     policy: Policy,
     sidecar: Address | None,
     *,
@@ -37,6 +42,7 @@ def pipeline_changelog(
         events: the input.
         uid: the pipeline's name.
         pipeline: its fields in the file.
+        query: the plan of its query; None without one.
         policy: its policy; with a window, that of the window.
         sidecar: where its sidecar is; None if the driver starts one, or none is used.
         rejects: whether late and rejected rows are part of the changelog.
@@ -62,6 +68,14 @@ def pipeline_changelog(
         "sidecar": sidecar,
         "runs": pipeline.runs,
     }
+    if query is not None:
+        return planned_query(
+            replace(query, retention=None),  # the policy is what its hint says
+            lambda _: events.frame.alias(SOURCE),
+            read_when=pipeline.read_when,
+            renamed=pipeline.renamed or None,
+            **shared,
+        )
     if pipeline.kind == "deduplicate":
         return deduplicate(events.frame, keep=pipeline.keep, **shared)
     return retain(

@@ -13,7 +13,7 @@ from idlestate.config.sql.words import Words
 _OTHER_NAMES = {"mean": "avg", "first_value": "first", "last_value": "last", "any_value": "first"}
 _COUNT_IF = "count_if"
 _NAMES = {**{name: name for name in FUNCTIONS}, **_OTHER_NAMES, _COUNT_IF: "count"}
-_NULLS_COUNT = {"first", "last"}
+_NOT_FILTERED = {"first", "last", "collect_list", "collect_set", "top_n"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class AggregateCall:
         words: these words.
         function: its name in `retain`.
         arguments: what it is taken of; nothing for all rows.
+        numbers: its numbers, such as the share of a percentile.
     """
 
     start: int
@@ -45,16 +46,18 @@ class AggregateCall:
     words: Words
     function: str
     arguments: tuple[Argument, ...]
+    numbers: tuple[float, ...]
 
     @property
     def text(self) -> str:
         """The aggregate as `retain` takes it."""
-        return Call(self.function, ()).of(tuple(each.column for each in self.arguments))
+        columns = tuple(each.column for each in self.arguments)
+        return Call(self.function, columns, self.numbers).of(columns)
 
     @property
     def name(self) -> str:
-        """What Spark calls its column."""
-        return f"{self.function}({', '.join(each.column for each in self.arguments) or '1'})"
+        """What its column is called without a name of its own, as in Spark."""
+        return "count(1)" if self.text == "count" else self.text.replace("`", "")
 
 
 def aggregate_calls(words: Words, qualifiers: frozenset[str]) -> Iterator[AggregateCall]:
@@ -82,13 +85,15 @@ def _call(words: Words, start: int, qualifiers: frozenset[str]) -> AggregateCall
     condition, end = _filter(words, closing + 1)
     _check_behind(words, end, written)
     if inside.words and inside.words[0].kind is TokenType.DISTINCT:
-        fix = "deduplicate first, in a query of its own (SELECT DISTINCT)"
-        raise inside[:1].refused(f"{written} of DISTINCT values is not supported", fix)
+        if function != "count":
+            raise inside[:1].refused(f"{written} of DISTINCT values is not supported", "remove it")
+        function, inside = "count_distinct", inside[1:]
     given = [read_expression(each) for each in inside.split()] if _takes(inside) else []
     for each in given:
         if (nested := each.tree.find(exp.AggFunc)) or each.alias or each.is_star:
             what = "an aggregate inside another one" if nested else "not an argument"
             raise each.words.refused(what, f"pass {written} a column or an expression of columns")
+    numbers = tuple(number for each in given[1:] if (number := _number(each)) is not None)
     arguments: tuple[Argument, ...]
     if written == _COUNT_IF:
         if len(given) != 1:
@@ -98,17 +103,27 @@ def _call(words: Words, start: int, qualifiers: frozenset[str]) -> AggregateCall
     else:
         if function == "count":
             given = [each for each in given if not isinstance(each.tree, exp.Literal)]
+        given = [*given[:1], *(each for each in given[1:] if _number(each) is None)]
         arguments = tuple(_argument(each, qualifiers) for each in given)
     if condition is not None:
-        if function in _NULLS_COUNT:
+        if function in _NOT_FILTERED:
             fix = "put the condition into WHERE"
             raise condition.refused(f"FILTER is not supported for {written}", fix)
         value = given[-1].words.text if given else "1"
         arguments = (*arguments[:-1], _cased(condition.text, value))
-    call = AggregateCall(start, end, words[start:end], function, arguments)
+    call = AggregateCall(start, end, words[start:end], function, arguments, numbers)
     if wrong := problem_with(call.text):
         raise call.words.refused(wrong, "correct its arguments")
     return call
+
+
+def _number(expression: Expression) -> float | None:
+    """The number that is written; None for other expressions."""
+    tree = expression.tree
+    if not isinstance(tree, exp.Literal) or tree.is_string:
+        return None
+    text = str(tree.name)
+    return int(text) if text.isdecimal() else float(text)
 
 
 def _takes(inside: Words) -> bool:

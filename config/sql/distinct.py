@@ -13,6 +13,7 @@ from idlestate.config.sql.expressions import (
     read_expression,
 )
 from idlestate.config.sql.query_plan import Computed, Only, QueryPlan, Selected
+from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import (
     QuerySource,
@@ -21,7 +22,7 @@ from idlestate.config.sql.sources import (
     read_source,
     subquery,
 )
-from idlestate.config.sql.words import Words, quoted
+from idlestate.config.sql.words import Words
 
 
 def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:

@@ -6,8 +6,9 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from idlestate.config.added_columns import ADDED_COLUMNS
+from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import parsed
-from idlestate.config.sql.words import Words, quoted
+from idlestate.config.sql.words import Words
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from idlestate.config.sql.expressions import (
 from idlestate.config.sql.having import check_having
 from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, QueryPlan
+from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource, filtered
 from idlestate.config.sql.window_calls import WindowCall, read_window
-from idlestate.config.sql.words import Words, quoted
+from idlestate.config.sql.words import Words
 from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 _FIELDS = {"start": WINDOW_START, "end": WINDOW_END}

@@ -6,8 +6,9 @@ from sqlglot import exp
 
 from idlestate.config.sql.expressions import no_aggregate, no_window, read_expression
 from idlestate.config.sql.query_plan import Named, QueryRows, Selected, Where
+from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select, read_select
-from idlestate.config.sql.words import Words, quoted
+from idlestate.config.sql.words import Words
 
 _NAME_OR_ALIAS = {"this", "db", "catalog", "alias"}
 

@@ -146,11 +146,6 @@ class Words:
         return Words(self._query, [*found, *self.words[done:]], self._at)
 
 
-def quoted(name: str) -> str:
-    """A name as Spark reads it, whatever is in it."""
-    return "`{}`".format(name.replace("`", "``"))
-
-
 def place_in(query: str, at: int, words: str) -> QueryPlace:
     """The place of a character of a query."""
     return QueryPlace(query.count("\n", 0, at) + 1, at - query.rfind("\n", 0, at), words)
