@@ -87,7 +87,7 @@ def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str,
             f"event_time is {time}; use one of them"
         )
     if plan.operator != "retain":
-        for name in ("read_when", "renamed"):
+        for name in ("read_when", "renamed", "fire_after"):
             if name in found:
                 raise RefusedError(
                     f"operator {uid!r}: {name} applies to queries with GROUP BY; remove it"

@@ -33,6 +33,7 @@ def sql(
     sidecar: str | Address | None = None,
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
+    fire_after: Duration | None = None,
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
@@ -47,7 +48,7 @@ def sql(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of what the query reads, a timestamp; required unless the
             policy uses processing time, or the query names it in a window or ORDER BY.
-        read_when, renamed: as for `retain`; with GROUP BY only.
+        read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
 
@@ -84,4 +85,5 @@ def sql(
         sidecar=sidecar,
         runs=runs,
         renamed=renamed,
+        fire_after=fire_after,
     )

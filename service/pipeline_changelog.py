@@ -68,12 +68,14 @@ def pipeline_changelog(
         "sidecar": sidecar,
         "runs": pipeline.runs,
     }
+    fire_after = None if (span_ms := pipeline.fire_after_ms) is None else f"{span_ms}ms"
     if query is not None:
         return planned_query(
             replace(query, retention=None),  # the policy is what its hint says
             lambda _: events.frame.alias(SOURCE),
             read_when=pipeline.read_when,
             renamed=pipeline.renamed or None,
+            fire_after=fire_after,
             **shared,
         )
     if pipeline.kind == "deduplicate":
@@ -84,7 +86,7 @@ def pipeline_changelog(
         read_when=pipeline.read_when,
         renamed=pipeline.renamed,
         window=pipeline.window,
-        fire_after=None if (span_ms := pipeline.fire_after_ms) is None else f"{span_ms}ms",
+        fire_after=fire_after,
         **shared,
     )
 

@@ -10,7 +10,15 @@ from idlestate.config.aggregate_text import FUNCTIONS, Call, problem_with
 from idlestate.config.sql.expressions import Expression, read_expression
 from idlestate.config.sql.words import Words
 
-_OTHER_NAMES = {"mean": "avg", "first_value": "first", "last_value": "last", "any_value": "first"}
+_OTHER_NAMES = {
+    "mean": "avg",
+    "first_value": "first",
+    "last_value": "last",
+    "any_value": "first",
+    "every": "bool_and",
+    "some": "bool_or",
+    "std": "stddev",
+}
 _COUNT_IF = "count_if"
 _NAMES = {**{name: name for name in FUNCTIONS}, **_OTHER_NAMES, _COUNT_IF: "count"}
 _NOT_FILTERED = {"first", "last", "collect_list", "collect_set", "top_n"}

@@ -48,6 +48,21 @@ PLAIN: list[tuple[str, list[str], dict[str, str]]] = [
         {"a": "last(v)", "b": "last(v)"},
     ),
     (
+        "SELECT k, every(ok) AS a, some(ok) AS b, std(v) AS c FROM t GROUP BY k",
+        ["k"],
+        {"a": "bool_and(ok)", "b": "bool_or(ok)", "c": "stddev(v)"},
+    ),
+    (
+        "SELECT k, count(DISTINCT v), count(DISTINCT v, 10) AS b FROM t GROUP BY k",
+        ["k"],
+        {"count(distinct v)": "count(distinct v)", "b": "count(distinct v, 10)"},
+    ),
+    (
+        "SELECT k, approx_percentile(v, 0.95) AS p, top_n(v, 3, ts) AS t FROM t GROUP BY k",
+        ["k"],
+        {"p": "approx_percentile(v, 0.95)", "t": "top_n(v, 3, ts)"},
+    ),
+    (
         "SELECT k, min_by(v, ts) AS a, max_by(v, ts) FROM t GROUP BY k",
         ["k"],
         {"a": "min_by(v, ts)", "max_by(v, ts)": "max_by(v, ts)"},
