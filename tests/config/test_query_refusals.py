@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from idlestate.config.sql.planning import plan_query
 from idlestate.config.sql.query_error import QueryError
 from idlestate.errors import RefusedError
-from tests.config.test_query_plans import COMPUTED, DEDUPLICATED, PLAIN
+from tests.config.test_query_plans import COMPUTED, PLAIN
+from tests.config.test_query_windows import DEDUPLICATED
 from tests.config.test_refusals import table
 
 ACCEPTED = [
