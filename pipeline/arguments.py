@@ -1,7 +1,7 @@
-"""The arguments of `retain`, read as the operator needs them.
+"""The arguments of `retain`, converted for the operator.
 
-Columns may be passed by name, in any case where the session ignores case, or as columns of Spark;
-durations as text or `timedelta`. Anything else is refused with what to pass.
+Columns may be passed by name (in any case if the session ignores case) or as columns of Spark,
+durations as text or `timedelta`. Anything else is refused with a hint what to pass.
 """
 
 import re
@@ -29,7 +29,7 @@ class Arguments:
     """Reads the arguments of one operator."""
 
     def __init__(self, uid: object, names: Sequence[str], *, ignores_case: bool) -> None:
-        """Take the operator's name, which begins every error, and the names of its input's columns.
+        """Take the operator's name, with which every error starts, and the input's column names.
 
         Raises:
             RefusedError: the name is not valid.
@@ -53,16 +53,16 @@ class Arguments:
         """Refuse a value of another type.
 
         Raises:
-            RefusedError: it is none of these; bools are not ints.
+            RefusedError: it has another type; a bool is not an int.
         """
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is int):
             raise self._odd(argument, value, fix)
 
     def column(self, argument: str, value: object) -> str:
-        """The name of the input's column that is meant; a name that it lacks comes back as it is.
+        """The input's name of a column; an unknown name is returned unchanged.
 
         Raises:
-            RefusedError: it is neither a name nor a column, or computes something.
+            RefusedError: it is neither a name nor a column, or it is an expression.
         """
         if isinstance(value, str):
             return self._resolved(value)
@@ -80,7 +80,7 @@ class Arguments:
         """The names of one or several columns.
 
         Raises:
-            RefusedError: as `column`.
+            RefusedError: see `column`.
         """
         if isinstance(value, str | Column):
             return (self.column(argument, value),)
@@ -89,7 +89,7 @@ class Arguments:
         return tuple(self.column(argument, each) for each in value)
 
     def aggregates(self, value: object) -> dict[str, str]:
-        """Result name to aggregate, as `bind` takes them.
+        """Result name to aggregate, as `bind` expects them.
 
         Raises:
             RefusedError: it is neither a mapping nor a list of named columns.
@@ -164,7 +164,7 @@ class Arguments:
 
 
 def _parts(column: Column) -> tuple[str, str]:
-    """An aggregate of Spark's as text that `parse_call` reads or refuses, and its alias."""
+    """A Spark aggregate as text for `parse_call`, and its alias."""
     named = _NAMED.fullmatch(_text(column))
     text, name = named.groups() if named else (_text(column), "")
     if in_order := _IN_ORDER.fullmatch(text):  # false: nulls count

@@ -1,4 +1,4 @@
-"""`retain` on a batch DataFrame: one batch and the final sweep, and nothing kept."""
+"""`retain` on a batch DataFrame: one batch and the final sweep; keeps no state."""
 
 import json
 from dataclasses import replace
@@ -27,10 +27,10 @@ _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected",
 def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The changelog of the whole input as one batch.
 
-    Its time is that of this call. There is no watermark before it, so nothing is late; what is
-    due at the highest event time less the delay is closed; with `in_order`, where a stream's time
-    ends at the highest event time, what is due then. The highest event time comes from a
-    pass of its own.
+    Its time is the time of this call. There is no earlier watermark, so no row is late. Lives that
+    are due at the highest event time minus the delay are closed; with `in_order`, those that are due
+    at the highest event time, at which the time of a stream ends. A separate pass over the input
+    finds the highest event time.
     """
     partitions = int(str(marked.sparkSession.conf.get("spark.sql.shuffle.partitions")))
     shards = list(range(spec.shards or SHARDS_PER_PARTITION * partitions))

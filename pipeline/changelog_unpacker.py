@@ -1,4 +1,4 @@
-"""The changelog: cells of change rows become the rows that downstream sees."""
+"""Unpacks cells of change rows into the rows of the changelog."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator

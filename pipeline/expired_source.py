@@ -1,10 +1,10 @@
 """A Spark source of a sidecar's expired records: `spark.readStream.format("idlestate.expired")`.
 
-Offsets are the records' numbers, so a range that is read again is the same. What a query has
-committed is acknowledged. Options: `sidecar`, its address; `uid`, the operator; `consumer`, the
-name under which records are acknowledged; `token_file`, `ca_file`, `cert_file`, `key_file` where
-the sidecar asks for them. `retain` names a file instead, in which the query's start writes all of
-this.
+Offsets are the records' numbers, so that reading a range again returns the same records. Records
+are acknowledged when the query has committed them. Options: `sidecar`, its address; `uid`, the
+operator; `consumer`, the name under which records are acknowledged; `token_file`, `ca_file`,
+`cert_file`, `key_file` if the sidecar requires them. `retain` passes a file instead, into which the
+start of the query writes these options.
 """
 
 import itertools
@@ -30,10 +30,10 @@ from idlestate.sidecar.protocol.declaration import Declaration
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # before Spark 4.2, which looks for it
+except ImportError:  # before Spark 4.2, which defines it
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Older versions end such a trigger themselves (`REQUIRED_SETTINGS`)."""
+        """Older versions support the trigger through a setting (`REQUIRED_SETTINGS`)."""
 
 
 FORMAT = "idlestate.expired"
@@ -80,16 +80,16 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans ranges on the driver, reads them in tasks."""
 
     def __init__(self, options: dict[str, str], names: Sequence[str]) -> None:
-        """Nothing is asked yet."""
+        """Start without calling the sidecar."""
         self._options = options
         self._names = list(names)
         self._last: int | None = None
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
-        """The oldest record that is kept: what went before it was for others.
+        """The oldest record that is kept; earlier ones were for other consumers.
 
-        From now on records are kept for this consumer too.
+        From now on, records are kept for this consumer too.
         """
         self._acknowledge(0)
         return {"seq": self._settled()["first_seq"]}
@@ -99,15 +99,15 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start: dict[str, int] | None = None,
         limit: Any = None,  # noqa: ARG002 - all there is, always
     ) -> dict[str, int]:
-        """The number after the newest; of a trigger that takes what is there, that of its start.
+        """The number after the newest record; for a trigger that ends, the one at its start.
 
-        Before Spark 4.2 it is called without arguments.
+        Before Spark 4.2, it is called without arguments.
         """
         seq = self._settled()["next_seq"] if self._last is None else self._last
         return {"seq": max(seq, start["seq"] if start else 0)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remember where the records that are there end."""
+        """Remember the end of the current records."""
         self._last = self._settled()["next_seq"]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
@@ -144,7 +144,7 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     )
                 at += len(rows)
                 rows = rows.remove_column(rows.num_columns - 1)
-                # The changelog may have a column more, for rejects.
+                # The changelog may have an additional column for rejects.
                 blank = pa.nulls(len(rows), pa.string())
                 columns = [
                     rows.column(name) if name in rows.column_names else blank
@@ -155,11 +155,11 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             connection.close()
 
     def commit(self, end: dict[str, int]) -> None:
-        """The query has all records below a number."""
+        """Acknowledge all records below a number."""
         self._acknowledge(end["seq"])
 
     def stop(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -171,7 +171,7 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connected().call("acknowledge", header)
 
     def _settled(self) -> dict[str, int]:
-        """Which records there are once what the query has committed counts."""
+        """The available records, after batches that the query has committed took effect."""
         with _told():
             link = _link_of(self._options)
             return self._connected().call("settle", {"uid": link.uid}).header
@@ -184,7 +184,7 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Let what is wrong cross into Spark as a text that is found again."""
+    """Raise errors of the sidecar so that their text can be found in Spark's error."""
     try:
         yield
     except IdlestateError as error:

@@ -39,15 +39,15 @@ def explain(
     spark: "SparkSession | None" = None,
     clock: Clock | None = None,
 ) -> Explanation:
-    """Why a key is in state, or no longer. This is no access: it extends no life.
+    """Explain why a key is in state, or no longer. This does not extend the key's life.
 
     Args:
         key: the values of the key columns, by name or in their order; text is converted.
         checkpoint: the checkpoint of a query, which may be running.
-        uid: the operator; may be left out for a checkpoint that has only one.
-        sidecar: the address of a sidecar; with a checkpoint, where its state is now.
+        uid: the operator; optional for a checkpoint that has only one.
+        sidecar: the address of a sidecar; with a checkpoint, the current address.
         spark: a session, needed only if another version of idlestate wrote the checkpoint.
-        clock: tells the time; default: the system's.
+        clock: default: the system's.
 
     Raises:
         RefusedError: no such operator, nothing to read, or the key has other columns.
@@ -107,7 +107,7 @@ def _asked(
     *,
     settles: bool = False,
 ) -> Explanation:
-    """Ask a sidecar, which first looks whether a batch was just committed if it `settles`."""
+    """Ask a sidecar; with `settles`, it first takes over a batch that was just committed."""
     try:
         if settles:
             connection.call("settle", {"uid": uid})

@@ -1,4 +1,4 @@
-"""Hadoop's file systems, which Spark reads and writes with, by way of the JVM.
+"""Hadoop's file systems, which Spark uses, through the JVM.
 
 Spark has no public interface to them in Python: `_jvm` and `_jsc` of the context are private.
 """
@@ -11,13 +11,13 @@ from idlestate.pipeline.spark_version import private_part
 
 
 class Hadoop:
-    """File systems as the session's Hadoop settings have them; paths are Java's objects."""
+    """File systems with the session's Hadoop settings; paths are Java objects."""
 
     def __init__(self, spark: SparkSession) -> None:
         """Take the settings of a session.
 
         Raises:
-            RefusedError: this Spark has them elsewhere.
+            RefusedError: this version of Spark has them elsewhere.
         """
         with private_part("Hadoop's file systems (_jvm and _jsc of the SparkContext)"):
             context = cast("Any", spark.sparkContext)
@@ -30,15 +30,15 @@ class Hadoop:
         return scheme.startswith("file:")
 
     def path(self, *parts: Any) -> Any:
-        """A path from text, or from a folder's path and a name."""
+        """The path of a text, or of a name in a folder."""
         return self._jvm.org.apache.hadoop.fs.Path(*parts)
 
     def path_of_url(self, url: str) -> Any:
-        """A path from a URL in which Spark has escaped characters."""
+        """The path of a URL in which Spark has escaped characters."""
         return self.path(self._jvm.java.net.URI(url))
 
     def system(self, path: Any) -> Any:
-        """The file system that a path is on."""
+        """The file system of a path."""
         return path.getFileSystem(self._configuration)
 
     def read(self, path: Any) -> str:

@@ -1,4 +1,4 @@
-"""Late and rejected rows: which rows of a task change no state, and why."""
+"""Late and rejected rows: the rows of a task that change no state, and the reasons."""
 
 import datetime
 import json
@@ -16,12 +16,12 @@ Ints = npt.NDArray[np.int64]
 
 
 class RejectCode(IntEnum):
-    """Why a row is rejected, for reasons that depend on the row alone: a number below every event
-    time, in place of one.
+    """Why a row is rejected, for reasons that depend on the row alone. A code replaces the event
+    time, and is below every event time.
 
-    Spark marks these rows. Whether a row is late or too far ahead depends on the batch, and is
-    decided when rows are packed: a bound that changes with every batch would make Spark compile
-    the projection again each time.
+    Spark expressions set it (`row_checks`). Whether a row is late or too far ahead depends on the
+    batch, and is decided when rows are packed: with a bound that changes in every batch, Spark
+    would compile the expression again each time.
     """
 
     NULL_TIME = -(2**63) + 1

@@ -1,4 +1,4 @@
-"""What an operator was told, checked and put into its spec; of the input only its columns count."""
+"""Checks the arguments of an operator against its input's columns, and builds its spec."""
 
 import logging
 import uuid
@@ -31,7 +31,7 @@ _log = logging.getLogger("idlestate")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The input of an operator, of which its kind is made."""
+    """The columns of an operator's input, from which its kind is built."""
 
     given: Arguments
     schema: StructType
@@ -112,11 +112,11 @@ def checked_operator(
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
 
-    Arguments as of `retain`; `place` has the fields of the spec that say where state is.
+    Arguments as for `retain`; `place` contains the fields of the spec about the place of state.
 
     Raises:
-        RefusedError: schema or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: schema or arguments do not fit; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
     given.must_be("rejects", rejects, bool, "pass True or False")
     if shards is not None:

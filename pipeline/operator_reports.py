@@ -1,4 +1,4 @@
-"""The newest report of each shard of an operator of a query, and what they add up to."""
+"""The newest report of each shard of an operator of a query, and their sum."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,9 +21,9 @@ from idlestate.retention.policy import Policy
 
 
 class OperatorReports:
-    """The reports of one operator; nothing is known yet.
+    """The reports of one operator; empty at first.
 
-    Reports are absolute, so that one that was lost is made up for by the next.
+    Reports are absolute, so that the next one makes up for a lost one.
 
     Args:
         uid: the operator.
@@ -38,11 +38,11 @@ class OperatorReports:
         self._reports: dict[int, ShardReport] = {}
         self._reached_ms = 0
         self._begun_with = -1
-        """The batch that was taken over: what is reported of earlier ones is older."""
+        """The batch that was taken over: reports of earlier batches are outdated."""
 
     @property
     def figures(self) -> OperatorFigures:
-        """What the reports add up to."""
+        """The sum of the reports."""
         every = list(self._reports.values())
         now = operator_figures(
             self._uid,
@@ -59,17 +59,17 @@ class OperatorReports:
 
     @property
     def is_known(self) -> bool:
-        """Whether every shard has reported: what they add up to is complete."""
+        """Whether every shard has reported, so that the sum is complete."""
         return bool(self._reports) and len(self._reports) == len(self._layout.shards)
 
     @property
     def progress_ms(self) -> int:
-        """How far time got: the highest event time, or in processing time that of the batch."""
+        """The time reached: the highest event time, or in processing time that of the batch."""
         every = (max(each.time_ms, each.highest_ms) for each in self._reports.values())
         return max(every, default=0)
 
     def begin(self, records: Iterable[ShardRecord], batch_id: int) -> None:
-        """Take over all shards as a checkpoint holds them after a committed batch."""
+        """Take over all shards of a checkpoint after a committed batch."""
         in_force = PolicyJournal(self._checkpoint, self._uid).for_batch(batch_id)
         times = read_batch_times(self._checkpoint, batch_id)
         self.begin_with((report_of(each, in_force, times) for each in records), batch_id)
@@ -82,16 +82,16 @@ class OperatorReports:
         self._follow_time(batch_id)
 
     def replay_after(self, batch_id: int) -> None:
-        """Later batches run again: what is known of them holds until they report."""
+        """Accept reports of later batches again, because these run again."""
         self._begun_with = min(self._begun_with, batch_id)
 
     def clear(self) -> None:
-        """Forget everything: the checkpoint is a new one."""
+        """Forget everything, because the checkpoint is a new one."""
         self._reports.clear()
         self._reached_ms, self._begun_with = 0, -1
 
     def take(self, batch_id: int, reports: Iterable[Mapping[str, Any]]) -> None:
-        """Take the reports of a batch, as they stand in Spark's progress."""
+        """Take the reports of a batch from Spark's progress."""
         if batch_id <= self._begun_with:
             return
         self._reports |= {each["shard"]: ShardReport(**each) for each in reports}
@@ -103,7 +103,7 @@ class OperatorReports:
         return read_layout(self._checkpoint, self._uid)
 
     def _follow_policy(self) -> None:
-        """Have the policy that the newest reports went by."""
+        """Use the policy of the newest reports."""
         known = [report.policy_version for report in self._reports.values()]
         version = max(known, default=self._in_force.version)
         if version != self._in_force.version:
@@ -111,7 +111,7 @@ class OperatorReports:
             self._in_force = journal.versions[version - 1]
 
     def _follow_time(self, batch_id: int) -> None:
-        """Have the watermark that the next batch will go by, by which keys may be overdue."""
+        """Use the watermark of the next batch, under which keys may be overdue."""
         if self._checkpoint.exists(f"commits/{batch_id}"):
             self._reached_ms = reached_watermark_ms(self._checkpoint, batch_id)
 

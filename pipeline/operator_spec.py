@@ -1,4 +1,4 @@
-"""An operator: everything `retain` was told, in one value that travels to every task."""
+"""The spec of an operator: all arguments of `retain` in one value, which is sent to every task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ HASH, TIME = "__hash", "__time"
 
 
 def carried_name(name: str) -> str:
-    """The name under which a column reaches the packing step: Spark cannot hand over dots."""
+    """The name of a column in the packing step: Spark cannot pass names with dots."""
     return name.replace("%", "%25").replace(".", "%2E")
 
 
 def original_name(name: str) -> str:
-    """The column's own name again."""
+    """The column's original name."""
     return name.replace("%2E", ".").replace("%25", "%")
 
 
@@ -44,25 +44,25 @@ class OperatorSpec:
     max_ahead_ms: int
     rejects: bool
     has_time: bool
-    """Whether the `TIME` column is there: event time, or rows that may be rejected without it."""
+    """Whether there is a `TIME` column: for event time, or for reject codes without event time."""
     shards: int | None
-    """Shards asked for; None for four per state partition."""
+    """The requested number of shards; None for four per state partition."""
     runs: str | None
-    """Where its runs are to be; None: in the checkpoint."""
+    """The place of its runs; None: the checkpoint."""
     token: str
-    """Tells this operator from another of the same uid in one session."""
+    """Distinguishes operators with the same uid in one session."""
     backend: str = "spark"
-    """`spark`, or what the sidecar keeps state on: `rocksdb` or `heap`."""
+    """`spark`, or the backend of the sidecar: `rocksdb` or `heap`."""
     sidecar: "Address | None" = None
-    """The sidecar; None: one that the driver starts for itself."""
+    """The address of the sidecar; None: the driver starts its own."""
     partitions: int = 1
-    """Over how many partitions a sidecar's shards are spread in Spark."""
+    """The number of Spark partitions for a sidecar's shards."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """New to old names of aggregates whose state stands under the old one in the checkpoint."""
+    """New to old names of aggregates; the checkpoint has their state under the old name."""
     link_file: str | None = None
-    """Where the driver tells the source of expired records of its sidecar."""
+    """The file through which the driver tells the source of expired records about its sidecar."""
 
     @property
     def is_event_time(self) -> bool:
-        """Whether the rules go by the events' own time."""
+        """Whether the policy uses event time."""
         return self.policy.time is TimeDomain.EVENT

@@ -1,5 +1,5 @@
-"""Which policy a caller means: a `Policy`, the name of one in a file, or what a file's selectors
-give.
+"""The policy of an argument: a `Policy`, the name of one in a file, or the choice of a file's
+selectors.
 """
 
 import reprlib
@@ -11,11 +11,11 @@ from idlestate.retention.policy import Policy
 
 
 def choose_policy(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
-    """The policy of an operator; one that keeps every key for ever where nothing names another.
+    """The policy of an operator; by default one that keeps every key forever.
 
     Raises:
-        RefusedError: a name without a file, or one that the file does not have.
-        ConfigError: the file is wrong.
+        RefusedError: a name without a file, or an unknown name.
+        ConfigError: the file is invalid.
     """
     if isinstance(policy, Policy):
         return policy

@@ -1,9 +1,9 @@
-"""A new policy for a query while it runs.
+"""Changes the policy of a running query.
 
-The policy goes into the checkpoint's journal with a batch time from which it holds, some seconds
-ahead. Tasks read the journal, never a configuration file: whoever works on a batch planned before
-that time takes the old policy, whoever works on a later one finds the new one written, and a
-retry or a replay decides as the first attempt did.
+The policy is added to the checkpoint's journal with a batch time some seconds ahead, from which it
+applies. Tasks read the journal, never a configuration file. A task of a batch planned before that
+time uses the old policy, a task of a later batch finds the new one in the journal, and a retry or a
+replay decides like the first attempt.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ def reload(
     Raises:
         RefusedError: no such operator, another time domain, or more keys would be removed at once
             than the policy's `max_shrink` allows; the old policy stays in effect.
-        ConfigError: the file is wrong; the old policy holds.
+        ConfigError: the file is invalid; the old policy stays in effect.
     """
     if policy is None and config is None:
         raise RefusedError("reload needs a policy: policy=Policy(...), or config='...yaml'")
@@ -68,15 +68,15 @@ def change_policy(
     delay_ms: int = POLICY_DELAY_MS,
     address: Address | None = None,
 ) -> PolicyVersion:
-    """Append a policy to an operator's journal, unless it is the newest there.
+    """Append a policy to an operator's journal, unless it is already the newest one.
 
     Args:
         checkpoint: the query's checkpoint.
         uid: the operator.
-        policy: what shall hold.
+        policy: the new policy.
         clock: the driver's.
         delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
-        address: of the operator's sidecar; None: where the checkpoint says.
+        address: the operator's sidecar; None: the one in the checkpoint.
 
     Raises:
         RefusedError: there is no such operator, it has windows, the policy uses another time domain

@@ -41,25 +41,24 @@ def plan(
     spark: "SparkSession | None" = None,
     clock: Clock | None = None,
 ) -> list[PolicyPlan]:
-    """What a changed policy would remove now, in an hour and in a day; removes nothing.
+    """Plan what a changed policy would remove now, in an hour and in a day; removes nothing.
 
-    In event time these spans count from the watermark that the query has reached, in processing
-    time from now.
+    In event time these spans count from the query's watermark, in processing time from now.
 
     Args:
-        policy: a configuration file, which gives each operator its policy, or a `Policy` for all.
+        policy: a configuration file with a policy for each operator, or a `Policy` for all.
         checkpoint: the checkpoint of a query, which may be running.
-        uid: the operator; None for all that the file gives a policy.
-        sidecar: the address of a sidecar; with a checkpoint, where its state is now.
+        uid: the operator; None for all operators that have a policy in the file.
+        sidecar: the address of a sidecar; with a checkpoint, the current address.
         spark: a session, needed only if another version of idlestate wrote the checkpoint.
-        clock: tells the time; default: the system's.
+        clock: default: the system's.
 
     Returns:
         One `PolicyPlan` per operator.
 
     Raises:
         RefusedError: no such operator, another time domain, or nothing to read.
-        ConfigError: the file is wrong.
+        ConfigError: the file is invalid.
     """
     chosen = policy if isinstance(policy, Policy) else load_config(Path(policy))
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
@@ -88,10 +87,10 @@ def plan_for(
     address: Address | None = None,
     spark: "SparkSession | None" = None,
 ) -> PolicyPlan:
-    """The plan of one operator of a checkpoint, as of `plan`.
+    """The plan of one operator of a checkpoint; see `plan`.
 
     Raises:
-        RefusedError: as of `plan`.
+        RefusedError: see `plan`.
         UnrecordedError: only Spark can read this state, and there is no session.
     """
     layout = read_layout(checkpoint, uid)
@@ -128,14 +127,14 @@ def refuse_shrink(
     """Refuse a policy that would remove more of an operator at once than its `max_shrink` allows.
 
     Args:
-        checkpoint: the query's, which holds the operator.
+        checkpoint: the query's checkpoint, with the operator.
         uid: the operator.
         policy: the new policy.
         now_ms: the driver's time.
-        address: as of `plan`.
+        address: see `plan`.
 
     Raises:
-        RefusedError: with the figures; or they cannot be told.
+        RefusedError: with the figures; or these cannot be computed.
     """
     if policy.max_shrink == 1 or PolicyJournal(checkpoint, uid).versions[-1].policy == policy:
         return
@@ -145,10 +144,10 @@ def refuse_shrink(
 
 
 def refuse_unfit(uid: str, policy: Policy, definition: Definition) -> None:
-    """Refuse a policy whose deadlines mean nothing to an operator.
+    """Refuse a policy that does not apply to an operator.
 
     Raises:
-        RefusedError: it goes by another time, or the operator has windows.
+        RefusedError: it has another time domain, or the operator has windows.
     """
     if definition.window and policy != parse_window(definition.window).policy:
         raise RefusedError(
@@ -165,7 +164,7 @@ def refuse_unfit(uid: str, policy: Policy, definition: Definition) -> None:
 
 
 def _meant(chosen: Config | Policy, uids: Sequence[str]) -> list[str]:
-    """Those of these operators that are given a policy.
+    """Those of these operators that have a policy.
 
     Raises:
         RefusedError: there is none.

@@ -1,1 +1,1 @@
-"""What a checkpoint holds besides runs, and what is done to one while no query runs."""
+"""The contents of a checkpoint other than runs, and operations on it while no query runs."""

@@ -1,8 +1,8 @@
 """One driver per checkpoint: a lock on a local checkpoint's folder while a query runs on it.
 
-Within a driver Spark itself sees to it. The system takes the lock back when the driver dies.
-Checkpoints in other stores have none; there Spark stops one of two drivers at a batch that both
-plan.
+Within a driver, Spark itself prevents a second query. The system releases the lock when the driver
+dies. Checkpoints in other stores have no lock; there, Spark stops one of two drivers when both plan
+the same batch.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ def hold(checkpoint: Folder, run_id: str) -> None:
 
 
 def release(checkpoint: Folder, run_id: str) -> None:
-    """Give the lock back, unless a later run has it."""
+    """Release the lock, unless a later run holds it."""
     with _turn:
         held = _held.get(checkpoint.path(_NAME))
         if held is not None and held.run_id == run_id:
@@ -51,7 +51,7 @@ def release(checkpoint: Folder, run_id: str) -> None:
 
 
 def _locked(checkpoint: Folder, path: str) -> int | None:
-    """The locked file; None where the file system has no locks."""
+    """The locked file; None if the file system has no locks."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,14 +1,14 @@
-"""What a checkpoint keeps about one operator besides its state: `<checkpoint>/idlestate/<uid>/`.
+"""The layout and the policy journal of an operator: `<checkpoint>/idlestate/<uid>/`.
 
 `layout.json` is written at the first start: the state partitions, the integers of the shards, and
-the definitions of the operator, each with the batch from which it holds. A batch is computed, read
-back and replayed by its own definition. One that no committed batch has used yet is forgotten at
-the next start, so that a change is as undone by a rollback, or by a restored program, as its first
-batch is. `policies.json` is the policy journal: every version with the batch time from which it
-holds, which is at least `POLICY_DELAY_MS` ahead when a query runs
-(`idlestate.pipeline.policy_change`). `runs/<shard>/` holds the runs, unless the layout says that
-they are elsewhere. Tasks read both files and nothing of the session's settings, so that a retry or
-a replay decides as the first time.
+the operator's definitions, each with its first batch. Every batch is computed, read and replayed
+with its own definition. The next start forgets a definition that no committed batch has used. So a
+rollback undoes a change together with its first batch.
+
+`policies.json` is the policy journal: every version with the batch time from which it applies. That
+is at least `POLICY_DELAY_MS` ahead while a query runs (`idlestate.pipeline.policy_change`).
+`runs/<shard>/` contains the runs, unless the layout places them elsewhere. Tasks read both files
+and no settings of the session, so that a retry or a replay decides like the first attempt.
 """
 
 import json
@@ -27,7 +27,7 @@ _FORMAT = 2
 
 @dataclass(frozen=True, slots=True)
 class DefinedFrom:
-    """A definition and the first batch that goes by it."""
+    """A definition and the first batch that uses it."""
 
     batch_id: int
     definition: Definition
@@ -41,15 +41,15 @@ class OperatorLayout:
     state_partitions: int
     shards: list[int]
     definitions: tuple[DefinedFrom, ...]
-    """Oldest first, at least one; of two for one batch the later holds."""
+    """Oldest first, at least one; of two with the same batch, the later one applies."""
     retain_batches: int
-    """The largest number of batches that Spark was ever told to keep for this checkpoint."""
+    """The largest number of batches that Spark was ever configured to retain here."""
     backend: str = "spark"
-    """Where state is kept."""
+    """The backend of the state."""
     runs: str | None = None
-    """Where runs were asked to be: a path or URL; None: here."""
+    """The requested place of runs: a path or URL; None: this checkpoint."""
     runs_folder: str = ""
-    """The folder there that is this checkpoint's own; no other checkpoint has one of that name."""
+    """The folder of this checkpoint there, with a unique name."""
 
     @classmethod
     def of(
@@ -74,19 +74,19 @@ class OperatorLayout:
         )
 
     def at(self, batch_id: int) -> Definition:
-        """The definition by which a batch goes; the first also holds before its own."""
+        """The definition of a batch; the first one also applies to earlier batches."""
         first, *later = self.definitions
         known = [first, *(each for each in later if each.batch_id <= batch_id)]
         return known[-1].definition
 
     def as_of(self, batch_id: int) -> "OperatorLayout":
-        """The layout without definitions that only later batches would go by."""
+        """The layout without definitions that only later batches would use."""
         first, *later = self.definitions
         used = (each for each in later if each.batch_id <= batch_id)
         return replace(self, definitions=(first, *used))
 
     def defined(self, batch_id: int, definition: Definition) -> "OperatorLayout":
-        """The layout with a definition from a batch on, which no later one has used."""
+        """The layout with a definition from a batch on; no later batch has used another one."""
         before = self.as_of(batch_id - 1)
         if before.definitions[-1].definition == definition:
             return before
@@ -100,7 +100,7 @@ class OperatorLayout:
 
 
 def layout_path(uid: str) -> str:
-    """Where an operator's layout stands in its checkpoint."""
+    """The path of an operator's layout in its checkpoint."""
     return f"idlestate/{uid}/layout.json"
 
 
@@ -108,7 +108,7 @@ def operators(checkpoint: Folder) -> list[str]:
     """The operators of a checkpoint, by uid.
 
     Raises:
-        RefusedError: there is no such folder, it is not a checkpoint, or it holds none.
+        RefusedError: there is no such folder, it is not a checkpoint, or it has no operators.
     """
     held = checkpoint.names("idlestate")
     if held:
@@ -123,10 +123,10 @@ def operators(checkpoint: Folder) -> list[str]:
 
 
 def operator_of(checkpoint: Folder, uid: str | None) -> str:
-    """The operator that is meant: the one of this uid, or the only one.
+    """The operator with this uid, or the only one.
 
     Raises:
-        RefusedError: as `operators`, or there are several and none was named.
+        RefusedError: see `operators`; or there are several and no uid was passed.
     """
     held = operators(checkpoint)
     if uid is None and len(held) > 1:
@@ -141,7 +141,7 @@ def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
     """The layout of an operator.
 
     Raises:
-        RefusedError: there is none, or it is of another format.
+        RefusedError: there is none, or it has another format.
     """
     if not checkpoint.exists(layout_path(uid)):
         raise RefusedError(
@@ -162,13 +162,13 @@ def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
 
 
 def write_layout(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
-    """Write the layout in the place of an older one."""
+    """Write the layout, replacing an older one."""
     checkpoint.replace(layout_path(uid), json.dumps(asdict(layout), indent=1).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A policy and the batch time (ms) from which it holds."""
+    """A policy and the batch time (ms) from which it applies."""
 
     version: int
     effective_ms: int
@@ -179,7 +179,7 @@ class PolicyJournal:
     """The versions of an operator's policy, oldest first."""
 
     def __init__(self, checkpoint: Folder, uid: str) -> None:
-        """Open the journal, which may be empty yet."""
+        """Open the journal, which may still be empty."""
         self._checkpoint = checkpoint
         self._name = f"idlestate/{uid}/policies.json"
         entries = json.loads(checkpoint.read(self._name)) if checkpoint.exists(self._name) else []
@@ -193,16 +193,16 @@ class PolicyJournal:
         ]
 
     def at(self, time_ms: int) -> PolicyVersion:
-        """The version in force for a batch of this time; the first also holds before its own."""
+        """The version in force at this batch time; the first one also applies earlier."""
         return next(
             (v for v in reversed(self.versions) if v.effective_ms <= time_ms), self.versions[0]
         )
 
     def for_batch(self, batch_id: int) -> PolicyVersion:
-        """The version by which a planned batch is judged.
+        """The version for a planned batch.
 
-        A version takes effect on all shards at once, and a batch without data visits only those
-        whose timer is due: it goes by the version of the last batch that had data.
+        A version takes effect on all shards at once, but a batch without data visits only shards
+        whose timer is due. So such a batch uses the version of the last batch with data.
         """
         if len(self.versions) > 1:
             while not has_data(self._checkpoint, batch_id):
@@ -210,7 +210,7 @@ class PolicyJournal:
         return self.at(read_batch_times(self._checkpoint, batch_id).time_ms)
 
     def append(self, policy: Policy, effective_ms: int) -> PolicyVersion:
-        """Add a version, unless the policy is the newest already; the newest is returned."""
+        """Add a version, unless the newest one has this policy; return the newest."""
         if self.versions and self.versions[-1].policy == policy:
             return self.versions[-1]
         version = PolicyVersion(len(self.versions) + 1, effective_ms, policy)

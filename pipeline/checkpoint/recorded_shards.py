@@ -1,4 +1,4 @@
-"""The shards of an operator as a committed batch left them, read without Spark."""
+"""The shards of an operator after a committed batch, read without Spark."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,12 +26,12 @@ def recorded_shards(
     Args:
         checkpoint: the query's checkpoint.
         uid, layout: the operator, whose state is in the checkpoint.
-        batch_id: a committed batch, of which later ones have not removed the files.
+        batch_id: a committed batch whose files were not removed by later ones.
 
     Returns:
-        None where copies are missing: another version of idlestate wrote the checkpoint, or
-        somebody removed them. The next batch with data writes them anew, and `read_shards` reads
-        the state store itself.
+        None if copies are missing: another version of idlestate wrote the checkpoint, or they were
+        removed. The next batch with data writes them again, and `read_shards` reads the state store
+        itself.
 
     Raises:
         DamagedStateError: another version of idlestate wrote the records.
@@ -59,10 +59,10 @@ def read_records(
     batch_id: int,
     spark: "SparkSession | None",
 ) -> Sequence[ShardRecord]:
-    """The shards after a committed batch, read with Spark only where their copies are missing.
+    """The shards after a committed batch, read with Spark only if their copies are missing.
 
     Raises:
-        UnrecordedError: they are, and there is no session.
+        UnrecordedError: they are missing, and there is no session.
     """
     records = recorded_shards(checkpoint, uid, layout, batch_id)
     if records is not None:

@@ -1,8 +1,8 @@
-"""Taking a checkpoint to another number of state partitions, while no query runs on it.
+"""Repartitions a checkpoint to another number of state partitions, while no query runs on it.
 
-Spark rewrites its state stores as a batch of its own, which reads no input. The values of the
-shards go along as they are, and so do their files: which shards there are does not change, only how
-many of them a partition holds.
+Spark rewrites its state stores in a separate batch without input. The values of the shards and
+their files stay the same: the set of shards does not change, only the number of shards per
+partition.
 """
 
 from dataclasses import replace
@@ -31,9 +31,9 @@ from idlestate.pipeline.task_errors import spark_says
 
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
-    """Rewrite the state of a stopped query for so many partitions.
+    """Rewrite the state of a stopped query for this number of partitions.
 
-    Interrupted, it is done again with the same number; until then the query does not start.
+    If it is interrupted, repeat it with the same number; until then, the query does not start.
 
     Args:
         spark: a session set up for idlestate (`configure`).
@@ -41,11 +41,11 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
         partitions: a divisor of the number of shards.
 
     Returns:
-        The batch that holds the rewritten state.
+        The batch with the rewritten state.
 
     Raises:
-        RefusedError: the shards cannot be spread evenly over so many, a batch has not ended, or
-            the session or checkpoint does not fit.
+        RefusedError: the shards cannot be divided evenly, a batch has not ended, or the session or
+            the checkpoint does not fit.
     """
     check_session(spark)
     check_since(

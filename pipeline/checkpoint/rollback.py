@@ -1,10 +1,10 @@
-"""Going back to an earlier batch of a checkpoint, while no query runs on it.
+"""Rolls a checkpoint back to an earlier batch, while no query runs on it.
 
-What Spark's logs say of later batches is taken away, newest first, so that the checkpoint makes
-sense after every step. The plan of the batch after the one gone back to stays: it runs again
-over the same input, by the same times and the same policy. Input after that is read again too, cut
-into batches anew: when the query starts, its file sources forget that they have noted it
-(`source_log`), and a file sink what it holds of undone batches (`file_sink`).
+The entries of later batches are removed from Spark's logs, newest first, so that the checkpoint is
+valid after every step. The plan of the first undone batch stays: that batch runs again with the
+same input, times and policy. Later input is read again too, but may be divided into batches
+differently: when the query starts, entries of undone batches are removed from the logs of its file
+sources (`source_log`) and of a file sink (`spark_file_sink`).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from idlestate.pipeline.hadoop import Hadoop
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """What a rollback took back: the first and last batch, and the files they had read."""
+    """The undone batches of a rollback: the first, the last, and the files that they had read."""
 
     first: int
     last: int
@@ -39,7 +39,7 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
         to: a committed batch that is still retained.
 
     Raises:
-        RefusedError: it is not retained, is damaged itself, or has other state partitions.
+        RefusedError: it is not retained, is damaged, or has other state partitions.
     """
     folder = Folder(checkpoint)
     uids = operators(folder)
@@ -82,7 +82,7 @@ def _refuse_unfit(spark: SparkSession, folder: Folder, uid: str, to: int) -> Non
 
 
 def _refuse_gone(spark: SparkSession, files: tuple[str, ...], to: int) -> None:
-    """The next start would pass over what is not there."""
+    """Refuse if input files are missing: the next start would silently skip them."""
     hadoop = Hadoop(spark)
     for url in files:
         path = hadoop.path_of_url(url)

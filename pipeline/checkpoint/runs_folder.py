@@ -1,8 +1,8 @@
-"""Where the runs of an operator are: in its checkpoint, or in a folder elsewhere.
+"""The folder of an operator's runs: in its checkpoint, or elsewhere.
 
-Elsewhere each checkpoint has a folder of its own, under a name that its layout keeps. In it
-`idlestate.json` says whose it is: a copy of a checkpoint must not use it together with the
-original, since each would remove what the other needs.
+Elsewhere, each checkpoint has its own folder, whose name is in its layout. `idlestate.json` in this
+folder names the checkpoint: a copy of the checkpoint must not use the same folder, because each
+would remove files that the other needs.
 """
 
 import json
@@ -19,10 +19,10 @@ _OWNER = "idlestate.json"
 
 
 def runs_place(uid: str, runs: str) -> str:
-    """A place for runs as the checkpoint remembers it: in full, and without secrets.
+    """A place for runs as the checkpoint stores it: absolute, and without secrets.
 
     Raises:
-        RefusedError: a secret is in it.
+        RefusedError: it contains a secret.
     """
     if holds_secret(runs):
         raise RefusedError(
@@ -35,10 +35,10 @@ def runs_place(uid: str, runs: str) -> str:
 
 
 def runs_of(checkpoint: Folder, uid: str, layout: OperatorLayout) -> Folder:
-    """Where an operator's runs are, in a folder for each shard.
+    """The folder of an operator's runs, with a folder for each shard.
 
     Raises:
-        StoreError: that is far away and cannot be reached.
+        StoreError: it is remote and cannot be reached.
     """
     if layout.runs is None:
         return checkpoint.below(f"idlestate/{uid}/runs")
@@ -46,7 +46,7 @@ def runs_of(checkpoint: Folder, uid: str, layout: OperatorLayout) -> Folder:
 
 
 def claim_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> OperatorLayout:
-    """Make a folder elsewhere that no other checkpoint has, and note there whose it is.
+    """Create a unique folder elsewhere, and note its checkpoint there.
 
     Raises:
         StoreError: the place cannot be reached.
@@ -57,7 +57,7 @@ def claim_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> Operator
 
 
 def check_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
-    """Refuse to go on where runs elsewhere are gone, or are another checkpoint's too.
+    """Refuse to continue if runs elsewhere are missing, or belong to another checkpoint too.
 
     Raises:
         RefusedError: with the place.
@@ -85,10 +85,10 @@ def check_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
 
 
 def remove_runs(checkpoint: Folder) -> None:
-    """Remove the runs that a checkpoint keeps elsewhere; to be called before it is removed.
+    """Remove the runs that a checkpoint keeps elsewhere; call it before removing the checkpoint.
 
     Raises:
-        StoreError: where they are cannot be reached.
+        StoreError: the place cannot be reached.
     """
     for uid in checkpoint.names("idlestate"):
         if checkpoint.exists(layout_path(uid)):

@@ -1,9 +1,9 @@
-"""What Spark's file sources have noted in a checkpoint: which files belong to which offset.
+"""The logs of Spark's file sources in a checkpoint: which files belong to which offset.
 
-`sources/<n>/<offset>` lists files in one line of JSON each; every tenth or so is
-`<offset>.compact` and also lists those of all earlier offsets, whose own notes Spark keeps for at
-least `minBatchesToRetain` offsets. A note is written before the batch that reads its files is
-planned. Other sources keep other things there, or nothing.
+`sources/<n>/<offset>` lists files in one line of JSON each. About every tenth is
+`<offset>.compact`, which also lists the files of all earlier offsets; Spark keeps the entries of
+these for at least `minBatchesToRetain` offsets. An entry is written before the batch that reads its
+files is planned. Other sources store other data there, or none.
 """
 
 import json
@@ -16,7 +16,7 @@ _COMPACT = ".compact"
 
 
 def files_read_after(checkpoint: Folder, batch_id: int) -> list[str]:
-    """URLs of the files that were noted after a batch, by source and path."""
+    """URLs of the files in entries after a batch, by source and path."""
     found = []
     for source, reached in _sources(checkpoint, batch_id).items():
         seen: dict[str, int] = {}
@@ -28,15 +28,15 @@ def files_read_after(checkpoint: Folder, batch_id: int) -> list[str]:
 
 
 def forget_unplanned(checkpoint: Folder) -> None:
-    """Remove notes after the newest planned batch, before its query starts.
+    """Remove entries after the newest planned batch, before its query starts.
 
-    They are of a batch that a crash kept from being planned, or that a rollback undid. Spark would
-    put all of their files into the next batch, however few a batch should take.
+    They belong to a batch that was not planned because of a crash, or that a rollback undid. Spark
+    would put all of their files into the next batch, even beyond its limit of files.
     """
     for source, reached in _sources(checkpoint, newest_batch(checkpoint, "offsets")).items():
         notes = _notes(checkpoint, source)
         if reached >= 0 and reached not in notes:
-            continue  # Spark has removed it: a compact note is the only record of what was read
+            continue  # Spark removed it: only a compact entry lists the files read
         for offset in sorted(notes, reverse=True):
             name = notes[offset]
             if offset > reached and _files(checkpoint, f"{source}/{name}"):
@@ -44,7 +44,7 @@ def forget_unplanned(checkpoint: Folder) -> None:
 
 
 def _sources(checkpoint: Folder, batch_id: int | None) -> dict[str, int]:
-    """The folder of each source, and the file offset that it had reached with a batch, else -1."""
+    """The folder of each source, and the file offset that it reached with a batch, else -1."""
     texts = [] if batch_id is None else source_offsets(checkpoint, batch_id)
     offsets = [json.loads(text) if text.startswith("{") else {} for text in texts]
     reached = {str(number): each.get("logOffset", -1) for number, each in enumerate(offsets)}
@@ -53,7 +53,7 @@ def _sources(checkpoint: Folder, batch_id: int | None) -> dict[str, int]:
 
 
 def _notes(checkpoint: Folder, source: str) -> dict[int, str]:
-    """Names of a source's notes by offset."""
+    """Names of a source's entries by offset."""
     return {
         int(offset): name
         for name in checkpoint.names(source)
@@ -62,7 +62,7 @@ def _notes(checkpoint: Folder, source: str) -> dict[int, str]:
 
 
 def _files(checkpoint: Folder, note: str) -> list[dict[str, Any]]:
-    """The files that a note lists; none where it is not a file source's."""
+    """The files in an entry; none if it does not belong to a file source."""
     _, *lines = checkpoint.read(note).decode().splitlines()
     entries = [json.loads(line) if line.startswith("{") else {} for line in lines]
     return [entry for entry in entries if entry.keys() >= {"path", "batchId"}]

@@ -1,15 +1,15 @@
-"""Spark's own file sink (`start(path)`, `toTable` of a file format) when a batch runs again.
+"""Repairs the log of Spark's own file sink (`start(path)`, `toTable`) before a batch runs again.
 
-The sink notes what a batch wrote in `<path>/_spark_metadata/<batch>` before Spark commits the
-batch, and skips every batch up to the newest it has noted. A batch that runs again after a crash
-or a rollback would be skipped, and a stateful operator that did not run has no state to commit:
-Spark fails on it (`CheckpointInfo length: 0`) at every start. So before the first batch the notes
-of batches that are not committed are removed, together with the files they name.
+The sink logs the files of a batch in `<path>/_spark_metadata/<batch>` before Spark commits the
+batch, and skips every batch up to the newest entry. So it would skip a batch that runs again after
+a crash or a rollback. A stateful operator that did not run has no state to commit, and Spark would
+fail at every start (`CheckpointInfo length: 0`). Therefore, before the first batch, the entries of
+uncommitted batches are removed, together with their files.
 
-Every tenth note or so is `<batch>.compact` and also lists the files of all earlier batches. To
-remove it loses nothing: Spark keeps the earlier notes for at least as many batches as the
-checkpoint (`minBatchesToRetain`), and compacts them again. For that it needs a note of every batch,
-also of those that the sink never saw, such as that of a repartition.
+About every tenth entry is `<batch>.compact`, which also lists the files of all earlier batches.
+Removing it loses nothing: Spark keeps the earlier entries for at least as many batches as the
+checkpoint (`minBatchesToRetain`), and compacts them again. For that it needs an entry for every
+batch, even for batches that the sink never saw, such as that of a repartition.
 
 Private to Spark, and the same from 4.0 to 4.3: `StreamExecution.sink`, `FileStreamSink` with its
 text `FileSink[path]` and its `fileLog`, and the layout of the log.
@@ -34,16 +34,16 @@ _COMPACT = ".compact"
 def put_file_sink_right(
     spark: SparkSession, execution: Any, checkpoint: Folder, query_id: str
 ) -> None:
-    """Have a file sink hold the committed batches, no more and no less; leave other sinks alone.
+    """Make the log of a file sink contain exactly the committed batches; ignore other sinks.
 
     Args:
         spark: the session of the query.
         execution: the query's `StreamExecution` in the JVM, before its first batch.
         checkpoint: the query's checkpoint.
-        query_id: the query, which the sink's folder is marked with.
+        query_id: the query in the mark of the sink's folder.
 
     Raises:
-        RefusedError: the notes may be another query's, or earlier ones would be lost with them.
+        RefusedError: the entries may belong to another query, or earlier ones would be lost too.
     """
     with private_part("the sink of a query"):
         file_sink = execution.sink()
@@ -82,7 +82,7 @@ def _batch(name: str) -> int:
 
 
 def _forget(sink: SinkFolder, log: SinkFolder, kept: list[str], ahead: list[str]) -> None:
-    """Notes first, newest first: at no moment one stands that names a file that is gone."""
+    """Remove entries, newest first, before their files: no entry ever names a missing file."""
     if not ahead:
         return
     files = {url for name in ahead for url in _files(log, name)}
@@ -95,7 +95,7 @@ def _forget(sink: SinkFolder, log: SinkFolder, kept: list[str], ahead: list[str]
 
 
 def _fill(file_sink: Any, log: SinkFolder, kept: list[str], committed: int) -> None:
-    """Note committed batches after the newest note as batches that wrote nothing."""
+    """Add empty entries for committed batches after the newest entry."""
     missing: list[str] = []
     for batch in range(committed, _batch(kept[-1]) if kept else -1, -1):
         with private_part("the log of Spark's file sink"):
@@ -103,7 +103,7 @@ def _fill(file_sink: Any, log: SinkFolder, kept: list[str], committed: int) -> N
             field.setAccessible(True)
             missing.append(field.get(file_sink).batchIdToPath(batch).getName())
         if not kept and missing[-1].endswith(_COMPACT):
-            break  # a new folder: nobody looks further back
+            break  # a new folder: Spark does not look further back
     since = max((at for at, name in enumerate(kept) if name.endswith(_COMPACT)), default=0)
     for name in reversed(missing):
         is_compact = name.endswith(_COMPACT)
@@ -112,7 +112,7 @@ def _fill(file_sink: Any, log: SinkFolder, kept: list[str], committed: int) -> N
 
 
 def _files(log: SinkFolder, name: str) -> list[str]:
-    """URLs of the files that a note names."""
+    """URLs of the files in an entry."""
     return [json.loads(entry)["path"] for entry in _entries(log, name)]
 
 

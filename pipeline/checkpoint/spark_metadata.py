@@ -1,9 +1,9 @@
-"""What Spark notes of stateful operators, and what it takes to read a checkpoint anywhere.
+"""Spark's metadata of stateful operators, repaired so that a checkpoint can be read anywhere.
 
-Per operator and start with another schema there is `state/<operator>/_metadata/v2/<batch>`: a line
-of version, a line of JSON. Our own files are named relative to the checkpoint, but here Spark
-writes down by its full path where the schema of the state is. And its reader of state mistakes a
-path with a space, or whatever else a URL escapes, for another one.
+Per operator and schema there is `state/<operator>/_metadata/v2/<batch>`: a line with the version,
+and a line of JSON. Our own paths are relative to the checkpoint, but here Spark writes the full
+path of the state's schema. Also, Spark's reader of state does not find a path with a space or
+another character that URLs escape.
 """
 
 import json
@@ -34,7 +34,7 @@ def operators_with_state(checkpoint: Folder, state: str) -> list[str]:
 
 
 def put_paths_right(checkpoint: Folder) -> None:
-    """In a checkpoint that was moved, note its own place where the old one has nothing any more."""
+    """In a moved checkpoint, replace old paths that no longer exist by its own."""
     for operator in _operators(checkpoint):
         for name in _entries(checkpoint, operator):
             with _as_written(checkpoint, name):
@@ -47,7 +47,7 @@ def put_paths_right(checkpoint: Folder) -> None:
                 changed |= there != noted
                 store["stateSchemaFilePaths"] = there
             if changed:
-                # Hadoop keeps a checksum beside a local file; without, it takes it as it is.
+                # Hadoop keeps a checksum file for a local file; without one, it does not check.
                 folder, _, batch = name.rpartition("/")
                 checkpoint.remove(f"{folder}/.{batch}.crc")
                 checkpoint.replace(name, f"{version}\n{json.dumps(facts)}".encode())
@@ -89,7 +89,7 @@ def _as_written(checkpoint: Folder, name: str) -> AbstractContextManager[None]:
 
 
 def _place(checkpoint: Folder, operator: str, noted: str) -> str:
-    """Where a schema file is: as noted if it is still there, else in this checkpoint."""
+    """The path of a schema file: the recorded one if it exists, else the one in this checkpoint."""
     folder, _, file = noted.rpartition("/")
     _, found, below = noted.rpartition(f"/state/{operator}/{_SCHEMA}/")
     own = f"state/{operator}/{_SCHEMA}/{below}"

@@ -1,4 +1,4 @@
-"""The files that a checkpoint's state is made of: which batches need them, which nobody does."""
+"""The files of a checkpoint's state: those that batches need, and orphans."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from idlestate.pipeline.read_state import committed_batch, read_shards
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
-    """A file that state names: where it is, and the retained batches that need it."""
+    """A file that state names: its place, and the retained batches that need it."""
 
     runs: Folder
     name: str
@@ -25,13 +25,13 @@ class NamedFile:
 
     @property
     def path(self) -> str:
-        """The whole path, as messages name it."""
+        """The full path for messages."""
         return self.runs.shown(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A named file that is lost or is not what was written."""
+    """A named file that is lost or damaged."""
 
     file: NamedFile
     what: str
@@ -44,8 +44,8 @@ class StateFiles:
     Attributes:
         batches: retained committed batches, ascending; the last is the newest.
         named: files that one of them names.
-        orphans: files that none names and no batch that may be running can have written; they
-            were left by attempts that were killed, and go by themselves.
+        orphans: files that none of them names, and that no running batch can have written. Killed
+            attempts left them; later batches remove them.
     """
 
     batches: tuple[int, ...]
@@ -53,17 +53,17 @@ class StateFiles:
     orphans: tuple[str, ...]
 
     def of_batch(self, batch_id: int) -> list[NamedFile]:
-        """What a batch needs."""
+        """The files that a batch needs."""
         return [file for file in self.named if batch_id in file.batches]
 
     def newest_without(self, damaged: list[Damage]) -> int | None:
-        """The newest retained batch that needs none of these; None when every one does."""
+        """The newest retained batch that needs none of these; None if every batch needs one."""
         needed = {batch for damage in damaged for batch in damage.file.batches}
         return max((batch for batch in self.batches if batch not in needed), default=None)
 
 
 def retained_batches(checkpoint: Folder, uid: str) -> list[int]:
-    """Committed batches whose files are kept, ascending.
+    """Committed batches whose files are retained, ascending.
 
     Raises:
         RefusedError: there is no such operator, or no batch.
@@ -105,7 +105,7 @@ def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
 def damages(files: list[NamedFile]) -> list[Damage]:
     """Those of these files that are missing, or differ in length or a checksum.
 
-    Each is read in full from where it was written to, whatever this machine's cache has of it.
+    Each is read in full from its place, not from this machine's cache.
     """
     found = []
     for file in files:
