@@ -28,8 +28,8 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The changelog of the whole input as one batch.
 
     Its time is the time of this call. There is no earlier watermark, so no row is late. Lives that
-    are due at the highest event time minus the delay are closed; with `in_order`, those that are due
-    at the highest event time, at which the time of a stream ends. A separate pass over the input
+    are due at the highest event time minus the delay are closed. With `in_order`, those due at the
+    highest event time are closed, since a stream's time ends there. A separate pass over the input
     finds the highest event time.
     """
     partitions = int(str(marked.sparkSession.conf.get("spark.sql.shuffle.partitions")))

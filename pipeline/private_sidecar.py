@@ -1,9 +1,9 @@
-"""A sidecar that the driver starts for itself, on the checkpoint's own folder.
+"""A sidecar that the driver starts for itself, in the checkpoint's folder.
 
-It lives as long as the driver: it holds the reading end of a pipe of which the driver has the
-other, and stops when that closes, however the driver ends. When it dies before that it is started
-again, and tasks that wait for it go on. Its sockets stand in a folder that
-only its user can enter; a path of the checkpoint's may be too long for them.
+It lives as long as the driver: it reads from a pipe whose other end the driver holds, and stops
+when that end is closed, however the driver ends. If it dies earlier, it is restarted, and waiting
+tasks continue. Its sockets are in a folder that only its user can enter, because a path in the
+checkpoint may be too long for a socket.
 """
 
 import atexit
@@ -34,11 +34,11 @@ class PrivateSidecar:
     """A running sidecar.
 
     Args:
-        folder: where its state is.
+        folder: the folder of its state.
         backend: `rocksdb` or `heap`.
 
     Raises:
-        RefusedError: it does not start; the text is its own.
+        RefusedError: it does not start; the text comes from the sidecar.
     """
 
     def __init__(self, folder: Path, backend: str) -> None:
@@ -66,18 +66,18 @@ class PrivateSidecar:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives, or is being started again and has not failed to."""
+        """Whether its process lives, or is being restarted without a failure so far."""
         return not self._stopping.is_set() and not self._cannot_start
 
     def stop(self) -> None:
-        """Let it stop, and wait for that; a second call does nothing."""
-        with self._lock:  # from now on none is started
+        """Stop it, and wait for its end; a second call does nothing."""
+        with self._lock:  # from now on, no process is started
             self._stopping.set()
         self._end()
         self._sockets.remove()
 
     def _end(self) -> None:
-        """Let the process end, and wait for that."""
+        """Stop the process, and wait for its end."""
         self._close_input()
         try:
             self._process.wait(timeout=_STOP_S)
@@ -86,12 +86,12 @@ class PrivateSidecar:
             self._process.wait()
 
     def _close_input(self) -> None:
-        """Let the process know that it is to end, or that it has ended."""
+        """Close the process's input, which ends it."""
         if self._process.stdin is not None:
             self._process.stdin.close()
 
     def _watch(self) -> None:
-        """Start it again whenever it dies on its own."""
+        """Restart it whenever it dies on its own."""
         while True:
             self._process.wait()
             self._close_input()
@@ -101,13 +101,13 @@ class PrivateSidecar:
             self._start_again()
 
     def _start_again(self) -> None:
-        """Start it, however often that fails: what is in its way may go, as a full disk does."""
+        """Start it, however often that fails: the cause may be temporary, such as a full disk."""
         told, wait_s = "", _FIRST_WAIT_S
         while not self._stopping.is_set():
             try:
                 self._start()
             except (RefusedError, OSError) as error:
-                # Tasks that wait for it will say that it does not answer; this says why.
+                # Tasks that wait for it report only that it does not answer; this logs the reason.
                 if str(error) != told:
                     _log.error("%s; it is tried again", error)
                 told, self._cannot_start = str(error), True
@@ -118,7 +118,7 @@ class PrivateSidecar:
                 return
 
     def _write_file(self) -> None:
-        """Write its configuration, which may be gone."""
+        """Write its configuration, which may have been removed."""
         self._sockets.ensure()
         self._file.write_text(json.dumps({"version": 1, "sidecar": self._settings}))
 
@@ -138,7 +138,7 @@ class PrivateSidecar:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    pass_fds=(self._sockets.lock,),  # it outlives a driver that is killed
+                    pass_fds=(self._sockets.lock,),  # it survives a driver that is killed
                 )
             try:
                 if self._answers() or self._stopping.is_set():
@@ -149,8 +149,8 @@ class PrivateSidecar:
             code = self._process.poll()
             self._end()
             text = self._log.read_bytes()[begin:].decode(errors="replace").strip()
-            # One whose driver has just died holds the folder for a moment yet; and it may be
-            # killed or told to stop while it starts.
+            # The sidecar of a driver that has just died uses the folder for another moment; and
+            # this one may be killed or stopped during its start.
             may_start = code is not None and (code == IN_USE or code <= 0)
             if not may_start or clock.monotonic_s() > ends_s:
                 raise RefusedError(
@@ -159,14 +159,14 @@ class PrivateSidecar:
             self._stopping.wait(_FIRST_WAIT_S)
 
     def _answers(self) -> bool:
-        """Wait until it answers (True), or has ended or takes too long (False)."""
+        """Wait until it answers (True), or has ended or took too long (False)."""
         clock = SystemClock()
         ends_s = clock.monotonic_s() + _START_S
         with closing(Connection(self.address, patience_s=0, timeout_s=_START_S)) as connection:
             while self._process.poll() is None and clock.monotonic_s() < ends_s:
                 try:
                     connection.call("hello")
-                except SidecarError:  # not yet, or it was told to stop meanwhile
+                except SidecarError:  # not yet, or it was stopped in the meantime
                     self._stopping.wait(_POLL_S)
                 else:
                     return True
@@ -174,7 +174,7 @@ class PrivateSidecar:
 
 
 def _ended(code: int | None) -> str:
-    """How a process ended that said nothing."""
+    """How a process without a message ended."""
     if code is None:
         return f"it did not answer for {_START_S:g} s"
     return f"signal {-code} ended it" if code < 0 else f"it ended with {code}"
@@ -185,7 +185,7 @@ _lock = threading.Lock()
 
 
 def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
-    """The driver's sidecar for a checkpoint, started unless it runs."""
+    """The driver's sidecar for a checkpoint; started if it is not running."""
     folder = checkpoint.resolve() / FOLDER
     with _lock:
         found = _running.get(folder)
@@ -198,7 +198,7 @@ def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
 
 
 def running_sidecars() -> list[Address]:
-    """The addresses of the sidecars that this driver has started and that run."""
+    """The addresses of the running sidecars that this driver has started."""
     return [each.address for each in list(_running.values()) if each.is_running]
 
 

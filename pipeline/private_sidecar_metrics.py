@@ -1,4 +1,4 @@
-"""Metrics of the sidecars that the driver started for itself: no port of theirs can be scraped."""
+"""Metrics of the driver's own sidecars, which have no port to scrape."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -18,20 +18,19 @@ PATIENCE_S: Final = 0.5
 """How long a scrape waits for all of them."""
 SHOWN: Final = (*names.OF_OPERATOR, *(each for each in OF_SIDECAR if each not in names.OF_RELOADS))
 _HIGHEST: Final = (CLOCK_DIVERGENCE, CLOCK_STEPPED)
-"""Of several processes the highest is shown; of other figures of processes the sum."""
+"""Metrics of processes of which the maximum is exported; of the others, the sum."""
 
 
 class PrivateSidecarMetrics:
-    """Exports what the driver's sidecars answer at each scrape.
+    """Exports the metrics of the driver's sidecars, which it asks at each scrape.
 
-    A sidecar that does not answer is left out of the scrape: what its operators last reported to
-    the driver is shown instead.
+    A sidecar that does not answer is left out: the last reports of its operators to the driver are
+    exported instead.
 
     Args:
-        exporter: where it is exported; what is added to it later does not replace what sidecars
-            say of their operators.
-        clock: measures how long they take.
-        places: the addresses of the sidecars that run now.
+        exporter: exports them; metrics that are added later do not replace those of sidecars.
+        clock: measures the timeout.
+        places: returns the addresses of the running sidecars.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class PrivateSidecarMetrics:
             try:
                 answers.append(_asked(address, left_s))
             except SidecarError:
-                continue  # it is being started again, or hangs
+                continue  # it is being restarted, or hangs
         return _together(answers)
 
 
@@ -74,7 +73,7 @@ def _together(answers: Sequence[Samples]) -> Samples:
 
 
 def _both(name: Name, one: Value, other: Value) -> Value:
-    """Of two sidecars that have the same series: figures of their processes, never histograms."""
+    """Merge series that several sidecars have: figures of their processes, never histograms."""
     assert isinstance(one, int | float)
     assert isinstance(other, int | float)
     return max(one, other) if name in _HIGHEST else one + other

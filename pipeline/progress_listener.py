@@ -1,6 +1,6 @@
-"""Spark's progress of every query of a session, as JSON text; the listener only hands it over.
+"""Passes on Spark's progress of every query of a session, as JSON text.
 
-Spark's own objects of progress cost many calls into the JVM each; their JSON is one.
+Each of Spark's progress objects costs many calls into the JVM; its JSON costs one.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from idlestate.pipeline.spark_query import java_listener
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands over what happens to the queries of a session, in Spark's order.
+    """Passes on the events of a session's queries, in Spark's order.
 
     Args:
         spark: the session.
-        take: takes a kind (`started`, `progress`, `ended`), and the id of a query's run or the
-            progress as JSON. Spark waits for it, so it must not take long.
+        take: called with a kind (`started`, `progress`, `ended`), and with the id of a query's run
+            or the progress as JSON. Spark waits for it, so it must be fast.
     """
 
     def __init__(self, spark: SparkSession, take: Callable[[str, str], None]) -> None:
@@ -32,22 +32,22 @@ class ProgressListener(StreamingQueryListener):
         return self._adapter
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        """Say which run has started."""
+        """Pass on which run has started."""
         self.take("started", str(event.runId))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """The adapter hands progress over."""
+        """The adapter passes progress on."""
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing has changed."""
+        """Does nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Say which run has ended."""
+        """Pass on which run has ended."""
         self.take("ended", str(event.runId))
 
 
 class _JsonAdapter(JStreamingQueryListener):
-    """Spark's adapter, which takes progress as JSON."""
+    """Spark's adapter, which reads progress as JSON."""
 
     pylistener: ProgressListener
 

@@ -1,4 +1,4 @@
-"""The Python worker processes of Spark, which run task after task."""
+"""Settings of Spark's Python worker processes, which run one task after another."""
 
 import gc
 import sys
@@ -15,10 +15,10 @@ _DAEMON = "idlestate.pipeline.worker_daemon"
 
 
 def load_once(spark: SparkSession) -> None:
-    """Have the workers of a local session forked from a process that has loaded our libraries.
+    """Let the workers of a local session be forked from a process that has loaded our libraries.
 
-    Executors of a cluster were started with their settings, and may get idlestate only later, with
-    the files of the job; there Spark's own daemon stays, as it does if the user chose another.
+    The executors of a cluster have already started, and may get idlestate only later, with the
+    job's files. So Spark's own daemon stays there, and also if the user has chosen a daemon.
     """
     context = spark.sparkContext
     is_local = str(context.master).split("[")[0] == "local"
@@ -40,9 +40,9 @@ def _is_installed() -> bool:
 
 @cache
 def settle() -> None:
-    """Take what is loaded by now out of garbage collection, once per process.
+    """Exclude all current objects from garbage collection, once per process.
 
-    Spark's worker collects in full after every task, which walks every object of every imported
-    library each time: some 50 ms, more than a small batch takes.
+    Spark's worker runs a full collection after every task, which visits every object of every
+    imported library: about 50 ms, more than a small batch takes.
     """
     gc.freeze()

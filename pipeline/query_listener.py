@@ -1,10 +1,10 @@
-"""How a query's start reaches its operators.
+"""The listener that prepares the checkpoint of a starting query for its operators.
 
-`retain` registers each operator here. When a query starts, Spark calls the listener in the
-query's own thread before the first batch: the operators of the query are found in its plan by
-the names of their packing functions, its checkpoint is prepared or checked, and the checkpoint's
-place is set as a local property that every task of the query reads. A query that is refused there
-ends before it plans a batch, and the call that started it raises the reason.
+`retain` registers each operator here. When a query starts, Spark calls the listener in the query's
+own thread before the first batch. The listener finds the query's operators in its plan by the names
+of their packing functions, prepares or checks the checkpoint, and sets its path as a local property
+that every task of the query reads. A refused query ends before it plans a batch, and the call that
+started it raises the reason.
 """
 
 import json
@@ -50,7 +50,7 @@ _log = logging.getLogger("idlestate")
 
 
 def register(spark: SparkSession, spec: OperatorSpec) -> None:
-    """Make an operator known, so that queries that contain it find their checkpoint."""
+    """Register an operator, so that queries with it find their checkpoint."""
     key = session_id(spark)
     if key not in _listeners:
         listener = _StartListener(spark)
@@ -61,7 +61,7 @@ def register(spark: SparkSession, spec: OperatorSpec) -> None:
 
 
 def declared(spark: SparkSession, uid: str) -> OperatorSpec:
-    """An operator as `retain` was last called with its uid in a session."""
+    """The operator of the last call of `retain` with this uid in a session."""
     specs = _listeners[session_id(spark)].operators.values()
     return [spec for spec in specs if spec.uid == uid][-1]
 
@@ -70,7 +70,7 @@ def _check_started(query: StreamingQuery) -> None:
     for listener in _listeners.values():
         refusal = listener.refusals.pop(str(query.runId), "")
         if refusal:
-            with suppress(StreamingQueryException):  # the same; now it can be started again
+            with suppress(StreamingQueryException):  # the same error; now it can be started again
                 query.awaitTermination()
             raise RefusedError(refusal)
 
@@ -79,7 +79,7 @@ def operators_of(query: StreamingQuery) -> tuple[Folder, list[OperatorSpec]]:
     """The checkpoint of a query that was started, and its operators.
 
     Raises:
-        RefusedError: it has none.
+        RefusedError: it has no operators.
     """
     for listener in _listeners.values():
         if str(query.runId) in listener.started:
@@ -90,7 +90,7 @@ def operators_of(query: StreamingQuery) -> tuple[Folder, list[OperatorSpec]]:
 
 
 def started_query(spark: SparkSession, run_id: str) -> tuple[Folder, list[OperatorSpec]] | None:
-    """The checkpoint of a run of a query in a session, and its operators; None if it has none."""
+    """The checkpoint and the operators of a run of a query in a session; None if it has none."""
     listener = _listeners.get(session_id(spark))
     return None if listener is None else listener.started.get(run_id)
 
@@ -108,7 +108,7 @@ class _StartListener(StreamingQueryListener):
         """The query of each operator in a sidecar, by token."""
 
     @property
-    def _jlistener(self) -> Any:  # where Spark asks for its adapter
+    def _jlistener(self) -> Any:  # from which Spark takes its adapter
         return java_listener(self._spark, _StartAdapter(self))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -118,7 +118,7 @@ class _StartListener(StreamingQueryListener):
         except RefusedError as error:  # it may be a query without an operator
             _log.error("%s", error)
             return
-        # One for each time it stands in the plan: a DataFrame used twice is computed twice.
+        # One for each occurrence in the plan: a DataFrame that is used twice is computed twice.
         specs = [self.operators[token] for token in found if token in self.operators]
         if not specs:
             return
@@ -144,7 +144,7 @@ class _StartListener(StreamingQueryListener):
         context.setLocalProperty(SIDECARS_PROPERTY, json.dumps(links))
 
     def _attach(self, event: Any, checkpoint: Folder, specs: list[OperatorSpec]) -> dict[str, str]:
-        """Links to the sidecars of those operators that have one."""
+        """Links to the sidecars of the operators that have one."""
         is_local = str(self._spark.sparkContext.master).startswith("local")
         query_id, run_id = str(event.id), str(event.runId)
         links = {}
@@ -163,7 +163,7 @@ class _StartListener(StreamingQueryListener):
         return links
 
     def _is_others(self, spec: OperatorSpec, query_id: str) -> bool:
-        """Whether another query runs on this operator; it finds its expired records by the file."""
+        """Whether another query runs on this operator, and reads the file about its sidecar."""
         owner = self._owners.get(spec.token, query_id)
         active = self._spark.streams.active if owner != query_id else []
         return any(str(each.id) == owner for each in active)
@@ -175,7 +175,7 @@ class _StartListener(StreamingQueryListener):
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Let other processes have the checkpoint, and explain an error that is not the query's."""
+        """Release the checkpoint, and explain an error that the query did not cause."""
         run_id = str(event.runId)
         if run_id not in self.started:
             return
@@ -191,7 +191,7 @@ class _StartListener(StreamingQueryListener):
 
 
 class _StartAdapter(JStreamingQueryListener):
-    """Spark's adapter without progress, whose Python object costs every batch many JVM calls."""
+    """Spark's adapter without progress, whose conversion costs many JVM calls per batch."""
 
     def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802 - Spark's name
         """Progress is read where a query is run."""
@@ -224,7 +224,7 @@ def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], core
 
 
 def warn_of_idle_cores(uid: str, layout: OperatorLayout, cores: int) -> None:
-    """Say so where an operator cannot use all cores, and what would help."""
+    """Warn if an operator cannot use all cores, and say what would help."""
     partitions, shards = layout.state_partitions, len(layout.shards)
     if cores <= partitions:
         return

@@ -1,4 +1,4 @@
-"""Preparing a checkpoint for an operator when its query starts, or refusing it."""
+"""Prepares a checkpoint for an operator when its query starts, or refuses it."""
 
 from dataclasses import replace
 
@@ -29,18 +29,18 @@ _WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folder
 def prepare_checkpoint(
     checkpoint: Folder, spec: OperatorSpec, *, partitions: int, retain_batches: int, now_ms: int
 ) -> None:
-    """Write the operator's layout and policy at a first start; at a later one check what the query
-    declares, and write down a definition that changed.
+    """At a first start, write the operator's layout and policy. At a later one, compare them with
+    the query's operator, and write a changed definition.
 
     Args:
         checkpoint: the query's checkpoint.
         spec: the operator as the query declares it now.
-        partitions: `spark.sql.shuffle.partitions`, which only a first start takes up.
-        retain_batches: `spark.sql.streaming.minBatchesToRetain` now.
-        now_ms: the driver's time; a new policy holds for batches planned from now on.
+        partitions: `spark.sql.shuffle.partitions`, used by a first start only.
+        retain_batches: the current `spark.sql.streaming.minBatchesToRetain`.
+        now_ms: the driver's time; a new policy applies to batches planned from now on.
 
     Raises:
-        RefusedError: the checkpoint is another query's, its state cannot be taken over, or a
+        RefusedError: the checkpoint belongs to another query, its state cannot be taken over, or a
             changed policy would remove too many keys at once.
         StoreError: the place of its runs cannot be reached.
     """
@@ -56,7 +56,7 @@ def prepare_checkpoint(
         refuse_shrink(checkpoint, spec.uid, spec.policy, now_ms, spec.sidecar)
         kept = read_layout(checkpoint, spec.uid)
         check_runs(checkpoint, spec.uid, kept)
-        # The batch that runs next, also where it was planned before and runs again.
+        # The batch that runs next, even if it was planned before and runs again.
         layout = kept.defined(_committed(checkpoint) + 1, found.definition)
         layout = replace(layout, retain_batches=max(retain_batches, kept.retain_batches))
         if layout != kept:
@@ -80,19 +80,19 @@ def prepare_checkpoint(
             layout = claim_runs(checkpoint, spec.uid, layout)
         write_layout(checkpoint, spec.uid, layout)
     forget_unplanned(checkpoint)
-    # At once: no batch is being planned, and the one that may run again keeps its own.
+    # At once: no batch is being planned, and one that may run again keeps its own version.
     effective_ms = max(now_ms, after_planned(checkpoint))
     PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
 
 
 def takeover(checkpoint: Folder, spec: OperatorSpec) -> Takeover:
-    """What would become of an operator's state if the query started as it is declared now.
+    """What would happen to an operator's state if the query started with this spec.
 
-    The state is that of the newest committed batch, so it is judged against the definition by
-    which that batch went.
+    The state is that of the newest committed batch, so the spec is compared with the definition of
+    that batch.
 
     Raises:
-        RefusedError: the checkpoint holds no such operator.
+        RefusedError: the checkpoint has no such operator.
     """
     kept = read_layout(checkpoint, spec.uid)
     asked = Definition.of(spec.table, spec.policy.time, spec.renamed)

@@ -1,4 +1,4 @@
-"""Reading state back: the lives open after a batch, as a DataFrame."""
+"""Reads state: the lives that are open after a batch, as a DataFrame."""
 
 from collections.abc import Iterator
 
@@ -97,7 +97,7 @@ def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
     """The newest committed batch, or the given one if it is committed.
 
     Raises:
-        RefusedError: there is none, or not that one.
+        RefusedError: there is none, or the given one is not committed.
     """
     newest = newest_batch(checkpoint, "commits")
     if newest is None:
@@ -110,7 +110,7 @@ def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
 
 
 def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -> list[ShardRecord]:
-    """What the state store holds for each shard of an operator after a batch.
+    """The records of an operator's shards after a batch, from Spark's state store.
 
     Raises:
         RefusedError: the session cannot read state, or the state is in a sidecar.
@@ -142,5 +142,5 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
 
 
 def policy_in_force(checkpoint: Folder, uid: str, batch_id: int) -> Policy:
-    """The policy by which a batch was judged."""
+    """The policy of a batch."""
     return PolicyJournal(checkpoint, uid).for_batch(batch_id).policy

@@ -1,7 +1,7 @@
 """`retain` batch by batch in the calling process, for tests of jobs: no JVM and no checkpoint.
 
-Rows take the way of a query: they are marked, packed, put to a shard and unpacked. The marks and
-the watermark, which come from Spark there, are made here.
+Rows take the same path as in a query: they are marked, packed, applied to a shard and unpacked. The
+marks and the watermark, which Spark computes in a query, are computed here.
 """
 
 import json
@@ -47,8 +47,8 @@ _UID = "harness"
 class RetainHarness:
     """One `retain` operator, fed batch by batch.
 
-    Its change rows are those of a query on the same batches. As in Spark, the watermark of a batch
-    comes from the batches before it.
+    Its change rows equal those of a query on the same batches. As in Spark, the watermark of a
+    batch follows from the batches before it.
 
     Args:
         schema: the input's columns and their Arrow types; timestamps are
@@ -56,9 +56,9 @@ class RetainHarness:
         key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
             min_event_time, malformed, null_key, rejects, window, fire_after, in_order: as for
             `retain`, with columns by name and aggregates as text.
-        clock: gives each batch its time. In processing time all rows of a batch have this time; the
-            default is `FakeClock(0)`. In event time `max_ahead` counts from it; without a clock no
-            row is too far ahead.
+        clock: gives the time of each batch. In processing time, all rows of a batch have this time;
+            the default is `FakeClock(0)`. In event time, `max_ahead` counts from it; without a
+            clock no row is too far ahead.
 
     Raises:
         RefusedError: schema or arguments do not fit; the text says what to write.
@@ -130,16 +130,16 @@ class RetainHarness:
         self._watermark_ms = 0
 
     def batch(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> list[dict[str, Any]]:
-        """Process a batch; its change rows, and with `rejects` its reject rows.
+        """Process a batch; return its change rows, and with `rejects` its reject rows.
 
-        In event time a batch without rows closes what is due, as Spark's batch without data does
-        after the watermark has moved. In processing time it does nothing: Spark runs none.
+        In event time, a batch without rows closes what is due, like Spark's batch without data
+        after the watermark has moved. In processing time it does nothing: Spark runs no such batch.
 
         Args:
             rows: as dicts, in which missing columns are null, or as an Arrow table.
 
         Raises:
-            RefusedError: rows do not fit the schema, or a sum leaves its type.
+            RefusedError: rows do not fit the schema, or a sum overflows its type.
         """
         table = self._table(rows)
         if not len(table) and not self._spec.is_event_time:
@@ -236,7 +236,7 @@ class RetainHarness:
 
 
 class _RunsInMemory:
-    """As of `RunPlace`: the runs of one shard."""
+    """A `RunPlace` in memory: the runs of one shard."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
@@ -252,7 +252,7 @@ class _RunsInMemory:
         return self._runs[ref.name]
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
-        """Let go of the others."""
+        """Drop the others."""
         of_table = {name for name in self._runs if name.endswith(f"-{table}")}
         for name in of_table - {ref.name for ref in runs}:
             del self._runs[name]

@@ -1,4 +1,4 @@
-"""Marks of input rows, as Spark expressions: the key hash, and the event time or a `RejectCode`."""
+"""Checks of input rows as Spark expressions: the key hash, and the event time or a `RejectCode`."""
 
 from functools import reduce
 from operator import or_

@@ -1,9 +1,9 @@
-"""Running a query on bounded input until every row that the input gives rise to has come.
+"""Runs a query on bounded input until all of its output has been written.
 
-Spark runs the sweep that closes the last lives in a batch without data, right after the last data.
-A crash between the two loses it: a restart finds nothing to read and runs no batch. So the commit
-of the last data batch is taken back, the batch runs again from its log, and the sweep follows. With
-state in a sidecar the last expire rows are read by one more start.
+Spark closes the last lives in a batch without data, right after the last data. A crash in between
+loses that batch: a restart finds nothing to read and runs no batch. In this case the commit of the
+last data batch is removed, so that the batch runs again from its log, and the final sweep follows.
+With state in a sidecar, one more start reads the last expire rows.
 
 Rows of operators with `in_order` still wait when the watermark stays behind the newest row. For
 them one more batch without data is planned, in which the watermark is the highest event time. Its
@@ -64,8 +64,8 @@ def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def runs_to_end(start: Callable[[], StreamingQuery]) -> Iterator[StreamingQuery]:
-    """The runs of a query that `run_to_end` makes; the caller waits for each of them to end. After
-    one that failed it goes on only to have the query started again.
+    """The runs of a query for `run_to_end`; the caller waits until each of them has ended. After a
+    failed run, the caller continues only if the query shall be started again.
     """
     expired_rows: dict[str, int] = {}
     while True:

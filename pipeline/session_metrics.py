@@ -1,7 +1,7 @@
 """The metrics of a Spark session: of its operators, and of every stateful query.
 
-Spark's progress brings the reports of shards and what Spark says of its own state. The listener
-puts it into a queue; a thread of this process reads it, so that no batch waits for it.
+Spark's progress contains the reports of shards and Spark's own figures of its state. The listener
+puts it into a queue, and a thread of this process reads it, so that no batch waits.
 """
 
 import json
@@ -46,8 +46,8 @@ _log = logging.getLogger("idlestate")
 
 @dataclass(frozen=True, slots=True)
 class ObservedBatch:
-    """A finished batch of an operator: its id, seconds taken, the operator's figures after it, and
-    how far its time got.
+    """A finished batch of an operator: its id, its seconds, the operator's figures after it, and
+    the time that it reached.
     """
 
     batch_id: int
@@ -60,15 +60,15 @@ class SessionMetrics:
     """Exports the metrics of one session.
 
     Args:
-        exporter: where they are exported.
-        budget_for: the budget of an operator, by its uid; default: no budgets.
+        exporter: exports them.
+        budget_for: returns the budget of an operator by its uid; default: no budgets.
 
     Attributes:
         driver: the figures of the operators.
     """
 
     def __init__(self, exporter: Exporter, budget_for: Callable[[str], Budget] = no_budget) -> None:
-        PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows its operators better
+        PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows better
         self._histories: dict[str, HistoryFile] = {}
         self.driver = DriverMetrics(exporter, budget_for, self._histories.get)
         self._spark_metrics = SparkMetrics(exporter)
@@ -76,7 +76,7 @@ class SessionMetrics:
         self._operators: dict[str, tuple[str, OperatorReports]] = {}
         self._followers: dict[str, Callable[[ObservedBatch], None]] = {}
         self._starting: dict[str, int] = {}
-        """Runs of queries whose operators are not known yet, and how often to look again."""
+        """Runs of queries whose operators are still unknown, and how often to look again."""
         self._ended: set[str] = set()
         self._has_ended = threading.Condition()
         self._spark: SparkSession | None = None
@@ -84,7 +84,7 @@ class SessionMetrics:
         self._thread = threading.Thread(target=self._run, name="idlestate-progress", daemon=True)
 
     def attach(self, spark: SparkSession) -> None:
-        """Listen to the queries of a session, those that run already too; once."""
+        """Listen to the queries of a session, including running ones; once."""
         self._spark = spark
         self._listener = ProgressListener(spark, self._put)
         self._starting |= {str(query.runId): _LOOKS for query in spark.streams.active}
@@ -92,7 +92,7 @@ class SessionMetrics:
         self._thread.start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._spark is not None and self._listener is not None:
             self._spark.streams.removeListener(self._listener)
             self._put("close", "")
@@ -114,18 +114,18 @@ class SessionMetrics:
         return reports
 
     def show(self, reports: OperatorReports) -> None:
-        """Export what an operator has reported so far."""
+        """Export the current reports of an operator."""
         figures = reports.figures
         self.driver.show(figures)
         if reports.is_known:
             self.driver.outlooks.note(figures, reports.progress_ms)
 
     def follow(self, uid: str, take: Callable[[ObservedBatch], None]) -> None:
-        """Hand each batch of an operator over as it is reported, in a thread of this object."""
+        """Pass on each reported batch of an operator, in the thread of this object."""
         self._followers[uid] = take
 
     def wait_for_end(self, run_id: str, timeout_s: float) -> bool:
-        """Wait until all that a run of a query reported is exported; whether that was in time."""
+        """Wait until all reports of a query's run are exported; return whether that was in time."""
         with self._has_ended:
             return self._has_ended.wait_for(lambda: run_id in self._ended, timeout_s)
 
@@ -149,11 +149,11 @@ class SessionMetrics:
                 return
             try:
                 self.handle(kind, text)
-            except Exception as error:  # noqa: BLE001 - the metrics of other queries go on
+            except Exception as error:  # noqa: BLE001 - other queries' metrics continue
                 _log.warning("metrics of a query were not updated: %s", error)
 
     def handle(self, kind: str, text: str) -> None:
-        """Take what the listener handed over."""
+        """Process an event of the listener."""
         if kind == "started":
             self._starting[text] = _LOOKS
         for run_id, looks in list(self._starting.items()):
@@ -177,7 +177,7 @@ class SessionMetrics:
         return started_query(self._spark, run_id)
 
     def _begin(self, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
-        """Show the operators of a query that has started as its checkpoint has them."""
+        """Export the operators of a started query with the state of its checkpoint."""
         for spec in specs:
             reports = self.operator(spec.uid, spec.policy, checkpoint)
             try:
@@ -219,7 +219,7 @@ class SessionMetrics:
 
 
 def _place(checkpoint: Folder) -> str:
-    """Where a checkpoint is, however its path is written."""
+    """The place of a checkpoint, independent of how its path is written."""
     path = checkpoint.path("")
     return str(Path(path).resolve()) if checkpoint.is_local else path
 
@@ -227,9 +227,7 @@ def _place(checkpoint: Folder) -> str:
 def _take_over(
     reports: OperatorReports, checkpoint: Folder, spec: OperatorSpec, batch_id: int
 ) -> None:
-    """Have an operator's reports as of a committed batch, where they can be had without a job of
-    Spark.
-    """
+    """Load an operator's reports after a committed batch, if that needs no Spark job."""
     if spec.backend == "spark":
         layout = read_layout(checkpoint, spec.uid)
         records = recorded_shards(checkpoint, spec.uid, layout, batch_id)

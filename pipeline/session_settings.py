@@ -1,4 +1,4 @@
-"""What a Spark session must be set to."""
+"""The settings of a Spark session that idlestate needs or recommends."""
 
 import logging
 
@@ -17,21 +17,21 @@ REQUIRED_SETTINGS = {
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE_STORE}.checkpointFormatVersion": "2",
 }
-"""Settings without which state is not versioned as the design needs; all may be set at run time."""
+"""Settings that versioned state requires; all can be set at run time."""
 if spark_version() < (4, 2):
-    # Sources in Python cannot support the trigger availableNow themselves yet (a sidecar's expired
-    # records are one); without this, Spark would run such a query for a single batch.
+    # Python sources, such as a sidecar's expired records, cannot support the trigger availableNow
+    # themselves yet. Without this, Spark would run such a query for a single batch.
     REQUIRED_SETTINGS["spark.sql.streaming.triggerAvailableNowWrapper.enabled"] = "true"
 
 RECOMMENDED_SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647b",
 }
-"""Settings that make the way between Spark and Python fast; results do not depend on them."""
+"""Settings for fast transfer between Spark and Python; results do not depend on them."""
 
 GUARDING_SETTINGS = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
-"""Recommended: a second query on the checkpoint of a running one is refused; without it Spark stops
-the first.
+"""Recommended: refuses a second query on the checkpoint of a running one. Without it, Spark stops
+the first query.
 """
 
 LOCAL_SETTINGS = {
@@ -40,14 +40,14 @@ LOCAL_SETTINGS = {
         ".FileSystemBasedCheckpointFileManager"
     ),
 }
-"""Recommended where files are local by default: there Spark's own choice starts a `readlink`
-process several times for each file of a checkpoint, some thirty in a batch."""
+"""Recommended if files are local by default: Spark's own choice starts several `readlink` processes
+for each file of a checkpoint, about thirty per batch."""
 
 _SIMPLIFIED = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
 _SIMPLIFIES = "SPARK_SIMPLIFIED_TRACEBACK"
-"""Spark sets this variable for the Python workers of all functions but those with state, and starts
-a daemon to fork workers for each environment. Where functions with state have it too, their workers
-come from the daemon that is there, and may be those of the steps before.
+"""Spark sets this variable for the Python workers of all functions except stateful ones, and starts
+a daemon per environment, which forks workers. If stateful functions have the variable too, their
+workers come from the existing daemon, and may be those of the previous steps.
 """
 
 _MANY_PARTITIONS_PER_CORE = 16
@@ -74,10 +74,10 @@ def configure(spark: SparkSession) -> SparkSession:
 
 
 def check_session(spark: SparkSession) -> None:
-    """Refuse a version of Spark or a session that cannot carry the state.
+    """Refuse a version of Spark or a session that does not support the state.
 
     Raises:
-        RefusedError: with the lines to write.
+        RefusedError: with the settings to add.
     """
     check_version()
     wrong = [

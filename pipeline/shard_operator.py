@@ -1,8 +1,8 @@
-"""The operator that Spark calls for each shard, as far as Spark must know it beforehand.
+"""The operator that Spark calls for each shard; loads the step only when there is work.
 
-Before the first batch of a query, Spark starts a Python process on the driver that asks an operator
-for its state variables and does nothing else. So little is loaded here: the step, and what the
-operator is, wait until a task has a shard to advance.
+Before the first batch of a query, Spark starts a Python process on the driver that only asks the
+operator for its state variables. So this module imports little: the step and the operator's spec
+are loaded when a task has a shard to advance.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class ShardOperator(StatefulProcessor):
     """Keeps the shards of one operator."""
 
     def __init__(self, uid: str) -> None:
-        """Travels to the executors with the operator's name, which leads to all that it is."""
+        """Take the operator's uid, which is all that executors get; it leads to the spec."""
         self._uid = uid
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -41,7 +41,7 @@ class ShardOperator(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803, ARG002 - Spark passes it by name
     ) -> Iterator[Row]:
-        """A batch with data: take the packets in and close what is due."""
+        """A batch with data: apply the packets and close what is due."""
         yield from self._step.take_in(int(key[0]), rows)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
@@ -50,11 +50,11 @@ class ShardOperator(StatefulProcessor):
         timerValues: Any,  # noqa: N803, ARG002
         expiredTimerInfo: Any,  # noqa: N803, ARG002
     ) -> Iterator[Row]:
-        """The watermark passed a deadline and no data came: close what is due."""
+        """The watermark passed a deadline without new data: close what is due."""
         yield from self._step.sweep(int(key[0]))
 
     def close(self) -> None:
-        """Nothing is open between calls."""
+        """Does nothing: nothing is open between calls."""
 
     @cached_property
     def _step(self) -> "StatefulStep":

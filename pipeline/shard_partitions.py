@@ -1,10 +1,10 @@
-"""Shards: how keys are spread over groups, and groups over Spark's state partitions.
+"""The distribution of shards over Spark's state partitions.
 
 A shard is a contiguous range of the 64-bit key hash (`idlestate.backends.shards.shard_ranges`).
-Spark sees it as an integer and puts it on state partition `pmod(hash(integer), partitions)`; small
-integers land unevenly, so integers are searched for. Of S shards each gets an integer whose hash is
-another one modulo S: then every divisor of S is a number of partitions with equally many shards on
-each, and a checkpoint can be taken from one to the other without a change of its shards.
+Spark sees it as an integer and assigns it to state partition `pmod(hash(integer), partitions)`.
+This distributes small integers unevenly, so suitable integers are searched for: the hashes of the
+S integers differ modulo S. If the number of partitions is any divisor of S, each partition then
+has the same number of shards, and a checkpoint can be repartitioned without changing its shards.
 """
 
 import struct
@@ -18,16 +18,16 @@ _SPARK_HASH_SEED = 42
 
 
 def spark_partition(number: int, partitions: int) -> int:
-    """The partition that Spark's hash partitioning gives an int column's value."""
+    """The partition that Spark's hash partitioning assigns to the value of an int column."""
     # Spark's `hash` is plain Murmur3 for inputs of whole 4-byte words.
     return int(mmh3.hash(struct.pack("<i", number), _SPARK_HASH_SEED)) % partitions
 
 
 def shard_numbers(shards: int, partitions: int) -> list[int]:
-    """For each shard the integer that stands for it in Spark, equally many per partition.
+    """The integer of each shard in Spark, with equally many shards per partition.
 
-    When `shards` is no multiple of `partitions`, some partitions hold one more, and nothing is
-    said of other numbers of partitions.
+    If `shards` is not a multiple of `partitions`, some partitions have one more, and other numbers
+    of partitions may be uneven.
     """
     places = partitions if shards % partitions else shards
     most = -(-shards // places)
@@ -46,7 +46,7 @@ def shard_numbers(shards: int, partitions: int) -> list[int]:
 
 
 def even_partitions(numbers: Sequence[int]) -> list[int]:
-    """Numbers of partitions over which shards with these integers are spread evenly."""
+    """Numbers of partitions over which shards with these integers are distributed evenly."""
     shards = len(numbers)
     divisors = [count for count in range(1, shards + 1) if shards % count == 0]
     return [

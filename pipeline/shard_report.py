@@ -1,4 +1,4 @@
-"""A shard's absolute figures after a batch, as they travel to the driver."""
+"""The report of a shard to the driver: its absolute figures after a batch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,12 +10,12 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 
 OBSERVATION = "idlestate:"
-"""Prefix of the observation under which an operator's reports stand in Spark's progress."""
+"""Prefix of the observation with an operator's reports in Spark's progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport(ShardFigures):
-    """A shard's figures after a batch, the batch, and the version of the policy that it went by."""
+    """A shard's figures after a batch, the batch, and the version of its policy."""
 
     batch_id: int
     batch_time_ms: int
@@ -23,7 +23,7 @@ class ShardReport(ShardFigures):
 
 
 def report_of(record: ShardRecord, in_force: PolicyVersion, times: BatchTimes) -> ShardReport:
-    """The report of a shard after a batch that went by this policy."""
+    """The report of a shard after a batch with this policy."""
     return reported(ShardFigures.of(record, in_force.policy).facts(), in_force.version, times)
 
 

@@ -1,5 +1,5 @@
-"""What a driver asks of the sidecar of an operator: to attach it when the query starts, to tell
-its figures, to end bounded input, to forget it.
+"""Calls of a driver to the sidecar of an operator: attaching it at the query's start, reading its
+figures, ending bounded input, dropping it.
 """
 
 import json
@@ -24,7 +24,7 @@ from idlestate.sidecar.protocol.errors import SidecarError
 def attach(
     spec: OperatorSpec, checkpoint: Folder, query_id: str, run_id: str, *, is_local: bool
 ) -> SidecarLink:
-    """Have the operator in a sidecar, and this run of the query as its owner.
+    """Create the operator in a sidecar, or find it, with this run of the query as its owner.
 
     Args:
         spec: the operator.
@@ -33,7 +33,7 @@ def attach(
         is_local: whether all executors are on this machine.
 
     Raises:
-        RefusedError: there is no sidecar, or it holds something else.
+        RefusedError: there is no sidecar, or its operator does not fit.
     """
     before = _noted(checkpoint, spec.uid)
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
@@ -69,14 +69,14 @@ def attach(
 
 
 def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> SidecarLink | None:
-    """The sidecar of an operator of a checkpoint; None when its state is in the checkpoint.
+    """The sidecar of an operator of a checkpoint; None if its state is in the checkpoint.
 
-    A private one is started if need be.
+    The driver's own sidecar is started if needed.
 
     Args:
         checkpoint: the query's checkpoint.
         uid: the operator.
-        address: where its sidecar is now, with its secrets; None: where it was.
+        address: the current address of its sidecar, with secrets; None: the previous one.
     """
     facts = _noted(checkpoint, uid)
     if not facts:
@@ -90,7 +90,7 @@ def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> Sid
 
 
 def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[ShardReport]:
-    """An operator's shards as they report after a batch of a checkpoint.
+    """The reports of an operator's shards after a batch of a checkpoint.
 
     Raises:
         RefusedError: the sidecar does not answer, or the operator has stopped.
@@ -104,7 +104,7 @@ def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[Sha
 
 
 def drop_operator(address: Address, uid: str) -> None:
-    """Have a sidecar forget an operator with all it holds.
+    """Drop an operator of a sidecar with all its state.
 
     Raises:
         RefusedError: the sidecar does not answer.
@@ -115,7 +115,7 @@ def drop_operator(address: Address, uid: str) -> None:
 
 @contextmanager
 def _asking(link: SidecarLink, connect_timeout_s: float = PATIENCE_S) -> Iterator[Connection]:
-    """A connection on which the sidecar's errors are refusals of the query."""
+    """A connection that raises the sidecar's errors as refusals of the query."""
     connection = link.connect(connect_timeout_s)
     try:
         yield connection
@@ -126,13 +126,13 @@ def _asking(link: SidecarLink, connect_timeout_s: float = PATIENCE_S) -> Iterato
 
 
 def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
-    """Commit the last batch of bounded input, close what is due, and say how many expired records
-    there are.
+    """Commit the last batch of bounded input, close what is due, and return the number of expired
+    records.
 
     Args:
-        checkpoint: the query's, which has committed all its batches.
+        checkpoint: the query's; all its batches are committed.
         link: the operator.
-        sweep: whether what is due at the watermark that was reached is closed.
+        sweep: whether to close lives that are due at the reached watermark.
 
     Raises:
         RefusedError: the operator has stopped, or its sidecar cannot see the checkpoint.
@@ -162,7 +162,7 @@ def _private(spec: OperatorSpec, checkpoint: Folder, *, is_local: bool) -> Addre
 
 
 def _noted(checkpoint: Folder, uid: str) -> dict[str, Any]:
-    """What the checkpoint says of the sidecar that an operator is in; empty before the first."""
+    """The checkpoint's facts about the sidecar of an operator; empty before the first start."""
     if not checkpoint.exists(_note(uid)):
         return {}
     facts: dict[str, Any] = json.loads(checkpoint.read(_note(uid)))
@@ -174,5 +174,5 @@ def _where(place: str | None) -> str:
 
 
 def _note(uid: str) -> str:
-    """Where the checkpoint says in which sidecar an operator is."""
+    """The file of the checkpoint about the sidecar of an operator."""
     return f"idlestate/{uid}/sidecar.json"

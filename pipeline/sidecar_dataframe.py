@@ -1,8 +1,8 @@
-"""`retain` with state outside of the query: in a sidecar.
+"""The changelog of an operator whose state is in a sidecar.
 
-Updates come home with the batch that made them. Expired records leave the sidecar by their numbers
-alone, through a source of their own that is joined into the changelog: each exactly once, in a
-batch after the one that closed the life.
+Updates are returned in the batch that made them. Expired records are read by their numbers, through
+a separate source that is united with the updates: each exactly once, in a batch after the one that
+closed the life.
 """
 
 from pyspark.sql import DataFrame
@@ -19,7 +19,7 @@ def sidecar_dataframe(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The changelog of an operator that a sidecar keeps."""
     spark = marked.sparkSession
     register_source(spark)
-    # By number: whatever the session says later, these are the partitions.
+    # With an explicit number, so that later settings of the session do not matter.
     moved = packed(marked, spec).repartition(spec.partitions, "shard")
     updates = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
     expired = (

@@ -1,9 +1,9 @@
-"""The stateful step of a sidecar's operator: a task hands its shards' packets over and brings
-change rows home.
+"""The stateful step of a sidecar's operator: a task sends its shards' packets and receives change
+rows.
 
-A task is one partition of an explicit repartition by shard; what it knows of its batch is what the
-stateful step in Spark's own store knows. Calls wait for a sidecar that is away; one that has lost
-the exchange meanwhile gets it again from the beginning.
+A task is one partition of an explicit repartition by shard. It knows the same facts about its batch
+as the stateful step in Spark's own store. Calls wait for an unavailable sidecar; if the sidecar has
+lost the exchange in the meantime, the task starts it again.
 """
 
 import json
@@ -37,7 +37,7 @@ EXCHANGED = pa.schema(
         ("rejected", pa.string()),
     ]
 )
-"""As the stateful step's rows: a report per shard, then cells of change rows."""
+"""The columns of the stateful step's output: a report per shard, then cells of change rows."""
 
 
 def exchanger(
@@ -49,7 +49,7 @@ def exchanger(
         settle()
         cells = [row for batch in batches for row in batch.to_pylist()]
         if not cells:
-            return  # the query planned this batch without a row of ours
+            return  # the query planned this batch without rows for this operator
         try:
             yield from _exchange(spec, cells)
         except IdlestateError as error:
@@ -59,8 +59,8 @@ def exchanger(
 
 
 def partition_of(shards: Sequence[int], shard: int, partitions: int) -> tuple[int, int, list[int]]:
-    """Which of the partitions that have shards the one of a shard is, how many there are, and the
-    positions of its shards.
+    """The rank of a shard's partition among those that have shards, the number of these, and the
+    positions of the partition's shards.
     """
     places = [spark_partition(number, partitions) for number in shards]
     used = sorted(set(places))
@@ -99,7 +99,7 @@ def _link(uid: str) -> SidecarLink:
 
 
 class _Exchange:
-    """One try. Rows are handed on only when the sidecar has answered in full."""
+    """One try. Rows are passed on only after the sidecar has answered completely."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Exchange:
         main.call("close", {"handle": handle})
         yield self._reports(answer.header["figures"])
         rejected = [cell["rejected"] for cell in self._cells if cell["rejected"]]
-        for cell in cells:  # not all at once: an array of them has no room for 2 GB
+        for cell in cells:  # not all at once: one array cannot hold 2 GB
             yield _rows(cell=[cell])
         if rejected:
             yield _rows(rejected=rejected)
@@ -146,7 +146,7 @@ class _Exchange:
             "run_id": batch.run_id,
             "execution_id": str(context.getLocalProperty("spark.sql.execution.id")),
             "batch_id": batch.times.batch_id,
-            # Higher for whatever was started later, of the stage or of the task.
+            # Higher for a later attempt of the stage or of the task.
             "attempt": context.taskAttemptId(),
             "partition": at,
             "partitions": partitions,
@@ -159,8 +159,8 @@ class _Exchange:
         return {"uid": self._spec.uid, "attempt": attempt}
 
     def _send(self, handle: str) -> tuple[dict[int, dict[str, int]], list[int]]:
-        """Send the packets; what their rows were counted as, by shard, and the ranges that have
-        some.
+        """Send the packets; return the counts of their rows by shard, and the ranges that have
+        packets.
         """
         counts: dict[int, RowCounts] = {}
         ranges: set[int] = set()
@@ -188,7 +188,7 @@ class _Exchange:
 
 
 def _rows(**columns: Sequence[Any]) -> pa.RecordBatch:
-    """Rows of `EXCHANGED`, null where nothing is said."""
+    """Rows of `EXCHANGED`; omitted columns are null."""
     n = len(next(iter(columns.values())))
     return pa.RecordBatch.from_arrays(
         [

@@ -1,4 +1,4 @@
-"""How tasks reach the sidecar of an operator: its address, as text that travels with a query."""
+"""The link of tasks to the sidecar of an operator: its address as text, sent with a query."""
 
 import atexit
 import json
@@ -9,12 +9,12 @@ from idlestate.backends.files.temporary_folder import OwnFolder
 from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
-"""The local property that carries the links of a query's operators to its tasks."""
+"""The local property with the links of a query's operators, for its tasks."""
 
 
 @cache
 def _link_files() -> OwnFolder:
-    """A folder for the files in which links reach sources; it goes with this process."""
+    """A folder for the files that pass links to sources; it is removed with this process."""
     folder = OwnFolder()
     atexit.register(folder.remove)
     return folder
@@ -39,11 +39,11 @@ class SidecarLink:
         return f"query-{self.query_id}"
 
     def connect(self, connect_timeout_s: float = PATIENCE_S) -> Connection:
-        """A connection of the caller's own.
+        """A new connection for the caller.
 
         Args:
-            connect_timeout_s: as of `Connection`: short for the first who asks a sidecar of this
-                query, all others know that it was there.
+            connect_timeout_s: see `Connection`. It is short only for the first call of this query
+                to a sidecar: later callers know that it was available.
         """
         return Connection(self.address, connect_timeout_s=connect_timeout_s)
 

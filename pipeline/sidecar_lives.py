@@ -17,8 +17,8 @@ from idlestate.sidecar.protocol.errors import SidecarError
 def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:
     """The lives open after the newest committed batch, a shard per task.
 
-    A task reads its shard in parts, each as the table is at that time. While the table changes,
-    every life that stays open is returned once; one that starts or ends meanwhile may be missing.
+    A task reads its shard in parts, each at its own moment. If the table changes in between, every
+    life that stays open is returned once; a life that starts or ends meanwhile may be missing.
 
     Raises:
         RefusedError: the sidecar does not answer, or has stopped the operator.

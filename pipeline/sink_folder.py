@@ -1,4 +1,4 @@
-"""A sink's folder through Hadoop's file systems, which Spark writes with, and whose it is."""
+"""A sink's folder on a Hadoop file system, and the mark of the query that owns it."""
 
 import json
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 
 _MARK = "_idlestate.json"
-"""Names the query that owns the folder; readers skip it as they do all names that begin so."""
+"""Names the query that owns the folder; readers skip names with this prefix."""
 _TRIAL = "_idlestate.trial"
 _FULL = "No space left on device"
 
 
 class SinkFolder:
-    """A folder that a sink writes to; file names are relative to it.
+    """A folder of a sink; file names are relative to it.
 
-    Errors of the file system are raised as RefusedError: they name the sink and its folder.
+    Errors of the file system are raised as RefusedError with the sink and its folder.
     """
 
     def __init__(self, spark: SparkSession, folder: str, sink: str = "sink") -> None:
@@ -29,7 +29,7 @@ class SinkFolder:
         Args:
             spark: the session whose Hadoop settings apply.
             folder: path or URL.
-            sink: how messages name it, such as `sink results`.
+            sink: its name in messages, such as `sink results`.
         """
         self.folder = folder
         self.sink = sink
@@ -38,10 +38,10 @@ class SinkFolder:
         self._system = self._hadoop.system(self._root)
 
     def is_owned_by(self, query_id: str | None) -> bool:
-        """Whether the folder carries this query's mark; False when it carries none.
+        """Whether the folder has this query's mark; False if it has no mark.
 
         Raises:
-            RefusedError: it is another query's.
+            RefusedError: it has another query's mark.
         """
         text = self.read(_MARK)
         if text is None:
@@ -55,29 +55,29 @@ class SinkFolder:
         return True
 
     def own(self, query_id: str) -> None:
-        """Mark the folder as this query's."""
+        """Mark the folder as owned by this query."""
         self.write(_MARK, json.dumps({"query_id": query_id}))
 
     def names(self) -> Iterator[str]:
-        """Names of files and folders in it; none when it is not there."""
+        """Names of files and folders in it; none if it does not exist."""
         if self._system.exists(self._root):
             for status in self._system.listStatus(self._root):
                 yield status.getPath().getName()
 
     def has(self, name: str) -> bool:
-        """Whether a file or folder of that name is there."""
+        """Whether a file or folder with this name exists."""
         found: bool = self._system.exists(self._path(name))
         return found
 
     def read(self, name: str) -> str | None:
-        """A whole file as text; None when it is not there."""
+        """A file as text; None if it does not exist."""
         return self._hadoop.read(self._path(name)) if self.has(name) else None
 
     def make(self) -> None:
-        """Make the folder, unless it is there.
+        """Create the folder, unless it exists.
 
         Raises:
-            RefusedError: it cannot be.
+            RefusedError: that is not possible.
         """
         with self._told("created"):
             made = self._system.mkdirs(self._root)
@@ -94,7 +94,7 @@ class SinkFolder:
         self.remove(_TRIAL)
 
     def write(self, name: str, text: str) -> None:
-        """A file that is there whole or not at all, also when the process is killed."""
+        """Write a file that is either complete or absent, even if the process is killed."""
         draft = self._path(f"{name}.draft")
         with self._told("written to"):
             stream = self._system.create(draft, True)  # noqa: FBT003 - overwrites
@@ -105,7 +105,7 @@ class SinkFolder:
             self._system.rename(draft, self._path(name))
 
     def remove(self, name: str) -> None:
-        """Remove a file or folder with all that is in it; no error when it is not there."""
+        """Remove a file or folder with its contents, if it exists."""
         with self._told("written to"):
             self._system.delete(self._path(name), True)  # noqa: FBT003 - with all that is in it
 
@@ -118,7 +118,7 @@ class SinkFolder:
                 self._system.delete(path, False)  # noqa: FBT003 - a file
 
     def move(self, name: str, target: "SinkFolder", new_name: str) -> None:
-        """Move a file or folder to another folder of the same file system, if it is there."""
+        """Move a file or folder to another folder of the same file system, if it exists."""
         if not self.has(name):
             return
         target.make()

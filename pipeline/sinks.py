@@ -3,11 +3,11 @@
     query = changes.writeStream.foreachBatch(FolderSinks(results="out/results",
                                                          expired="out/expired")).start()
 
-A batch is written once, by Spark, to a staging folder with one part per kind of change; its parts
-are then moved into place as `<folder>/batch_id=<N>/`. What was rejected is a column of the rejects
-alone: to the staging folder it goes behind their reason, and is put in its place there. A batch
-that runs again replaces its own folders, so each batch counts once however often it was tried. Each
-folder carries the id of the query that owns it (`_idlestate.json`, which readers skip).
+Spark writes a batch once, to a staging folder with one part per kind of change. The parts are then
+moved into place as `<folder>/batch_id=<N>/`. Only rejects have the column `rejected`: in the
+staging folder, its content follows the reason, and is then split off. A batch that runs again
+replaces its own folders, so that each batch counts once. Each folder has the id of the query that
+owns it (`_idlestate.json`, which readers skip).
 """
 
 from dataclasses import dataclass
@@ -53,10 +53,10 @@ class FolderSinks:
             raise marked(error) from error
 
     def claim(self, spark: SparkSession, query_id: str | None) -> None:
-        """Refuse folders of another query, and mark the others as this one's.
+        """Refuse folders of another query, and mark the others as owned by this query.
 
-        A query that has no id yet (None) owns nothing: it only takes folders that are empty or
-        not there, and marks none.
+        A query without an id (None) owns nothing: it accepts only empty or missing folders, and
+        marks none.
 
         Raises:
             RefusedError: a folder belongs to another query, or holds other files.
@@ -65,7 +65,7 @@ class FolderSinks:
             _claim(folder, query_id)
 
     def forget_after(self, spark: SparkSession, batch_id: int) -> None:
-        """Remove what later batches wrote, which were undone since; before the query starts."""
+        """Remove the output of later batches, which were undone; before the query starts."""
         for folder in self._folders(spark).values():
             for name in list(folder.names()):
                 _, found, number = name.partition("batch_id=")
@@ -88,10 +88,10 @@ class FolderSinks:
     def _write(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
         folders = self._folders(spark)
         staged = SinkFolder(spark, f"{self.results}/{_STAGING}", folders["update"].sink)
-        # Told by the sink's name where it is not possible, unlike what Spark says of it.
+        # So that an error names the sink, unlike Spark's own.
         staged.make()
         wanted = changes.where(F.col("change").isin(list(folders)))
-        # The folder's own name carries the batch id; the change is what the row is split by.
+        # The folder's name has the batch id, and rows are partitioned by `change`.
         rows = wanted.drop("batch_id").withColumn("_change", F.col("change"))
         if REJECTED in rows.columns:
             whole = F.concat("reason", F.lit(" "), F.hex(REJECTED))
@@ -106,7 +106,7 @@ class FolderSinks:
         staged.remove("")
 
     def _put_apart(self, spark: SparkSession, schema: StructType, staged: SinkFolder) -> None:
-        """Give staged rejects the column of their own."""
+        """Add the column `rejected` to staged rejects."""
         name = f"_change={REJECT}"
         if not staged.has(name):
             return

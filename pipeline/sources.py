@@ -15,7 +15,7 @@ from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.task_errors import spark_says
 
 CORRUPT = "_corrupt_record"
-"""The column in which Spark keeps the text of a row it could not parse."""
+"""The column with the text of a row that Spark could not parse."""
 
 _GLOBS = "*?[]{}"
 _FORMATS = {
@@ -29,14 +29,14 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A stream of events, and the column that marks malformed rows, if the format has such."""
+    """A stream of events, and the column that marks malformed rows, if the format has one."""
 
     frame: DataFrame
     malformed: str | None
 
 
 def elsewhere(source: SourceSection, path: str) -> SourceSection:
-    """The same source reading another path; a known ending decides the format."""
+    """The same source with another path; a known suffix determines the format."""
     endings = [suffix for suffix in PurePosixPath(path).suffixes if suffix != ".gz"]
     kind = _FORMATS.get(endings[-1].lower()) if endings else None
     changed = source.model_copy(update={"path": path, "format": kind or source.format})
@@ -44,7 +44,7 @@ def elsewhere(source: SourceSection, path: str) -> SourceSection:
 
 
 def check_there(source: SourceSection) -> None:
-    """Refuse a local path at which nothing is; patterns and other file systems are left to Spark.
+    """Refuse a missing local path; patterns and other file systems are left to Spark.
 
     Raises:
         RefusedError: with the path.
@@ -62,11 +62,11 @@ def check_there(source: SourceSection) -> None:
 def read_events(spark: SparkSession, source: SourceSection, event_time: str | None) -> Events:
     """A stream over the source's files, oldest first.
 
-    Columns come from the file's `schema`, else from the files themselves; an event time written
-    as text is parsed, and a row whose text is no time is malformed.
+    Columns come from the configured `schema`, else from the files themselves. An event time in text
+    form is parsed; a row with an invalid time is malformed.
 
     Raises:
-        RefusedError: nothing is there, or it is not of that format.
+        RefusedError: the path is missing, or the files have another format.
     """
     options = _options(source)
     try:
@@ -91,7 +91,7 @@ def read_events(spark: SparkSession, source: SourceSection, event_time: str | No
 
 
 def _parsed(events: DataFrame, event_time: str, pattern: str | None) -> DataFrame:
-    """Times written as text as timestamps; a text that is no time makes its row malformed."""
+    """Times in text form as timestamps; an invalid one makes its row malformed."""
     text = F.col(f"`{event_time}`")
     moment = F.try_to_timestamp(text, None if pattern is None else F.lit(pattern))
     unparsed = F.when(text.isNotNull() & moment.isNull(), text)
@@ -100,9 +100,9 @@ def _parsed(events: DataFrame, event_time: str, pattern: str | None) -> DataFram
 
 
 def _as_stream_path(spark: SparkSession, path: str) -> str:
-    """The path as streams take it: a single file becomes a pattern that fits only itself.
+    """The path for a stream: a single file becomes a pattern that matches only itself.
 
-    Spark takes a plain path for the folder of a partitioned table, and a file is none.
+    Spark treats a plain path as the folder of a partitioned table, which a file is not.
     """
     parent, slash, name = path.rpartition("/")
     if any(glob in path for glob in _GLOBS) or not name:

@@ -1,4 +1,4 @@
-"""Plans of DataFrames as Spark's own classes have them."""
+"""Plans of DataFrames in Spark's internal classes."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ _ONE_FRAME = -1
 
 
 def has_watermark(frame: DataFrame) -> bool:
-    """Whether `withWatermark` was called on the way to a DataFrame."""
+    """Whether a DataFrame's plan contains `withWatermark`."""
     with private_part("the plan of a DataFrame (DataFrame._jdf)"):
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
         return "EventTimeWatermark" in plan.toString()
 
 
 def observe(frame: DataFrame, name: str, metric: Column) -> DataFrame:
-    """Like `frame.observe`, for a name that another frame of the same query may have too.
+    """Like `frame.observe`, for a name that another frame of the same query may also use.
 
-    Spark refuses such frames with the whole plan when they are put together. To it these are one
-    frame, and the query's start says which uid is used twice.
+    Spark would refuse a query with two such frames, with the whole plan as the message. With this
+    observation it accepts them, and the query's start reports which uid is used twice.
     """
     with private_part("the plan of an observed DataFrame (CollectMetrics)"):
         plan: Any = frame.observe(name, metric)._jdf.logicalPlan()  # noqa: SLF001

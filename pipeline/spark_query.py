@@ -1,8 +1,8 @@
-"""A starting query as Spark's own classes have it: parts that Spark does not publish.
+"""A starting query in Spark's internal classes.
 
 A listener cannot refuse a query: Spark only logs its exceptions. But it runs in the query's own
-thread, which looks at the query's state before it plans anything, so a query that is ended there
-plans no batch. The reason is kept where Spark keeps the error of a query that failed.
+thread, which checks the query's state before it plans a batch. So a query that the listener ends
+plans no batch. The reason is stored where Spark stores the error of a failed query.
 """
 
 import re
@@ -30,7 +30,7 @@ def execution_of(spark: SparkSession, query_id: str) -> Any:
 
 
 def plan_of(execution: Any) -> str:
-    """The plan as text. Not the logical one: to make that, sources are asked how far they are."""
+    """The plan as text. Not the logical plan, for which Spark asks sources for their offsets."""
     with private_part("the plan of a query that starts (analyzedPlan)"):
         plan: str = execution.analyzedPlan().toString()
         return plan
@@ -44,30 +44,30 @@ def checkpoint_of(execution: Any) -> str:
 
 
 def partitions_and_batches_of(execution: Any) -> tuple[int, int]:
-    """State partitions of a new checkpoint, and how many batches one retains."""
+    """The state partitions of a new checkpoint, and the number of retained batches."""
     with private_part("the settings of a query that starts (sessionState)"):
         settings = execution.sparkSession().sessionState().conf()
         return settings.numShufflePartitions(), settings.minBatchesToRetain()
 
 
 def session_id(spark: SparkSession) -> str:
-    """Tells sessions apart within this process."""
+    """The id of a session, unique within this process."""
     with private_part("the session in the JVM (SparkSession._jsparkSession)"):
         return str(spark._jsparkSession.hashCode())  # noqa: SLF001
 
 
 def java_listener(spark: SparkSession, adapter: JStreamingQueryListener) -> Any:
-    """A listener of queries as Spark's own classes want it."""
+    """A listener of queries for Spark's internal classes."""
     with private_part("Spark's adapter of listeners (PythonStreamingQueryListenerWrapper)"):
         jvm: Any = spark._jvm  # noqa: SLF001
         return jvm.PythonStreamingQueryListenerWrapper(adapter)
 
 
 def is_checkpoint_temporary(execution: Any) -> bool:
-    """Whether no later start of the query finds its checkpoint.
+    """Whether a later start of the query cannot find its checkpoint.
 
-    Without `checkpointLocation` Spark makes a folder that it removes again, or one with a random
-    name below `spark.sql.streaming.checkpointLocation` unless the query has a name.
+    Without `checkpointLocation`, Spark creates a folder that it removes again, or, for a query
+    without a name, a folder with a random name in `spark.sql.streaming.checkpointLocation`.
     """
     with private_part("whether a checkpoint is temporary (deleteCheckpointOnStop)"):
         kind = execution.getClass()
@@ -87,9 +87,9 @@ def is_checkpoint_temporary(execution: Any) -> bool:
 
 
 def end_query(spark: SparkSession, execution: Any, error: str) -> None:
-    """End a query before its first batch; `awaitTermination` and `exception` give the error.
+    """End a query before its first batch; `awaitTermination` and `exception` report the error.
 
-    To be called by a listener when the query starts.
+    Call it in a listener when the query starts.
     """
     jvm: Any = spark._jvm  # noqa: SLF001
     with private_part("how a query ends (streamDeathCause, TERMINATED)"):
@@ -104,7 +104,7 @@ def end_query(spark: SparkSession, execution: Any, error: str) -> None:
 
 
 def check_starts(check: Callable[[StreamingQuery], None]) -> None:
-    """Have `start` and `toTable` of every writer check the query that they started."""
+    """Make `start` and `toTable` of every writer check the query that they started."""
     for name in ("start", "toTable"):
         spark_s = getattr(DataStreamWriter, name)
         if not hasattr(spark_s, "__wrapped__"):

@@ -1,4 +1,4 @@
-"""Spark's column types and Arrow's, for the types that keys, aggregates and results may have."""
+"""Conversion between Spark's and Arrow's types, for keys, aggregates and results."""
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -22,7 +22,7 @@ _TO_SPARK = {arrow: kind for kind, arrow in _PAIRS}
 
 
 def arrow_type(kind: spark.DataType) -> pa.DataType | None:
-    """The Arrow type of a Spark column; None for types that are only passed over."""
+    """The Arrow type of a Spark column; None for types that operators ignore."""
     if isinstance(kind, spark.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
     return _TO_ARROW.get(kind)

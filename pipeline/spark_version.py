@@ -1,7 +1,7 @@
-"""Which versions of Spark idlestate runs on, and what is said when a part of Spark has moved.
+"""The supported versions of Spark, and the error if an internal part of Spark is missing.
 
-Some of what a query needs has no public name in Spark. Each such concern is in one file, which
-reaches for it inside `private_part`.
+Some parts that a query needs have no public name in Spark. Each such concern is in one file, which
+accesses it inside `private_part`.
 """
 
 import re
@@ -14,25 +14,25 @@ from py4j.protocol import Py4JError
 from idlestate.errors import RefusedError
 
 OLDEST, NEWEST = (4, 1), (4, 3)
-"""The versions that the tests run on, and all between them (`make test SPARK=4.1`)."""
+"""The oldest and newest supported versions; the tests run on all (`make test SPARK=4.1`)."""
 
 REPARTITION_SINCE = (4, 2)
-"""The first version that takes state to other partitions."""
+"""The first version that can repartition state."""
 
 _SUPPORTED = "pyspark>=4.1,<4.4"
 
 
 def spark_version() -> tuple[int, int]:
-    """Major and minor version of the Spark that is installed."""
+    """Major and minor version of the installed Spark."""
     major, minor = re.findall(r"\d+", pyspark.__version__)[:2]
     return int(major), int(minor)
 
 
 def check_version() -> None:
-    """Refuse a Spark that idlestate was not written for.
+    """Refuse an unsupported version of Spark.
 
     Raises:
-        RefusedError: with the versions that it was.
+        RefusedError: with the supported versions.
     """
     if not OLDEST <= spark_version() <= NEWEST:
         raise RefusedError(
@@ -42,11 +42,11 @@ def check_version() -> None:
 
 
 def check_since(since: tuple[int, int], what: str, instead: str) -> None:
-    """Refuse what the installed Spark lacks.
+    """Refuse a feature that the installed Spark lacks.
 
     Args:
         since: the first version of Spark that has it.
-        what: what was asked for; begins the sentence.
+        what: the requested feature; starts the sentence.
         instead: what to do on an older version.
 
     Raises:
@@ -61,13 +61,13 @@ def check_since(since: tuple[int, int], what: str, instead: str) -> None:
 
 @contextmanager
 def private_part(what: str) -> Iterator[None]:
-    """Around what reaches into Spark, or reads what Spark wrote for itself alone.
+    """Context for access to internal parts or internal files of Spark.
 
     Args:
-        what: what is looked for; completes "cannot find ...".
+        what: the part; completes "cannot find ...".
 
     Raises:
-        RefusedError: it is not where it was in the versions that idlestate was written for.
+        RefusedError: it is not where the supported versions have it.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where an operator keeps its state: in the checkpoint, its runs elsewhere, or in a sidecar."""
+"""The place of an operator's state: the checkpoint, with runs elsewhere, or a sidecar."""
 
 import uuid
 from typing import Any
@@ -20,10 +20,10 @@ def state_place(
     sidecar: str | Address | None,
     runs: str | None,
 ) -> dict[str, Any]:
-    """What `retain` was told of it, as fields of the operator's spec.
+    """The arguments of `retain` about it, as fields of the operator's spec.
 
     Raises:
-        RefusedError: the arguments do not go together, or a secret is in `runs`.
+        RefusedError: the arguments contradict each other, or `runs` contains a secret.
     """
     if backend not in BACKENDS:
         raise RefusedError(

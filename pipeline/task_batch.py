@@ -1,7 +1,7 @@
-"""What a Spark task knows of its batch: place of runs, times, shards and policy in force.
+"""The facts of a Spark task about its batch: place of runs, times, shards and policy in force.
 
-The checkpoint reaches tasks as a local property that the session's listener sets when the query
-starts. Everything else is read from files in it that no retry and no replay finds changed.
+The session's listener passes the checkpoint to tasks as a local property when the query starts.
+Everything else is read from files in the checkpoint, which are the same for a retry or a replay.
 """
 
 from dataclasses import dataclass
@@ -21,22 +21,22 @@ CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class TaskBatch:
-    """A batch as a task of it sees it."""
+    """A batch as seen by one of its tasks."""
 
     times: BatchTimes
     table: TableSpec
-    """What the operator is, with the ids under which its aggregates are kept."""
+    """The operator's spec, with the ids under which its aggregates are stored."""
     shards: list[int]
     in_force: PolicyVersion
     retain_batches: int
     runs: Folder | None
-    """Where the operator's runs are; None where nothing is kept."""
+    """The folder of the operator's runs; None if no state is kept."""
     run_id: str = ""
-    """The start of the query that the batch belongs to."""
+    """The run of the query to which the batch belongs."""
 
 
 def open_task_batch(uid: str) -> TaskBatch:
-    """The batch that the calling task works on.
+    """The batch of the calling task.
 
     Raises:
         RefusedError: idlestate's listener is missing.

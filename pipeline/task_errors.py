@@ -1,4 +1,4 @@
-"""Errors that cross from a task to the driver, where only text survives."""
+"""Errors of tasks, of which only the text reaches the driver."""
 
 import re
 from typing import Final
@@ -13,12 +13,12 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 def marked(error: Exception) -> RuntimeError:
-    """The error as a task raises it, so that its text can be found in Spark's."""
+    """The error to raise in a task, so that its text can be found in Spark's error."""
     return RuntimeError(f"{_MARK}{error} [end]")
 
 
 def plain_message(text: str) -> str | None:
-    """The text of an idlestate error inside a Spark error, None when there is none."""
+    """The text of an idlestate error inside a Spark error; None if there is none."""
     _, mark, rest = text.partition(_MARK)
     message, end, _ = rest.partition(" [end]")
     return message if mark and end else None
@@ -27,8 +27,7 @@ def plain_message(text: str) -> str | None:
 def is_late_worker(text: str) -> bool:
     """Whether an error of Spark says that a Python worker did not start in time.
 
-    Spark waits 10 s for those that it starts for a source or at the start of a query, and no
-    setting changes that.
+    Spark waits 10 s for workers of a source or at the start of a query, which no setting changes.
     """
     return _LATE_WORKER.search(text) is not None
 

@@ -1,7 +1,7 @@
 """The process that Spark forks its Python workers from, with the libraries of a batch loaded.
 
-Spark's own daemon loads only pyspark, so each worker of a first batch imports numpy, Arrow and
-idlestate by itself, all at the same time. Forked from here, they start with them.
+Spark's own daemon loads only pyspark, so each worker of the first batch imports numpy, Arrow and
+idlestate itself, all at the same time. Workers that are forked from this process have them loaded.
 """
 
 from pyspark import worker  # noqa: F401 - loaded for the workers, as are those below

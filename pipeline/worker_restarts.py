@@ -6,14 +6,14 @@ from typing import Final
 from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker
 
 MOST_RESTARTS: Final = 3
-"""In a row, without a finished batch between them."""
+"""Restarts in a row, without a finished batch in between."""
 
 
 class Restarts:
-    """Decides whether a query that failed is started again from its checkpoint.
+    """Decides whether a failed query is started again from its checkpoint.
 
     Args:
-        tell: takes a line about each restart.
+        tell: prints a line about each restart.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -21,11 +21,11 @@ class Restarts:
         self._in_a_row = 0
 
     def note_batch(self) -> None:
-        """A batch was finished."""
+        """Note a finished batch."""
         self._in_a_row = 0
 
     def allows(self, error: Exception) -> bool:
-        """Whether the query is to be started again after this error; exactly-once makes it safe."""
+        """Whether to start the query again after this error, which is safe (exactly-once)."""
         if not is_late_worker(str(error)) or self._in_a_row == MOST_RESTARTS:
             return False
         self._in_a_row += 1
