@@ -1,4 +1,4 @@
-"""What reducing and aggregating state share: values are added into one stored value per key."""
+"""The common part of reducing and aggregating state: adds values to one stored value per key."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -17,11 +17,11 @@ class AddingState(State[SingleTable], ABC):
 
     @abstractmethod
     def _added(self, there: Any, value: Any) -> Any:
-        """The stored value with one more added; None is there when nothing was."""
+        """The stored value with another one added; `stored` is None if there is none."""
 
     @abstractmethod
     def _merged(self, left: Any, right: Any) -> Any:
-        """Two stored values in one."""
+        """Two stored values merged."""
 
     def _add(self, there: Stored, value: Any) -> Stored:
         return self._added(there, value)
@@ -42,7 +42,7 @@ class AddingState(State[SingleTable], ABC):
         table.put(key, namespace, self._add(table.get(key, namespace), value))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Merge what other namespaces have into the target's, pair by pair."""
+        """Merge the values of other namespaces into that of the target, pair by pair."""
         key, table = self._key, self.table
         merged: Stored = None
         for source in sources:
@@ -79,10 +79,10 @@ class AddingState(State[SingleTable], ABC):
         """Read all keys at once, add, write all at once.
 
         Args:
-            keys: whose.
-            values: what is added.
+            keys: the keys.
+            values: the values to add.
             stamp_ms: the timestamp of all, in a state with timestamps.
-            begin: what is added to, from what is stored.
+            begin: returns the values to add to, from the stored ones.
         """
         table, added = self.table, self._added
         batch, given = table.batch_of(keys), to_list(values)
@@ -101,14 +101,14 @@ class AddingState(State[SingleTable], ABC):
 class TtlAddingState(AddingState, ABC):
     """The same with a time to live, renewed by every `add`.
 
-    An expired value is dropped and adding starts again; with `RETURN_EXPIRED_IF_NOT_CLEANED_UP`
-    it is continued and lives again.
+    An expired value is dropped, and adding starts again; with `RETURN_EXPIRED_IF_NOT_CLEANED_UP`
+    it is continued and becomes live again.
     """
 
     _ttl: Ttl
 
     def add(self, value: Any) -> None:
-        """Add a value to what is there and lives."""
+        """Add a value to the live value."""
         self._ttl.on_access()
         super().add(value)
 

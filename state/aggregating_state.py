@@ -1,4 +1,4 @@
-"""One accumulator per key: what is added and what is read may be of other types."""
+"""One accumulator per key: added values and results may have different types."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class AggregatingState(AddingState):
         self._type = descriptor.result_type or descriptor.value_type
 
     def get(self) -> Any:
-        """The result of what was added; None when nothing was."""
+        """The result of the added values; None if there are none."""
         found = self.table.get(self._key, self.namespace)
         return None if found is None else self._function.get_result(found)
 
@@ -54,7 +54,7 @@ class TtlAggregatingState(TtlAddingState, AggregatingState):
     """The same with a time to live, renewed by every `add`."""
 
     def get(self) -> Any:
-        """The result of what was added; None when nothing was or it has expired."""
+        """The result of the added values; None if there are none, or if it has expired."""
         found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else self._function.get_result(found[0])
 

@@ -1,4 +1,4 @@
-"""Keyed state of one operator, or of one instance of it: what all backends have in common."""
+"""Keyed state of one operator, or of one instance of it: the common part of all backends."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -44,9 +44,9 @@ class KeyedStateBackend(ABC):
 
     Attributes:
         kind: "heap", "rocksdb" or "runs".
-        max_parallelism: how many key groups there are.
-        groups: the key groups this backend holds.
-        watermark: the clock of states whose time to live goes by event time.
+        max_parallelism: the number of key groups.
+        groups: the key groups of this backend.
+        watermark: the clock of states with a time to live in event time.
     """
 
     kind: str
@@ -77,21 +77,21 @@ class KeyedStateBackend(ABC):
 
     @property
     def current_key(self) -> Any:
-        """The key that states belong to right now."""
+        """The current key, to which all states belong."""
         return self._context.key
 
     def set_current_key(self, key: Any) -> None:
-        """Choose the key that states belong to from now on.
+        """Set the current key, to which all states belong.
 
         Raises:
             NullValueError: the key is None.
-            StateTypeError: it is not of the backend's `key_type`.
+            StateTypeError: it does not have the backend's `key_type`.
         """
         for step in self._each_record:
             step()
         try:
             if self._keys_are_nested:
-                self._keys.key.encode(key)  # refuses what is no key
+                self._keys.key.encode(key)  # refuses invalid keys
             self._context.key = self._keys.key.normal(key)
         except StateTypeError as error:
             raise StateTypeError(
@@ -104,13 +104,13 @@ class KeyedStateBackend(ABC):
         return self._keys.group_of(key)
 
     def get_state(self, descriptor: StateDescriptor[S_co]) -> S_co:
-        """The state with this name, made or restored.
+        """The state with this name, created or restored.
 
-        A state is resolved by its name: once it is there, a second descriptor gets the same
-        object, and its time to live is not looked at.
+        A state is identified by its name: a second descriptor with the same name gets the same
+        object, and its time to live is ignored.
 
         Raises:
-            StateKindError: the name stands for a state of another kind.
+            StateKindError: the name belongs to a state of another kind.
             StateMigrationError: stored values do not fit the declared types.
         """
         known: S_co | None = self._states.get(descriptor.name)
@@ -128,7 +128,7 @@ class KeyedStateBackend(ABC):
         return state
 
     def _prepare(self, descriptor: StateDescriptor[Any]) -> None:
-        """Have a table that fits, with rows rewritten when they do not."""
+        """Prepare a table that fits the descriptor; rewrite its rows if they do not fit."""
         schema = self._schemas.get(descriptor.name)
         if schema is None:
             schema = StateSchema.of(descriptor)
@@ -154,10 +154,10 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
-        """Begin the cleanup that goes with accesses, where the backend has it."""
+        """Start cleanup by accesses, if the backend supports it."""
 
     def keys(self, name: str, namespace: Any = None) -> Iterator[Any]:
-        """Keys that have something stored in a state and namespace, expired or not."""
+        """Keys with stored data in a state and namespace, expired or not."""
         return self._table(name).keys(namespace)
 
     def size(self, name: str) -> int:
@@ -172,12 +172,12 @@ class KeyedStateBackend(ABC):
         return table
 
     def fetch(self, keys: Many, namespace: Any = None) -> None:  # noqa: B027
-        """Announce keys that single calls are about to use; runs read all of them together."""
+        """Announce the keys of the next single calls; the runs backend reads them together."""
 
     def commit(self) -> None:  # noqa: B027
-        """Make everything so far durable, as a whole, in runs.
+        """Make everything so far durable atomically, in the runs backend.
 
-        In RocksDB every call is durable already, and on heap nothing is but snapshots.
+        In RocksDB, every call is durable already. On heap, only snapshots are durable.
         """
 
     # -------------------------------------------------------------- timers
@@ -185,7 +185,7 @@ class KeyedStateBackend(ABC):
     def timer_service(
         self, name: str, on_processing_time: OnTimer, on_event_time: OnTimer
     ) -> TimerService:
-        """The timers of this name, made or restored; the callbacks get each one that fires."""
+        """The timers with this name, created or restored; the callbacks get each one that fires."""
         service = TimerService(
             self._queue(f"_timer_state/processing_{name}"),
             self._queue(f"_timer_state/event_{name}"),
@@ -205,11 +205,11 @@ class KeyedStateBackend(ABC):
     # -------------------------------------------------------------- expiry
 
     def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> SweepReport:
-        """Remove what has expired at this time, looking at no more than `budget` keys.
+        """Remove what has expired at this time; visits at most `budget` keys.
 
-        Each call goes on where the one before it stopped, through all states with a time to
-        live in turn. The report says whether the last state's end was reached, and has what was
-        removed when `records` are wanted.
+        Each call continues where the previous one stopped, through all states with a time to live
+        in turn. The report says whether the end of the last state was reached. With `records`, it
+        contains what was removed.
         """
         report = SweepReport()
         for name, ttl in self._ttls.items():
@@ -227,20 +227,20 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def usage(self) -> Usage:
-        """How much room everything takes, and how much of it nothing lives in."""
+        """The bytes of everything, and the dead ones among them."""
 
     @abstractmethod
     def compact(self) -> None:
-        """Give the space of what was removed back; RocksDB drops expired rows on the way."""
+        """Release the space of removed data; RocksDB also drops expired rows."""
 
     # -------------------------------------------------------------- snapshots
 
     @abstractmethod
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
-        """Hold the state as it is now, to be written to a folder by the snapshot's `finish`."""
+        """Hold the current state; the snapshot's `finish` writes it to a folder."""
 
     def _filters(self) -> Callable[[], dict[str, SnapshotFilter]]:
-        """Makes what leaves expired values out of a snapshot of now, by the time of its call."""
+        """Returns a factory of filters that leave expired values out of this snapshot."""
         marks = self.kind == "rocksdb"
         rules = {
             name: (self._schemas[name].layout, ttl)
@@ -266,7 +266,7 @@ class KeyedStateBackend(ABC):
         )
 
     def _restore(self, part: Part) -> None:
-        """Take the rows of a snapshot's state or timers."""
+        """Restore the rows of a snapshot's state or timers."""
         rows = part.rows(self.groups)
         if part.schema is not None:
             self._restore_table(part.schema).load(rows)
@@ -275,7 +275,7 @@ class KeyedStateBackend(ABC):
             self._queue(part.name).add_rows(pa.array(some, pa.binary()))
 
     def _restore_table(self, stored: StateSchema) -> Table:
-        """The table that rows of a snapshot's state go into."""
+        """The table for the rows of a snapshot's state."""
         known = self._schemas.get(stored.name)
         if known is None:
             self._schemas[stored.name] = stored
@@ -287,11 +287,11 @@ class KeyedStateBackend(ABC):
             )
         return self._tables[stored.name]
 
-    # -------------------------------------------------------------- of the kind of backend
+    # -------------------------------------------------------------- for each kind of backend
 
     @abstractmethod
     def _make_table(self, schema: StateSchema) -> Table:
-        """A table without rows."""
+        """A new, empty table."""
 
     @abstractmethod
     def _make_queue(self, name: str, /) -> TimerQueue:
@@ -299,20 +299,20 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def _drop_table(self, schema: StateSchema) -> None:
-        """Forget the rows of a state as it was."""
+        """Remove the previous table of a state."""
 
     @abstractmethod
     def _record_schemas(self) -> None:
-        """Make durable which states there are, where anything is."""
+        """Store the list of states, if the backend stores anything."""
 
     @abstractmethod
     def _let_go(self) -> None:
-        """Let go of what the backend holds besides objects."""
+        """Release the resources of the backend other than objects."""
 
     def close(self) -> None:
-        """Let go of everything. Closing twice is fine; snapshots that are held can be finished.
+        """Release everything. A second call does nothing; held snapshots can still be finished.
 
-        The backend, its states and its timers raise `BackendClosedError` from then on.
+        From then on, the backend, its states and its timers raise `BackendClosedError`.
         """
         if self._closed:
             return

@@ -1,4 +1,4 @@
-"""The way in: `open_backend`."""
+"""`open_backend`: opens a backend of keyed state."""
 
 from collections.abc import Sequence
 from os import PathLike
@@ -36,23 +36,23 @@ def open_backend(
     """Open keyed state; use it in a `with` statement, or close it.
 
     Args:
-        kind: where state lives: in this process's memory, in RocksDB, or in runs, the columnar
-            files that pipelines keep state in.
-        path: the folder of the files, made where there is none; heap takes none.
-        max_parallelism: key groups there are, for good: 1 to 32768.
-        key_type: Arrow type of keys, strings when not said.
-        namespace_type: Arrow type of namespaces, strings when not said.
-        groups: the key groups held here, all when not said.
-        clock: whose time counts, the machine's when not said.
-        restore: folders of snapshots to begin with, of any kind of backend; what they hold of
-            other key groups is left there.
+        kind: the place of state: this process's memory, RocksDB, or runs, the columnar files that
+            pipelines use.
+        path: the folder of the files, created if needed; not for heap.
+        max_parallelism: the number of key groups, 1 to 32768; fixed from then on.
+        key_type: Arrow type of keys; default: string.
+        namespace_type: Arrow type of namespaces; default: string.
+        groups: the key groups of this backend; default: all.
+        clock: default: the system's.
+        restore: folders of snapshots to start with, of any kind of backend; other key groups in
+            them are ignored.
 
     Raises:
-        KeyGroupError: the numbers do not fit together, or not those of a snapshot.
+        KeyGroupError: the numbers contradict each other or a snapshot.
         SnapshotError: a snapshot cannot be read.
         StateMigrationError: keys or namespaces are stored as other types.
-        StateError: the kind is unknown, or the path does not go with it.
-        StorageError: the folder does not open, or another process has it.
+        StateError: the kind is unknown, or the path does not fit it.
+        StorageError: the folder cannot be opened, or another process uses it.
         DamagedStateError: a file of runs is lost or damaged; the text names it.
     """
     settings = BackendSettings(
@@ -74,7 +74,7 @@ def open_backend(
     if path is None:
         raise BackendKindError(f"{kind} needs a folder: pass a path")
     if kind == "runs":
-        # Only programs that open runs need what pipelines keep state with.
+        # Only programs that open runs need the modules of pipelines.
         from idlestate.state.runs.runs_backend import RunsKeyedStateBackend  # noqa: PLC0415
 
         return RunsKeyedStateBackend(Path(path), settings)

@@ -1,4 +1,4 @@
-"""What a batch of reads finds, column by column."""
+"""The values of a batch of keys, as columns."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from idlestate.state.codec import Codec
 Column = npt.NDArray[Any]
 
 Stored = Any
-"""What a table keeps: the value alone, or `(value, timestamp)` in a state with timestamps."""
+"""A stored value: the value alone, or `(value, timestamp)` in a state with timestamps."""
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
-    """How numpy holds values of a type: as they are where their width is fixed, else as objects."""
+    """The numpy type for values of an Arrow type: itself if its width is fixed, else object."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
         return found
@@ -30,7 +30,7 @@ _PLAIN: dict[str, set[type]] = {
     "f": {float, int, type(None)},
     "b": {bool, type(None)},
 }
-"""Types of values that Arrow reads as we do; it cuts fractions off to make an integer."""
+"""Types that Arrow converts as we do; it would truncate fractions to integers."""
 
 
 def as_objects(values: Iterable[Any], count: int) -> Column:
@@ -39,10 +39,10 @@ def as_objects(values: Iterable[Any], count: int) -> Column:
 
 
 def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
-    """Values of a batch as a column, and which of them are not None.
+    """Values of a batch as a column, and flags for those that are not None.
 
     Raises:
-        StateTypeError: one is of another type.
+        StateTypeError: one has another type.
     """
     kind, dtype = codec.kind, dtype_of(codec.kind)
     if isinstance(given, pa.ChunkedArray):
@@ -71,12 +71,12 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
 
 
 def kind_zero(kind: pa.DataType) -> pa.Scalar:
-    """What stands where there is no value."""
+    """The placeholder for missing values."""
     return pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
 
 
 def _one_by_one(codec: Codec, given: Iterable[Any]) -> tuple[Column, Flags]:
-    """As the codec reads each value; it says which one is wrong."""
+    """Convert each value with the codec, whose error names the wrong one."""
     given = given.to_pylist() if isinstance(given, pa.Array) else list(given)
     has = np.fromiter((each is not None for each in given), dtype=np.bool_, count=len(given))
     column = np.zeros(len(given), dtype=dtype_of(codec.kind))
@@ -87,13 +87,13 @@ def _one_by_one(codec: Codec, given: Iterable[Any]) -> tuple[Column, Flags]:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What is stored for each key of a batch.
+    """The stored values of the keys of a batch.
 
     Attributes:
-        values: the values, anything where `has` says there is none.
-        has: where there is a value.
-        there: where something is stored, a value or an entry without one.
-        stamps: the timestamps in milliseconds, None in a state without.
+        values: the values; undefined where `has` is false.
+        has: whether there is a value.
+        there: whether something is stored: a value, or an entry without a value.
+        stamps: the timestamps in milliseconds; None in a state without timestamps.
     """
 
     values: Column
@@ -103,7 +103,7 @@ class Cells:
 
     @classmethod
     def of(cls, stored: Sequence[Stored], kind: pa.DataType, *, stamped: bool) -> "Cells":
-        """Cells of what single reads found."""
+        """Cells of the results of single reads."""
         count, dtype = len(stored), dtype_of(kind)
         there = np.fromiter((each is not None for each in stored), np.bool_, count)
         stamps, values = None, list(stored)
@@ -130,7 +130,7 @@ class Cells:
         return Cells(self.values[positions], self.has[positions], self.there[positions], stamps)
 
     def then(self, others: "Cells") -> "Cells":
-        """These cells and then others of the same state."""
+        """These cells followed by others of the same state."""
         stamps = None
         if self.stamps is not None and others.stamps is not None:
             stamps = np.concatenate((self.stamps, others.stamps))
@@ -142,14 +142,14 @@ class Cells:
         )
 
     def visible(self, kind: pa.DataType, hidden: Flags | None = None) -> pa.Array:
-        """The values as an Arrow array, null where there is none or it is hidden."""
+        """The values as an Arrow array; null for missing and hidden ones."""
         has = self.has if hidden is None else self.has & ~hidden
         if not self.values.dtype.hasobject:
             return pa.array(self.values, kind, mask=None if has.all() else ~has)
         return pa.array(self.objects(has), kind)
 
     def objects(self, has: Flags | None = None) -> list[Any]:
-        """The values as Python has them, None where there is none."""
+        """The values as Python objects, None for missing ones."""
         has = self.has if has is None else has
         values: list[Any] = self.values.tolist()
         if has.all():
@@ -157,7 +157,7 @@ class Cells:
         return [value if each else None for value, each in zip(values, has.tolist(), strict=True)]
 
     def stored(self) -> list[Stored]:
-        """What single reads would have found; an entry without a value or timestamp is None."""
+        """The results of single reads; None for an entry without a value or timestamp."""
         if self.stamps is None:
             return self.objects()
         return [
@@ -173,9 +173,9 @@ class Lists:
     """The list of each key of a batch.
 
     Attributes:
-        there: which keys have one.
-        sizes: how many elements each has.
-        items: all elements, those of one key behind those of the key before.
+        there: whether a key has a list.
+        sizes: the number of elements of each list.
+        items: all elements, in the order of the keys.
     """
 
     there: Flags
@@ -186,14 +186,14 @@ class Lists:
     def of(
         cls, lists: Sequence[list[Stored] | None], kind: pa.DataType, *, stamped: bool
     ) -> "Lists":
-        """Lists that single reads found."""
+        """The lists of single reads."""
         there = np.fromiter((each is not None for each in lists), np.bool_, len(lists))
         sizes = np.fromiter((len(each or ()) for each in lists), np.int64, len(lists))
         flat = [item for each in lists if each for item in each]
         return cls(there, sizes, Cells.of(flat, kind, stamped=stamped))
 
     def mixed(self, flags: Flags, others: "Lists") -> "Lists":
-        """These lists where the flags are not, and others where they are."""
+        """These lists, replaced by others where a flag is set."""
         order = np.argsort(np.argsort(flags, kind="stable"), kind="stable")
         sizes = np.concatenate((self.sizes, others.sizes))
         begins = np.cumsum(sizes) - sizes
@@ -201,7 +201,7 @@ class Lists:
         return Lists(np.concatenate((self.there, others.there))[order], sizes[order], items)
 
     def visible(self, kind: pa.DataType, there: Flags) -> pa.Array:
-        """The lists as an Arrow array, null where there is none."""
+        """The lists as an Arrow array, null for missing ones."""
         offsets = np.concatenate(([0], np.cumsum(self.sizes))).astype(np.int32)
         mask = None if there.all() else pa.array(~there)
         values = self.items.visible(kind)

@@ -1,11 +1,10 @@
-"""Taking expired values out: by steps that go with accesses, by sweeps, in snapshots, and in
-compactions.
+"""Removal of expired values: in steps during accesses, in sweeps, in snapshots and in compactions.
 
-Each way has its own idea of what to do with a list, and all are Flink's:
+They treat lists differently, as in Flink:
 
-    step, sweep    expired elements go, wherever they are
-    snapshot       the leading run of expired elements is cut
-    compaction     the same, but each append that was not merged yet is judged alone
+    step, sweep    removes expired elements anywhere in the list
+    snapshot       removes the expired elements at the start of the list
+    compaction     the same, but each append that is not merged yet is treated alone
 """
 
 from collections.abc import Callable, Iterator
@@ -22,18 +21,18 @@ from idlestate.state.ttl import Ttl
 
 
 def cut(items: list[Stored], ttl: Ttl, now_ms: int) -> list[Stored]:
-    """The list without its leading run of expired elements."""
+    """The list without the expired elements at its start."""
     return list(dropwhile(lambda item: ttl.expired(item, now_ms), items))
 
 
 class IncrementalStep:
-    """The cleanup that goes with accesses: each pays for a few keys to be looked at.
+    """Cleanup during accesses: each access pays for visiting a few keys.
 
-    What was paid for is looked at in portions, since looking at one key costs as much as looking
-    at a hundred together. Between portions a step is one turn of an iterator.
+    The keys are visited in portions, since visiting one key costs as much as visiting a hundred
+    together. Between portions, a step is one turn of an iterator.
 
     Attributes:
-        step: what an access calls.
+        step: called by each access.
     """
 
     PORTION: Final = 1024
@@ -47,7 +46,7 @@ class IncrementalStep:
         self._oldest_ms = self._begun_ms if table.is_blank() else NEVER_MS
 
     def _portions(self) -> Iterator[Iterator[None]]:
-        """Accesses that only pay, a portion's worth; before each portion, what was paid for."""
+        """Yield for accesses that only pay; visit a portion once it is paid."""
         accesses = max(self.PORTION // self._size, 1)
         while True:
             if not self._go(accesses * self._size):
@@ -55,14 +54,14 @@ class IncrementalStep:
             yield repeat(None, accesses)
 
     def _go(self, limit: int) -> int:
-        """Look at keys; how many.
+        """Visit keys; return their number.
 
-        At the end of the table the walk ends. Another begins when the oldest timestamp left can
-        have expired, since before that it would find nothing.
+        The walk ends at the end of the table. The next one starts when the oldest remaining
+        timestamp can have expired; before that, it would find nothing.
         """
         now = self._ttl.now_ms()
         horizon = self._ttl.horizon_ms(now)
-        self._begun_ms = min(self._begun_ms, now)  # the clock may have run back
+        self._begun_ms = min(self._begun_ms, now)  # the clock may have been set back
         if self._walk is None:
             if horizon < min(self._oldest_ms, self._begun_ms):
                 return limit
@@ -79,11 +78,11 @@ class SnapshotFilter:
     """Leaves expired values out of the rows of a snapshot.
 
     Args:
-        layout: how the state's values are laid out.
+        layout: the layout of the state's values.
         ttl: its rule.
         now_ms: the time of the asynchronous phase.
-        marks_entries: an expired map entry becomes a null marker, as in RocksDB's savepoints,
-            instead of going.
+        marks_entries: replace an expired map entry by a null marker, as in RocksDB's savepoints,
+            instead of removing it.
     """
 
     def __init__(self, layout: ValueLayout, ttl: Ttl, now_ms: int, *, marks_entries: bool) -> None:
@@ -109,9 +108,9 @@ class SnapshotFilter:
 
 
 class CompactionFilter:
-    """Judges the rows of lists in RocksDB one by one.
+    """Filters the rows of lists in RocksDB one by one.
 
-    The clock is read again after some rows, as Flink's filter does.
+    The clock is read again after some rows, as in Flink's filter.
     """
 
     def __init__(self, layout: ValueLayout, ttl: Ttl, query_time_after: int) -> None:
@@ -129,7 +128,7 @@ class CompactionFilter:
         return self._now_ms
 
     def merge(self, rows: list[Row]) -> list[Stored]:
-        """The rows of one list, the merged one first, as one list without what has expired."""
+        """The rows of one list, the merged row first, as one list without expired elements."""
         now, kept = self._now(), []
         for row in rows:
             kept += cut(self._layout.decode_items(row.value), self._ttl, now)
@@ -137,7 +136,7 @@ class CompactionFilter:
 
 
 def lists_in(rows: Iterator[Row], end_of_prefix: Callable[[bytes], int]) -> Iterator[list[Row]]:
-    """Rows of list state, those of one list together."""
+    """Rows of list state, grouped by list."""
     together: list[Row] = []
     prefix = b""
     for row in rows:

@@ -1,4 +1,4 @@
-"""What is left of a closed backend."""
+"""The placeholder for the parts of a closed backend."""
 
 from typing import NoReturn
 
@@ -6,7 +6,7 @@ from idlestate.state.errors import BackendClosedError
 
 
 class ClosedBackend:
-    """Stands for what a closed backend had: every use of it raises `BackendClosedError`."""
+    """Replaces the parts of a closed backend: every use raises `BackendClosedError`."""
 
     def _refuse(self, *_: object) -> NoReturn:
         raise BackendClosedError("the backend is closed: open it again with open_backend")

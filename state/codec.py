@@ -9,7 +9,7 @@ Version 1 of the layout:
     list<T>           per item: 0 for None, else 1, length (varint), the item
     struct<...>       per field, in order: as an item of a list
 
-A varint has seven bits a byte, the lowest first, the high bit set on all but the last.
+A varint has seven bits per byte, lowest first; the high bit is set on all bytes except the last.
 """
 
 import struct
@@ -29,14 +29,14 @@ _FLOATS = {pa.float32(): ">f", pa.float64(): ">d"}
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How values of one type become bytes and come back.
+    """Converts values of one type to bytes and back.
 
     Attributes:
         kind: the type.
-        encode: the bytes of a value.
-        decode: the value of bytes.
-        normal: the value as it would come back, refused like `encode` does; nested ones are taken
-            as they are.
+        encode: returns the bytes of a value.
+        decode: returns the value of bytes.
+        normal: returns the value as decoding would; refuses the same values as `encode`, but
+            returns nested ones unchanged.
     """
 
     kind: pa.DataType
@@ -58,7 +58,7 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The varint at this offset and the offset behind it."""
+    """The varint at this offset, and the offset after it."""
     number = shift = 0
     while True:
         byte = data[at]
@@ -73,7 +73,7 @@ def codec_for(kind: pa.DataType) -> Codec:
     """The codec of a type.
 
     Raises:
-        StateMigrationError: there is none; the text names the type.
+        StateMigrationError: the type is not supported; the text names it.
     """
     if layout := _WIDTHS.get(kind) or _FLOATS.get(kind):
         return _packed(kind, struct.Struct(layout))
@@ -99,7 +99,7 @@ def codec_for(kind: pa.DataType) -> Codec:
 
 
 def join_items(values: Iterable[Any], encode: Callable[[Any], bytes]) -> bytes:
-    """Items one behind the other, each with its length; None is a single zero byte."""
+    """Items one after another, each with its length; None is a single zero byte."""
     parts: list[bytes] = []
     for value in values:
         if value is None:
@@ -111,7 +111,7 @@ def join_items(values: Iterable[Any], encode: Callable[[Any], bytes]) -> bytes:
 
 
 def split_items(data: bytes, decode: Callable[[bytes], Any]) -> list[Any]:
-    """What `join_items` joined."""
+    """The inverse of `join_items`."""
     found: list[Any] = []
     at = 0
     while at < len(data):
@@ -133,7 +133,7 @@ def _present(value: Any, kind: pa.DataType) -> Any:
 
 
 def wrong_type(value: Any, kind: pa.DataType) -> StateTypeError:
-    """The error for a key or value that is not of the declared type."""
+    """The error for a key or value of another type than declared."""
     return StateTypeError(f"{value!r} is not a valid {kind}: pass a value of the declared type")
 
 

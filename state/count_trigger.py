@@ -1,4 +1,4 @@
-"""Fires at every so many elements of a key, and purges idle keys: Flink's count trigger."""
+"""Flink's count trigger: fires after a number of elements per key, and purges idle keys."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ from idlestate.state.value_state import ValueState
 
 
 class TriggerResult(Enum):
-    """What a window does next."""
+    """The next action of a window."""
 
     CONTINUE = "CONTINUE"
     FIRE = "FIRE"
@@ -19,8 +19,8 @@ class TriggerResult(Enum):
 class CountTrigger:
     """`StateCleaningCountTrigger`: counts the elements of the current key under an idle rule.
 
-    With the idle rule off it only counts. State and timers are those of the current key; a timer
-    that waits when the trigger is cleared stays, as in Flink, and purges again.
+    With the idle rule off, it only counts. State and timers belong to the current key. As in Flink,
+    clearing the trigger leaves its timer, which purges again.
     """
 
     def __init__(self, idle: IdleRetention, count: ValueState, max_count: int) -> None:
@@ -29,7 +29,7 @@ class CountTrigger:
         Args:
             idle: the idle rule; nothing else uses its timers.
             count: value state of 64-bit integers.
-            max_count: how many elements make it fire, 1 or more.
+            max_count: the number of elements after which it fires, at least 1.
 
         Raises:
             ValueError: `max_count` is below 1.
@@ -51,7 +51,7 @@ class CountTrigger:
         return TriggerResult.FIRE
 
     def on_timer(self) -> TriggerResult:
-        """A timer of the idle rule's time domain fired for the current key; of no other domain."""
+        """Handle a timer of the current key; only for timers of the idle rule's time domain."""
         if not self._idle.is_on:
             return TriggerResult.CONTINUE
         self.clear()

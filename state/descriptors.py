@@ -1,4 +1,4 @@
-"""What a program says about a state: name, kind, types, time to live, and its functions."""
+"""Descriptors of state: name, kind, types, time to live, and functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,31 +33,30 @@ class StateKind(Enum):
 
 
 class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
-    """How values become an accumulator, and an accumulator a result."""
+    """Adds values to an accumulator, and computes its result."""
 
     def create_accumulator(self) -> Acc:
-        """An accumulator that nothing was added to."""
+        """A new, empty accumulator."""
 
     def add(self, value: In_contra, accumulator: Acc) -> Acc:
-        """The accumulator with the value added; the old one may be changed or not."""
+        """The accumulator with the value added; it may change the old one."""
 
     def get_result(self, accumulator: Acc) -> Out_co:
-        """What readers see."""
+        """The result for readers."""
 
     def merge(self, left: Acc, right: Acc) -> Acc:
-        """Both in one."""
+        """Both merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateDescriptor(Generic[S_co]):
-    """One state of a backend; `get_state` returns the kind of state that it describes.
+    """Describes one state of a backend; `get_state` returns the state.
 
     Attributes:
         name: unique in the backend.
-        value_type: Arrow type of what is stored: the value, list element, map value, or
-            accumulator.
+        value_type: Arrow type of stored values: the value, list element, map value, or accumulator.
         ttl: time to live of each value, element or entry.
-        defaults: for fields that this struct has and stored ones lack: what they hold then.
+        defaults: values for fields of this struct that stored ones lack.
     """
 
     kind: ClassVar[StateKind]
@@ -78,7 +77,7 @@ class ValueStateDescriptor(StateDescriptor["ValueState"]):
     """One value per key.
 
     Attributes:
-        default: what `value()` returns for a key without one. Not with a time to live: there a
+        default: returned by `value()` for a key without a value. Not with a time to live: then a
             missing value is None, as in Flink.
     """
 
@@ -89,14 +88,14 @@ class ValueStateDescriptor(StateDescriptor["ValueState"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListStateDescriptor(StateDescriptor["ListState"]):
-    """A list per key; each element has a time to live of its own."""
+    """A list per key; each element has its own time to live."""
 
     kind: ClassVar[StateKind] = StateKind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapStateDescriptor(StateDescriptor["MapState"]):
-    """A map per key; each entry has a time to live of its own.
+    """A map per key; each entry has its own time to live.
 
     Attributes:
         key_type: Arrow type of the keys inside the map.
@@ -114,10 +113,10 @@ class MapStateDescriptor(StateDescriptor["MapState"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReducingStateDescriptor(StateDescriptor["ReducingState"], Generic[Acc]):
-    """One value per key, made of all that were added.
+    """One value per key, reduced from all added values.
 
     Attributes:
-        reduce: two values in, one of the same type out.
+        reduce: merges two values into one of the same type.
     """
 
     kind: ClassVar[StateKind] = StateKind.REDUCING
@@ -127,11 +126,11 @@ class ReducingStateDescriptor(StateDescriptor["ReducingState"], Generic[Acc]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatingStateDescriptor(StateDescriptor["AggregatingState"]):
-    """One accumulator per key; what is added and what is read may be of other types.
+    """One accumulator per key; added values and results may have different types.
 
     Attributes:
-        aggregate: how values are added; `value_type` is the accumulator's.
-        result_type: Arrow type of results, for `get_many`; None when it is the accumulator's.
+        aggregate: adds values; `value_type` is the accumulator's type.
+        result_type: Arrow type of results, for `get_many`; None if it is the accumulator's.
     """
 
     kind: ClassVar[StateKind] = StateKind.AGGREGATING

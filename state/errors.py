@@ -1,22 +1,22 @@
-"""What can go wrong with keyed state, by what the caller does about it."""
+"""Errors of keyed state, one class for each reaction of the caller."""
 
 from idlestate.errors import IdlestateError, RefusedError, StoreError
 
 
 class StateError(IdlestateError):
-    """State cannot do what it was asked; nothing was changed unless the text says so."""
+    """An operation on state failed; nothing was changed unless the text says so."""
 
 
 class NullValueError(StateError, RefusedError, TypeError):
-    """None was given where a value has to be: give a value, or call `clear()` or `remove()`."""
+    """None was passed where a value is required: pass a value, or call `clear()` or `remove()`."""
 
 
 class StateTypeError(StateError, RefusedError, TypeError):
-    """A key or value is not of the declared type: pass one of that type; nothing was written."""
+    """A key or value does not have the declared type: pass one that does; nothing was written."""
 
 
 class StateKindError(StateError, RefusedError, RuntimeError):
-    """A name stands for a state of another kind: take another name, or the recorded kind."""
+    """A name belongs to a state of another kind: use another name, or the recorded kind."""
 
 
 class StateMigrationError(StateError, RefusedError, RuntimeError):
@@ -28,19 +28,19 @@ class IteratorStateError(StateError, RefusedError, RuntimeError):
 
 
 class BackendKindError(StateError, RefusedError, ValueError):
-    """The kind of backend is unknown, or its folder does not go with it: change what is named."""
+    """The kind of backend is unknown, or its folder does not fit it: change the named argument."""
 
 
 class KeyGroupError(StateError, RefusedError, ValueError):
-    """Parallelism, key groups or ranges do not fit together: change the number named."""
+    """Parallelism, key groups or ranges contradict each other: change the named number."""
 
 
 class SnapshotError(StateError, StoreError):
-    """A snapshot cannot be written or read; the state itself is as it was."""
+    """A snapshot cannot be written or read; the state itself is unchanged."""
 
 
 class StorageError(StateError, StoreError):
-    """The disk refused (full, broken, or used by another process); no part was written."""
+    """The disk refused a write (full, broken, or used by another process); nothing was written."""
 
 
 class BackendClosedError(StateError, RefusedError, RuntimeError):
@@ -48,4 +48,4 @@ class BackendClosedError(StateError, RefusedError, RuntimeError):
 
 
 class NoCurrentKeyError(StateError, RefusedError, RuntimeError):
-    """State was used before a key was chosen: call `set_current_key` first."""
+    """State was used without a current key: call `set_current_key` first."""

@@ -1,9 +1,9 @@
 """Idle retention for user functions: Flink's `CleanupState` over a value state and a timer.
 
-At an access at t the key is armed, or armed anew, iff it was not armed or `t + min` is past its
-cleanup time; then the cleanup time is `t + max` and a timer waits for it. `retention.rules` has the
-rule with an example. The cleanup time is value state, the timer an ordinary timer, so both are in
-every snapshot.
+An access at t arms the key, or arms it again, iff it was not armed or `t + min` is past its cleanup
+time. Then the cleanup time is `t + max`, and a timer waits for it. `retention.rules` explains the
+rule with an example. The cleanup time is value state, and the timer is an ordinary timer, so both
+are in every snapshot.
 """
 
 from collections.abc import Callable
@@ -29,10 +29,11 @@ class IdleRetention:
         """The rule with its parts.
 
         Args:
-            policy: the windows; the rule is off iff the policy's idle rule is.
+            policy: the windows; the rule is off iff the policy's idle rule is off.
             cleanup_time: value state of 64-bit integers.
-            register: a timer service's way to register a timer, in event or processing time.
-            delete: its way to delete one.
+            register: the function of a timer service that registers a timer, in event or processing
+                time.
+            delete: its function that deletes a timer.
             namespace: of the timers.
         """
         self._policy = policy
@@ -47,7 +48,7 @@ class IdleRetention:
         return self._policy.idle_on
 
     def access(self, t_ms: int) -> int | None:
-        """Note an access of the current key at t; its cleanup time, None when the rule is off."""
+        """Note an access of the current key at t; return its cleanup time (None: rule off)."""
         if not self.is_on:
             return None
         before: int | None = self._cleanup_time.value()
@@ -63,7 +64,7 @@ class IdleRetention:
     def is_cleanup_due(self, t_ms: int) -> bool:
         """Whether a timer of this domain that fires at t is the current key's cleanup.
 
-        Timers of other uses may wait for other times; those clean nothing.
+        Timers for other purposes have other times, and clean nothing.
         """
         cleanup_at_ms: int | None = self._cleanup_time.value()
         return (
@@ -74,11 +75,11 @@ class IdleRetention:
         )
 
     def forget(self) -> None:
-        """The current key was cleaned: it has no cleanup time. A timer that waits stays."""
+        """Clear the cleanup time after the current key was cleaned; a waiting timer stays."""
         self._cleanup_time.clear()
 
     def drop(self) -> None:
-        """Take the current key's cleanup time back, with its timer."""
+        """Remove the current key's cleanup time and its timer."""
         cleanup_at_ms: int | None = self._cleanup_time.value()
         if cleanup_at_ms is not None:
             self._delete(self._namespace, cleanup_at_ms)

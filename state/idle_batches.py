@@ -1,7 +1,7 @@
 """Idle retention for many keys at once: the rule of `idle.py` over arrays.
 
-A timer that was moved is not deleted but left to come up, where it is found to be stale: the key's
-cleanup time says otherwise. So a key has at most max / (max - min) timers more.
+When a cleanup time moves, its timer is not deleted. When it fires, it is ignored, because the key's
+cleanup time differs. So a key has at most max / (max - min) additional timers.
 """
 
 from typing import Any
@@ -19,16 +19,16 @@ from idlestate.timers.timer_service import TimerService, check_domain
 
 
 class IdleBatches:
-    """The rule for batches of keys; calls for one key may go through `IdleRetention` meanwhile.
+    """The rule for batches of keys; single keys may use `IdleRetention` at the same time.
 
     Args:
-        policy: the windows; the rule is off iff the policy's idle rule is.
+        policy: the windows; the rule is off iff the policy's idle rule is off.
         cleanup_time: value state of 64-bit integers.
         timers: a timer service that nothing else uses.
-        domain: whose time counts.
+        domain: the time domain.
 
     Raises:
-        TypeError: the domain is no `TimeDomain`.
+        TypeError: the domain is not a `TimeDomain`.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class IdleBatches:
         self._domain = domain
 
     def access_many(self, keys: Many, times_ms: Many) -> None:
-        """Note accesses, each at its time, those of one key in this order."""
+        """Note accesses, each at its time; those of one key in this order."""
         if not self._policy.idle_on:
             return
         batch = self._cleanup_time.table.batch_of(keys)
         times = np.asarray(times_ms, dtype=np.int64)
         left = np.arange(len(batch))
-        while len(left):  # the first access that is left of each key, then the next ones
+        while len(left):  # the first remaining access of each key, then the next ones
             some = batch.take(left)
             first = some.first_of_each()
             self._access(some.where(first), times[left[first]])
@@ -65,10 +65,10 @@ class IdleBatches:
         self._cleanup_time.put_many(armed, pa.array(cleanup, pa.int64()))
 
     def take_idle(self, now_ms: int, limit: int) -> tuple[KeyBatch, bool]:
-        """Take keys whose cleanup time has come, so many at most; clear their states then.
+        """Take at most this many keys whose cleanup time has come; the caller clears their states.
 
         Returns:
-            The keys, and whether these were the last: else call again.
+            The keys, and whether these were the last ones: else call again.
         """
         taken = self._timers.take_due(self._domain, now_ms, limit)
         stored: Any = self._cleanup_time.get_many(taken.keys)

@@ -1,4 +1,4 @@
-"""Hash codes of keys as their Java classes have them: what key groups follow from."""
+"""Hash codes of keys as their Java classes compute them, from which key groups follow."""
 
 import struct
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def _of_float(value: float) -> int:
 @lru_cache(maxsize=1 << 16)
 def _of_string(value: str) -> int:
     code = 0
-    # UTF-16 units, as Java's strings have them: two for a character beyond the first plane.
+    # UTF-16 units, as in Java's strings: two for a character beyond the first plane.
     raw = value.encode("utf-16-le", "surrogatepass")
     for unit in memoryview(raw).cast("H"):
         code = (code * 31 + unit) & 0xFFFFFFFF
@@ -62,10 +62,10 @@ def _of_bytes(value: bytes) -> int:
 
 
 def java_hash(kind: pa.DataType) -> Callable[[Any], int]:
-    """The function that hashes keys of this type as their Java class does.
+    """The function that hashes keys of this type like their Java class.
 
-    Types: integers, floats, strings, booleans, bytes, and structs as Flink's tuples (keys are
-    Python tuples then).
+    Types: integers, floats, strings, booleans, bytes, and structs as Flink's tuples (such keys are
+    Python tuples).
 
     Raises:
         StateMigrationError: the type cannot be a key.
@@ -99,7 +99,7 @@ def java_hash(kind: pa.DataType) -> Callable[[Any], int]:
 
 
 def java_hashes(keys: KeyBatch) -> npt.NDArray[np.int32]:
-    """Hash codes of many keys: in array steps where the type allows it."""
+    """Hash codes of many keys, in array steps if the type allows it."""
     kind = keys.codec.kind
     if pa.types.is_int64(kind):
         data, _, _ = layout_of(keys.encoded)
@@ -123,7 +123,7 @@ def _string_hashes(
 ) -> npt.NDArray[np.int32]:
     """The 31-polynomial of all strings at once, one step for each position.
 
-    Every step takes the strings that reach to that position: sorted by length, they are one
+    Every step handles the strings that reach to that position: sorted by length, they are one
     slice.
 
     Args:

@@ -1,4 +1,4 @@
-"""The keys of a batch: as they were given, and as the bytes that tables know them by."""
+"""The keys of a batch: the original ones, and their bytes for tables."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -13,15 +13,15 @@ from idlestate.state.errors import NullValueError, StateTypeError
 
 
 class KeyBatch:
-    """Keys in the order of a batch, a key perhaps more than once.
+    """Keys in the order of a batch; a key may occur several times.
 
     Attributes:
-        codec: of one key.
-        encoded: the bytes of each key, as the codec makes them.
+        codec: the codec of one key.
+        encoded: the bytes of each key, as encoded by the codec.
     """
 
     def __init__(self, codec: Codec, encoded: pa.BinaryArray) -> None:
-        """Keys that are encoded already."""
+        """A batch of encoded keys."""
         self.codec = codec
         self.encoded = encoded
 
@@ -53,11 +53,11 @@ class KeyBatch:
 
     @cached_property
     def keys(self) -> list[Any]:
-        """The keys as Python has them."""
+        """The keys as Python objects."""
         if pa.types.is_string(self.codec.kind):
             try:
                 found: list[Any] = self.encoded.cast(pa.string()).to_pylist()
-            except pa.ArrowInvalid:  # half a surrogate pair, which Java's strings may hold
+            except pa.ArrowInvalid:  # half a surrogate pair, which Java's strings may contain
                 pass
             else:
                 return found
@@ -73,7 +73,7 @@ class KeyBatch:
 
     @property
     def codes(self) -> Positions:
-        """A number for each key, equal for equal ones."""
+        """A number for each key; equal keys have equal numbers."""
         codes = self.encoded.dictionary_encode().indices
         found: Positions = codes.to_numpy(zero_copy_only=False).astype(np.int64)
         return found
@@ -99,20 +99,20 @@ def _as_tuple(value: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _typed(codec: Codec, given: Iterable[Any]) -> pa.Array | list[Any]:
-    """An Arrow array where the values make one of the type."""
+    """An Arrow array of the type, if the values can be converted."""
     values = given if isinstance(given, np.ndarray) else list(given)
     whole = not pa.types.is_integer(codec.kind) or isinstance(values, np.ndarray)
     if not whole and not set(map(type, values)) <= {int, type(None)}:
-        return list(values)  # Arrow cuts fractions off to make an integer
+        return list(values)  # Arrow would truncate fractions to integers
     try:
         return pa.array(values, codec.kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        # The codec knows halves of surrogate pairs, and says what is wrong with others.
+        # The codec accepts halves of surrogate pairs, and reports other errors.
         return list(values)
 
 
 def _in_one_go(kind: pa.DataType, array: pa.Array) -> pa.BinaryArray | None:
-    """The bytes of an array of keys, None where each has to be encoded for itself."""
+    """The bytes of an array of keys; None if each key must be encoded separately."""
     if array.type != kind:
         try:
             array = array.cast(kind)

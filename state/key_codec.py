@@ -1,7 +1,7 @@
-"""Codecs of keys: two keys are the same iff their bytes are, in dicts too.
+"""Codecs of keys: two keys are equal iff their bytes are equal, in dicts too.
 
-Python's equality says otherwise of floats: no NaN equals another, and the two zeros are equal. For
-Java and for RocksDB a NaN is a NaN, and the zeros are two keys.
+Python's equality of floats differs: no NaN equals another one, and the two zeros are equal. In Java
+and in RocksDB, all NaNs are one key, and the zeros are two keys.
 """
 
 import math
@@ -14,7 +14,7 @@ from idlestate.state.codec import Codec, codec_for, struct_codec
 
 
 class _MinusZero(float):
-    """The zero below zero, equal to itself alone."""
+    """Negative zero, equal only to itself."""
 
     def __eq__(self, other: object) -> bool:
         return other is self
@@ -52,7 +52,7 @@ def _struct_of_keys(kind: pa.StructType) -> Codec:
 
     def normal(value: Any) -> Any:
         if not isinstance(value, tuple | list) or len(value) != len(fields):
-            codec.encode(value)  # says what is wrong
+            codec.encode(value)  # raises the error
         pairs = zip(value, fields, strict=True)
         return tuple(item if item is None else field.normal(item) for item, field in pairs)
 
@@ -60,7 +60,7 @@ def _struct_of_keys(kind: pa.StructType) -> Codec:
 
 
 def holds_floats(kind: pa.DataType) -> bool:
-    """Whether keys of a type may be equal in Python and two keys here, or the other way round."""
+    """Whether Python's equality of a type's values differs from the equality of keys."""
     if pa.types.is_struct(kind):
         return any(holds_floats(field.type) for field in kind)
     return bool(pa.types.is_floating(kind))

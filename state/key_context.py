@@ -1,4 +1,4 @@
-"""Which key state belongs to right now."""
+"""The current key of a backend."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ class KeyContext:
     __slots__ = ("_key",)
 
     def __init__(self) -> None:
-        """No key is chosen."""
+        """Start without a key."""
         self._key: Any = _NOT_SET
 
     @property
@@ -21,7 +21,7 @@ class KeyContext:
         """The current key.
 
         Raises:
-            NoCurrentKeyError: none was chosen.
+            NoCurrentKeyError: there is none.
         """
         if self._key is _NOT_SET:
             raise NoCurrentKeyError("no key is chosen: call set_current_key(key) first")
@@ -33,9 +33,9 @@ class KeyContext:
 
     @property
     def mark(self) -> Any:
-        """The current key, or what stands for none: for `restore`."""
+        """The current key, or the marker for none; an argument of `restore`."""
         return self._key
 
     def restore(self, mark: Any) -> None:
-        """Go back to the key of this mark."""
+        """Set the key of this mark again."""
         self._key = mark

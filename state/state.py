@@ -1,4 +1,4 @@
-"""What all kinds of keyed state have in common."""
+"""The common part of all kinds of keyed state."""
 
 from collections.abc import Sized
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -20,7 +20,7 @@ Many: TypeAlias = Any
 
 
 class State(Generic[T]):
-    """State of one name: what it holds belongs to the current key and namespace."""
+    """State with a name: its content belongs to the current key and namespace."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class State(Generic[T]):
         context: KeyContext,
         ttl: Ttl | None = None,
     ) -> None:
-        """The state over its table, of stamped values when there is a time to live."""
+        """The state over its table; with a time to live, values have timestamps."""
         self.name = descriptor.name
         self.table = table
         self.namespace: Any = None
@@ -38,7 +38,7 @@ class State(Generic[T]):
         self._type = descriptor.value_type
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Use this namespace from now on; None is the one of state that has no namespaces."""
+        """Use this namespace from now on; None is the one of state without namespaces."""
         self.namespace = namespace
 
     @property
@@ -55,7 +55,7 @@ class State(Generic[T]):
 
 
 def to_list(values: Many) -> list[Any]:
-    """Values of a batch as Python has them."""
+    """Values of a batch as Python objects."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         found: list[Any] = values.to_pylist()
     elif isinstance(values, np.ndarray):
@@ -66,6 +66,6 @@ def to_list(values: Many) -> list[Any]:
 
 
 def check_pairs(keys: KeyBatch, values: Sized) -> None:
-    """Raise `StateError` when there are more of one than of the other."""
+    """Raise `StateError` if their numbers differ."""
     if len(keys) != len(values):
         raise StateError(f"{len(keys)} keys, but {len(values)} values: give one for each")

@@ -1,4 +1,4 @@
-"""From a descriptor to the state it describes."""
+"""Creates the state of a descriptor."""
 
 from typing import Any
 
@@ -25,6 +25,6 @@ _CLASSES: dict[StateKind, tuple[Any, Any]] = {
 def state_over(
     descriptor: StateDescriptor[Any], table: Table, context: KeyContext, ttl: Ttl | None
 ) -> Any:
-    """The state that a descriptor describes, over its table; with a time to live if one is."""
+    """The state of a descriptor over its table; with a time to live if `ttl` is given."""
     plain, timed = _CLASSES[descriptor.kind]
     return (plain if ttl is None else timed)(descriptor, table, context, ttl)

@@ -1,4 +1,4 @@
-"""What is recorded about a state beside its rows, so that they can be read without its program."""
+"""The schema of a state, stored with its rows, so that they can be read without the program."""
 
 import base64
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from idlestate.state.rows import ROW_VERSION, ValueLayout
 
 @dataclass(frozen=True, slots=True)
 class StateSchema:
-    """One state as it is stored.
+    """The schema of one stored state.
 
     Attributes:
         name: its name.
         kind: its kind.
         value_type: Arrow type of stored values.
-        user_key_type: Arrow type of map keys, None for other kinds.
-        stamped: whether timestamps go with the values.
-        family: where the rows are: RocksDB's column family.
+        user_key_type: Arrow type of map keys; None for other kinds.
+        stamped: whether values have timestamps.
+        family: the column family of its rows in RocksDB.
     """
 
     name: str
@@ -34,7 +34,7 @@ class StateSchema:
 
     @classmethod
     def of(cls, descriptor: StateDescriptor[Any]) -> "StateSchema":
-        """How a state with this descriptor is stored."""
+        """The schema of a state with this descriptor."""
         return cls(
             descriptor.name,
             descriptor.kind,
@@ -46,7 +46,7 @@ class StateSchema:
 
     @property
     def layout(self) -> ValueLayout:
-        """How its values become bytes."""
+        """The layout of its values."""
         return ValueLayout.of(self.kind, self.value_type, self.user_key_type, stamped=self.stamped)
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class StateSchema:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "StateSchema":
-        """What `to_json` wrote."""
+        """The inverse of `to_json`."""
         user_key = record["user_key_type"]
         return cls(
             record["name"],
@@ -84,7 +84,7 @@ def type_to_text(kind: pa.DataType) -> str:
 
 
 def type_from_text(text: str) -> pa.DataType:
-    """What `type_to_text` wrote."""
+    """The inverse of `type_to_text`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).field(0).type
 
 
@@ -92,7 +92,7 @@ VERSIONS = {"format": 1, "codec": CODEC_VERSION, "rows": ROW_VERSION}
 
 
 def check_versions(record: dict[str, Any], place: str) -> None:
-    """Raise `SnapshotError` when a record was written in a format that is not known here."""
+    """Raise `SnapshotError` if a record has an unknown format."""
     found = {name: record.get(name) for name in VERSIONS}
     if found != VERSIONS:
         raise SnapshotError(

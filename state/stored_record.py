@@ -1,4 +1,4 @@
-"""What a folder of keyed state records about itself: its key groups, types and states."""
+"""The record of a folder of keyed state: its key groups, types and states."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ def record_of(settings: BackendSettings, schemas: Iterable[StateSchema]) -> Reco
 
 
 def check_record(record: Mapping[str, Any], settings: BackendSettings, path: Path) -> None:
-    """Raise `StateMigrationError` when a folder is opened as other than it was made."""
+    """Raise `StateMigrationError` if a folder is opened with other settings than it was created."""
     for what, mine in record_of(settings, ()).items():
         if what != "states" and record[what] != mine:
             stored, declared = (
@@ -38,7 +38,7 @@ def check_record(record: Mapping[str, Any], settings: BackendSettings, path: Pat
 
 
 def check_restore(info: SnapshotInfo, settings: BackendSettings) -> None:
-    """Raise what is wrong when a snapshot cannot be restored into a backend."""
+    """Raise an error if a snapshot cannot be restored into a backend."""
     if info.max_parallelism != settings.max_parallelism:
         raise KeyGroupError(
             f"{info.folder} has max parallelism {info.max_parallelism}, this backend "

@@ -1,4 +1,4 @@
-"""Sweeps: removing what has expired, a budget at a time."""
+"""Sweeps: removal of expired values within a budget per call."""
 
 from dataclasses import dataclass, field
 
@@ -10,14 +10,14 @@ from idlestate.state.ttl import Ttl
 
 @dataclass(slots=True)
 class SweepReport:
-    """What one call did.
+    """The report of one call.
 
     Attributes:
-        seen: keys looked at; on RocksDB rows.
-        removed: values, list elements and map entries removed.
-        done: whether every state was walked to its end.
-        expired: what was removed, when it was asked for: for each state a table of `key`,
-            `namespace`, `user_key` (maps only), `value`, `written_at_ms`.
+        seen: number of visited keys; on RocksDB, of rows.
+        removed: number of removed values, list elements and map entries.
+        done: whether the end of every state was reached.
+        expired: with `records`, the removed values: for each state a table of `key`, `namespace`,
+            `user_key` (maps only), `value`, `written_at_ms`.
     """
 
     seen: int = 0
@@ -34,13 +34,13 @@ class TableSweep:
     """
 
     def __init__(self, name: str, table: Table, ttl: Ttl) -> None:
-        """A walk from the beginning."""
+        """Start at the beginning."""
         self.done = False
         self._name, self._table, self._ttl = name, table, ttl
         self._walk: Walk = table.walk()
 
     def go_on(self, now_ms: int, budget: int, report: SweepReport, *, records: bool) -> None:
-        """Look at up to `budget` keys more."""
+        """Visit at most `budget` more keys."""
         removed = Removed.nothing() if records else None
         visit = self._walk.visit(budget, self._ttl.horizon_ms(now_ms), removed)
         report.seen += visit.seen

@@ -1,8 +1,8 @@
-"""What a backend has to offer for one state. It stores; time to live is none of its business.
+"""The interface of a backend's table for one state. It stores, and knows nothing of time to live.
 
-Rows are addressed by (key, namespace), in a map also by the user key. What is stored is opaque:
-the value alone, or `(value, timestamp)` where the layer above asked for timestamps. All a table
-does with timestamps is to remove what is not younger than it is told, when it is told.
+Rows are addressed by (key, namespace), in a map also by the user key. Stored values are opaque: the
+value alone, or `(value, timestamp)` if the layer above uses timestamps. The only use of timestamps
+in a table is to remove rows up to a given horizon.
 """
 
 from abc import ABC, abstractmethod
@@ -20,20 +20,20 @@ from idlestate.state.rows import ValueLayout
 
 
 class Row(NamedTuple):
-    """One row as it travels between backends and snapshots: `rows.py` is its layout."""
+    """One row in transfers between backends and snapshots; `rows.py` defines its layout."""
 
     key: bytes
     value: bytes
 
 
 class Removed(NamedTuple):
-    """What a walk removed, row by row: all lists are of one length.
+    """The rows that a walk removed; all lists have the same length.
 
     Attributes:
         keys: the keys.
         namespaces: their namespaces.
-        user_keys: the keys inside a map, empty for other kinds.
-        stored: what was stored.
+        user_keys: the keys inside a map; empty for other kinds.
+        stored: the stored values.
     """
 
     keys: list[Any]
@@ -43,19 +43,19 @@ class Removed(NamedTuple):
 
     @classmethod
     def nothing(cls) -> "Removed":
-        """An empty one, to be filled."""
+        """An empty object to fill."""
         return cls([], [], [], [])
 
 
 @dataclass(slots=True)
 class Visit:
-    """What one part of a walk did.
+    """The report of one part of a walk.
 
     Attributes:
-        seen: keys (on RocksDB: rows) looked at.
-        removed: values, list elements and map entries removed.
-        done: whether the walk came to the end.
-        oldest_ms: the oldest timestamp that was seen and left, or a later time.
+        seen: number of visited keys (on RocksDB: rows).
+        removed: number of removed values, list elements and map entries.
+        done: whether the walk reached the end.
+        oldest_ms: the oldest remaining timestamp that was visited, or a later time.
     """
 
     seen: int = 0
@@ -65,16 +65,16 @@ class Visit:
 
 
 class Walk(ABC):
-    """One walk over a table, part by part, that removes what is old.
+    """A walk over a table in parts, which removes old rows.
 
-    What is added behind the place where the walk is may be seen or not.
+    Rows that are added before the walk's current position may or may not be visited.
     """
 
     @abstractmethod
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many keys and remove what was stamped at the horizon or before it.
+        """Visit at most this many keys, and remove values with timestamps up to the horizon.
 
-        What was removed goes into `removed` when that is given.
+        If `removed` is given, the removed rows are added to it.
         """
 
 
@@ -82,9 +82,9 @@ class Table(ABC):
     """Rows of one state.
 
     Attributes:
-        key_layout: how its keys become bytes.
-        layout: how its values become bytes.
-        refuses_null: whether values have to be there (RocksDB), or None can be stored (heap).
+        key_layout: the layout of its keys.
+        layout: the layout of its values.
+        refuses_null: whether values are required (RocksDB), or None can be stored (heap).
     """
 
     refuses_null: bool = False
@@ -105,7 +105,7 @@ class Table(ABC):
 
     @abstractmethod
     def clear(self, key: Any, namespace: Any) -> None:
-        """Remove all that the key has in the namespace."""
+        """Remove everything of the key in the namespace."""
 
     @abstractmethod
     def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
@@ -113,7 +113,7 @@ class Table(ABC):
 
     @abstractmethod
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """Keys that have something in the namespace."""
+        """Keys with stored data in the namespace."""
 
     @abstractmethod
     def walk(self) -> Walk:
@@ -125,7 +125,7 @@ class Table(ABC):
 
     @abstractmethod
     def load(self, rows: Iterable[Row]) -> None:
-        """Take rows over that another table gave, into their places."""
+        """Add rows of another table."""
 
 
 class SingleTable(Table):
@@ -133,7 +133,7 @@ class SingleTable(Table):
 
     @abstractmethod
     def get(self, key: Any, namespace: Any) -> Stored:
-        """What is stored, None when nothing is."""
+        """The stored value; None if there is none."""
 
     @abstractmethod
     def put(self, key: Any, namespace: Any, stored: Stored) -> None:
@@ -147,19 +147,19 @@ class SingleTable(Table):
     def put_many(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
     ) -> None:
-        """Store a value, or `clear` where there is none, for many keys, all or none.
+        """For many keys, store a value, or `clear` if there is none; all or none.
 
         Args:
-            keys: whose; the last of a key's values counts.
-            namespace: in which namespace.
+            keys: the keys; of several values for a key, the last one counts.
+            namespace: the namespace.
             values: the values.
-            has: where there is a value.
+            has: whether there is a value.
             stamp_ms: their timestamp, in a state with timestamps.
         """
 
     @abstractmethod
     def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
-        """Give what was just found, all of it there, a new timestamp, all or none."""
+        """Set a new timestamp for values that were just found; all or none."""
 
 
 class ListTable(Table):
@@ -167,15 +167,15 @@ class ListTable(Table):
 
     @abstractmethod
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
-        """A copy of the list, None when there is none."""
+        """A copy of the list; None if there is none."""
 
     @abstractmethod
     def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Replace the list; an empty one is removed."""
+        """Replace the list; an empty list is removed."""
 
     @abstractmethod
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Put at least one item behind the others."""
+        """Append one or more items."""
 
     def get_many(self, keys: KeyBatch, namespace: Any) -> Lists:
         """`get` of many keys."""
@@ -184,7 +184,7 @@ class ListTable(Table):
 
     @abstractmethod
     def append_many(self, keys: KeyBatch, namespace: Any, values: Column, stamp_ms: int) -> None:
-        """`append` of one item for each key, all or none, with one timestamp where there are."""
+        """`append` one item for each key, all or none; with one timestamp, if any."""
 
 
 class MapTable(Table):
@@ -192,11 +192,11 @@ class MapTable(Table):
 
     @abstractmethod
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
-        """Whether there is an entry, also one without a value."""
+        """Whether there is an entry, with or without a value."""
 
     @abstractmethod
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
-        """The entry's value, None when there is none."""
+        """The entry's value; None if there is none."""
 
     @abstractmethod
     def put_all(self, key: Any, namespace: Any, entries: dict[Any, Stored]) -> None:
@@ -204,11 +204,11 @@ class MapTable(Table):
 
     @abstractmethod
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry; on heap the last one takes the map with it."""
+        """Remove an entry; on heap, removing the last one removes the map."""
 
     @abstractmethod
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry as an iterator does: on heap an empty map stays."""
+        """Remove an entry like an iterator: on heap, an empty map stays."""
 
     @abstractmethod
     def user_keys(self, key: Any, namespace: Any) -> list[Any]:
@@ -232,9 +232,10 @@ class MapTable(Table):
         has: Flags,
         stamp_ms: int,
     ) -> None:
-        """Set one entry for each of many keys, all or none; one without a value where has is not.
+        """Set one entry for each of many keys, all or none; without a value where `has` is false.
 
-        The last of an entry's values counts. Their timestamp is for a state with timestamps.
+        Of several values for an entry, the last one counts. The timestamp is for a state with
+        timestamps.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""Time to live as a layer: timestamps around values, judged on the way in and out.
+"""Time to live as a layer over tables: adds timestamps to values, and checks them on reads.
 
-The tables below know nothing of it. A stored value is `(value, timestamp)`; what has expired is
+The tables below know nothing of it. A stored value is `(value, timestamp)`. An expired value is
 removed by the read that finds it, by cleanup, or by a compaction, whichever comes first.
 """
 
@@ -13,17 +13,17 @@ from idlestate.state.batch_values import Stored
 
 
 class Ttl:
-    """The rule of one state, with its clock and the cleanup that goes with accesses.
+    """The rule of one state, with its clock and cleanup during accesses.
 
     Attributes:
         config: the rule.
         now_ms: the clock.
-        ttl_ms: how long a value lives.
-        on_access: runs before an operation; one step of incremental cleanup, or nothing.
+        ttl_ms: the time to live.
+        on_access: called before an operation; one step of incremental cleanup, or nothing.
     """
 
     def __init__(self, config: StateTtlConfig, now_ms: Callable[[], int]) -> None:
-        """The rule by this clock; `on_access` does nothing yet."""
+        """The rule with this clock; `on_access` does nothing at first."""
         self.config = config
         self.now_ms = now_ms
         self.on_access: Callable[[], object] = _nothing
@@ -32,19 +32,19 @@ class Ttl:
         self.ttl_ms = config.ttl_ms
 
     def expired(self, stored: Stored, now_ms: int) -> bool:
-        """Whether a stored value has expired; one that is missing never has."""
+        """Whether a stored value has expired; a missing one has not."""
         return stored is not None and stored[1] <= horizon_ms(self.ttl_ms, now_ms)
 
     def horizon_ms(self, now_ms: int) -> int:
-        """The youngest timestamp whose values have expired at this time."""
+        """The newest timestamp whose values have expired at this time."""
         return horizon_ms(self.ttl_ms, now_ms)
 
     def stamp(self, value: Any) -> Stored:
-        """The value with the time it is now."""
+        """The value with the current time."""
         return (value, self.now_ms())
 
     def counts(self, stored: Stored, now_ms: int) -> bool:
-        """Whether an accumulator is added to: there is a value, and it is not hidden."""
+        """Whether to add to an accumulator: there is a value, and it is not hidden."""
         return (
             stored is not None
             and stored[0] is not None

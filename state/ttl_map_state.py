@@ -13,7 +13,7 @@ from idlestate.state.state import Many
 from idlestate.state.ttl import Ttl
 
 Entry = tuple[Any, Any, Any]
-"""Where an entry is: key, namespace, user key."""
+"""The address of an entry: key, namespace, user key."""
 
 
 class TtlMapState(MapState):
@@ -23,7 +23,7 @@ class TtlMapState(MapState):
     _ttl: Ttl
 
     def get(self, user_key: Any) -> Any:
-        """The entry's value, None when there is none or it has expired."""
+        """The entry's value; None if there is none, or if it has expired."""
         ttl = self._ttl
         ttl.on_access()
         found = self.table.get(self._key, self.namespace, user_key)
@@ -37,19 +37,19 @@ class TtlMapState(MapState):
         return None if seen is None else seen[0]
 
     def contains(self, user_key: Any) -> bool:
-        """Whether `get` would find an entry; as much a read as that."""
+        """Whether `get` would find an entry; counts as a read too."""
         self._ttl.on_access()
         return self._seen((self._key, self.namespace, user_key), self.table.remove) is not None
 
     def _seen(self, entry: Entry, remove: Callable[[Any, Any, Any], None]) -> Stored:
-        """What a read sees, None for nothing."""
+        """The result of a read; None for nothing."""
         found = self.table.get(*entry)
         return None if found is None else self._judged(found, self._ttl.now_ms(), entry, remove)
 
     def _judged(
         self, found: Stored, now_ms: int, entry: Entry, remove: Callable[[Any, Any, Any], None]
     ) -> Stored:
-        """What a read sees of what it found; what has expired goes, what lives is renewed."""
+        """The result of a read for a stored value; removes expired ones, renews live ones."""
         ttl = self._ttl
         if ttl.expired(found, now_ms):
             remove(*entry)
@@ -70,7 +70,7 @@ class TtlMapState(MapState):
         self.table.put_all(self._key, self.namespace, {user_key: (value, ttl.now_ms())})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
-        """Set entries, stamped with one time, all or none; None is nothing to do."""
+        """Set entries with one timestamp, all or none; None does nothing."""
         self._ttl.on_access()
         if entries is not None:
             now, given = self._ttl.now_ms(), self._all_normal(entries)
@@ -83,12 +83,12 @@ class TtlMapState(MapState):
         super().remove(user_key)
 
     def is_empty(self) -> bool:
-        """Whether no entry is stored, expired ones included."""
+        """Whether no entry is stored, not even an expired one."""
         self._ttl.on_access()
         return super().is_empty()
 
     def iterator(self) -> MapIterator:
-        """The visible entries: expired ones are removed, live ones renewed, as their turn comes."""
+        """The visible entries; during iteration, expired ones are removed and live ones renewed."""
         self._ttl.on_access()
         return super().iterator()
 
@@ -107,7 +107,7 @@ class TtlMapState(MapState):
             gone, inside = batch.where(expired), entries.where(expired)
             table.remove_many(gone, namespace, inside)
             if self._ttl.returns_expired:
-                # What was expired is shown once, by the first read.
+                # An expired value is returned once, by the first read.
                 expired[expired] = ~first_of_each_pair(gone, inside)
         return found.visible(self._type, expired)
 
@@ -122,4 +122,4 @@ class TtlMapState(MapState):
 
 
 def _keep(value: Any) -> None:
-    """An entry's value changes in the caller's hands only: with a TTL nothing writes through."""
+    """An entry whose value can only be changed locally: with a TTL, nothing is written through."""

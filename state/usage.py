@@ -1,16 +1,16 @@
-"""How much room state takes, and how much of it is dead."""
+"""The bytes of state, and the dead ones among them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Room of one backend.
+    """The bytes of one backend.
 
     Attributes:
-        total_bytes: on heap the columns of keys, values and timestamps, and the dicts of lists and
-            maps without what they hold; on RocksDB its files and what is not in files yet.
-        dead_bytes: of these what removed keys still take up, by estimate; `compact` gives it back.
+        total_bytes: on heap, the columns of keys, values and timestamps, and the dicts of lists and
+            maps without their contents; on RocksDB, its files and unwritten data.
+        dead_bytes: an estimate of those of removed keys; `compact` releases them.
     """
 
     total_bytes: int

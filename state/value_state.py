@@ -41,7 +41,7 @@ class ValueState(State[SingleTable]):
             self.table.put(self._key, self.namespace, value)
 
     def get_many(self, keys: Many) -> pa.Array:
-        """`value` of each key, as an Arrow array of the state's type."""
+        """The `value` of each key, as an Arrow array of the state's type."""
         found = self.table.get_many(self.table.batch_of(keys), self.namespace)
         if self._default is None or found.has.all():
             return found.visible(self._type)
@@ -65,7 +65,7 @@ class TtlValueState(ValueState):
     _ttl: Ttl
 
     def value(self) -> Any:
-        """The current key's value, None when there is none or it has expired."""
+        """The current key's value; None if there is none, or if it has expired."""
         ttl = self._ttl
         ttl.on_access()
         found = self.table.get(self._key, self.namespace)
@@ -104,7 +104,7 @@ class TtlValueState(ValueState):
 
 
 def read_one(table: SingleTable, key: Any, namespace: Any, ttl: Ttl) -> Stored:
-    """What a single read sees, None for nothing; what has expired goes, what lives is renewed."""
+    """The result of a single read, None for nothing; removes expired values, renews live ones."""
     ttl.on_access()
     found = table.get(key, namespace)
     return None if found is None else _judged(found, ttl.now_ms(), table, key, namespace, ttl)
@@ -122,10 +122,10 @@ def _judged(
 
 
 def read_many(table: SingleTable, keys: Many, namespace: Any, ttl: Ttl) -> tuple[Cells, Flags]:
-    """What a single read finds for each key, all at one time, with its removals and renewals.
+    """Single reads of each key at the same time, with their removals and renewals.
 
     Returns:
-        What is stored, and which of it is hidden from readers.
+        The stored values, and flags for those hidden from readers.
     """
     ttl.on_access()
     batch = table.batch_of(keys)
@@ -139,6 +139,6 @@ def read_many(table: SingleTable, keys: Many, namespace: Any, ttl: Ttl) -> tuple
     gone = batch.where(expired)
     table.clear_many(gone, namespace)
     if ttl.returns_expired:
-        # What was expired is shown once, by the first read.
+        # An expired value is returned once, by the first read.
         expired[expired] = ~gone.first_of_each()
     return found, expired
