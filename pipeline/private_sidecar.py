@@ -23,8 +23,11 @@ from idlestate.sidecar.protocol.exit_codes import IN_USE
 from idlestate.timers.clock import SystemClock
 
 FOLDER = "idlestate-sidecar"
+_ADDRESS = "address"
+"""The file in it that says where the sidecar answers, for other processes."""
 _log = logging.getLogger("idlestate")
 _START_S = 60.0
+_HELLO_S = 5.0
 _STOP_S = 30.0
 _POLL_S = 0.05
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.3, 5.0
@@ -43,6 +46,7 @@ class PrivateSidecar:
 
     def __init__(self, folder: Path, backend: str) -> None:
         self.backend = backend
+        self._note = folder / _ADDRESS
         self._log = folder / "sidecar.log"
         self._stopping = threading.Event()
         self._cannot_start = False
@@ -59,6 +63,7 @@ class PrivateSidecar:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._start()
+            self._note.write_text(self.address.place)
         except BaseException:
             self._sockets.remove()
             raise
@@ -73,6 +78,7 @@ class PrivateSidecar:
         """Stop it, and wait for its end; a second call does nothing."""
         with self._lock:  # from now on, no process is started
             self._stopping.set()
+        self._note.unlink(missing_ok=True)  # before another driver may have one there
         self._end()
         self._sockets.remove()
 
@@ -195,6 +201,25 @@ def private_sidecar(checkpoint: Path, backend: str) -> PrivateSidecar:
             found.stop()
         _running[folder] = PrivateSidecar(folder, backend)
         return _running[folder]
+
+
+def sidecar_to_ask(checkpoint: Path, backend: str) -> Address:
+    """Where to ask for the state of a checkpoint: the sidecar of the driver that runs its query,
+    which may be another process, else one of this process.
+    """
+    folder = checkpoint.resolve() / FOLDER
+    with _lock:
+        ours = _running.get(folder)
+    if ours is None and (folder / _ADDRESS).exists():
+        theirs = Address((folder / _ADDRESS).read_text())
+        with closing(Connection(theirs, patience_s=0, timeout_s=_HELLO_S)) as connection:
+            try:
+                connection.call("hello")
+            except SidecarError:
+                pass  # its driver was killed
+            else:
+                return theirs
+    return private_sidecar(checkpoint, backend).address
 
 
 def running_sidecars() -> list[Address]:

@@ -104,7 +104,7 @@ def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, i
         spec: the operator.
         expired_rows: expired records in all of each operator whose input has ended in its sidecar.
     """
-    link = link_of(checkpoint, spec.uid, spec.sidecar)
+    link = link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
     if link is not None:
         if spec.uid not in expired_rows:
             expired_rows[spec.uid] = finish_input(checkpoint, link, sweep=spec.is_event_time)

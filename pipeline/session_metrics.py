@@ -234,6 +234,8 @@ def _take_over(
         if records is not None:
             reports.begin(records, batch_id)
         return
-    link = None if reports.is_known else link_of(checkpoint, spec.uid, spec.sidecar)
+    link = (
+        None if reports.is_known else link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
+    )
     if link is not None:
         reports.begin_with(reports_of(checkpoint, link, batch_id), batch_id)

@@ -13,7 +13,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.private_sidecar import private_sidecar
+from idlestate.pipeline.private_sidecar import private_sidecar, sidecar_to_ask
 from idlestate.pipeline.shard_report import ShardReport, reported
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address, Connection
@@ -68,15 +68,19 @@ def attach(
     return link
 
 
-def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> SidecarLink | None:
+def link_of(
+    checkpoint: Folder, uid: str, address: Address | None = None, *, runs_query: bool = False
+) -> SidecarLink | None:
     """The sidecar of an operator of a checkpoint; None if its state is in the checkpoint.
 
-    The driver's own sidecar is started if needed.
+    A private one is started if needed.
 
     Args:
         checkpoint: the query's checkpoint.
         uid: the operator.
         address: the current address of its sidecar, with secrets; None: the previous one.
+        runs_query: whether this process runs the query, or is about to: then a private sidecar is
+            its own. Otherwise it may be that of the process that does.
     """
     facts = _noted(checkpoint, uid)
     if not facts:
@@ -84,7 +88,9 @@ def link_of(checkpoint: Folder, uid: str, address: Address | None = None) -> Sid
     if address is None and facts["place"] is not None:
         address = Address(facts["place"])
     if address is None:
-        address = private_sidecar(Path(checkpoint.path("").rstrip("/")), facts["backend"]).address
+        place, backend = Path(checkpoint.path("").rstrip("/")), facts["backend"]
+        ours = private_sidecar(place, backend).address if runs_query else None
+        address = ours or sidecar_to_ask(place, backend)
     query_id: str = json.loads(checkpoint.read("metadata"))["id"]
     return SidecarLink(address, uid, query_id)
 

@@ -280,7 +280,7 @@ class Job:
         newest = newest_batch(self._folder, "commits")
         if newest is None or not self._folder.exists(layout_path(self.uid)):
             return
-        link = link_of(self._folder, self.uid, self._sidecar)
+        link = link_of(self._folder, self.uid, self._sidecar, runs_query=True)
         if link is not None:
             monitor.begin_with_reports(reports_of(self._folder, link, newest), newest)
         else:

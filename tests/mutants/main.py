@@ -24,7 +24,6 @@ NOT_COPIED = shutil.ignore_patterns(
     *(".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "*.egg-info"),
     *("spark-warehouse", "metastore_db", "artifacts"),
 )
-SUITES = ["tests/retention", "tests/backends", "tests/sidecar"]
 LEAST_LIMIT_S = 120
 PATIENCE = 10
 """A mutant may loop for ever: it gets this many times what the tests take without it."""
@@ -41,7 +40,7 @@ class Copy:
             "PYTHONDONTWRITEBYTECODE": "1",
             "IDLESTATE_HYPOTHESIS": "mutants",
         }
-        self.limit_s: float | None = None
+        self.limits_s: dict[tuple[str, ...], float] = {}
 
     def imports_itself(self) -> bool:
         """Whether the copy's tests run the copy's source, not that of the project."""
@@ -56,8 +55,8 @@ class Copy:
         )
         return Path(done.stdout.strip()).is_relative_to(self.root)
 
-    def first_failure(self) -> str | None:
-        """The first test that fails, None when all pass."""
+    def first_failure(self, suites: tuple[str, ...]) -> str | None:
+        """The first test of these suites that fails, None when all pass."""
         pytest = Path(sys.executable).with_name("pytest")
         command = [
             pytest,
@@ -67,8 +66,9 @@ class Copy:
             "not spark and not long",
             "-p",
             "no:cacheprovider",
-            *SUITES,
+            *suites,
         ]
+        limit_s = self.limits_s.get(suites)
         try:
             done = subprocess.run(
                 command,
@@ -76,11 +76,11 @@ class Copy:
                 env=self.environment,
                 capture_output=True,
                 text=True,
-                timeout=self.limit_s,
+                timeout=limit_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"no end within {self.limit_s:.0f} s"
+            return f"no end within {limit_s:.0f} s"
         if done.returncode == 0:
             return None
         if found := re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE):
@@ -96,7 +96,7 @@ class Copy:
         source = path.read_text()
         path.write_text(source.replace(mutation.old, mutation.new))
         try:
-            failure = self.first_failure()
+            failure = self.first_failure(mutation.suites)
         finally:
             path.write_text(source)
         return ("killed", failure) if failure else ("survived", "no test fails")
@@ -115,11 +115,12 @@ def main(words: list[str]) -> int:
             print("the copy imports another idlestate: is an older one installed?")
             return 1
         print(f"{len(chosen)} mutants; first the source as it is, which must pass", flush=True)
-        began_s = monotonic()
-        if failure := copy.first_failure():
-            print(f"without any mutation this fails: {failure}")
-            return 1
-        copy.limit_s = max(LEAST_LIMIT_S, PATIENCE * (monotonic() - began_s))
+        for suites in dict.fromkeys(each.suites for each in chosen):
+            began_s = monotonic()
+            if failure := copy.first_failure(suites):
+                print(f"without any mutation this fails: {failure}")
+                return 1
+            copy.limits_s[suites] = max(LEAST_LIMIT_S, PATIENCE * (monotonic() - began_s))
         verdicts, width = [], max(len(each.name) for each in chosen)
         for mutation in chosen:
             verdict, why = copy.try_mutation(mutation)

@@ -3,14 +3,17 @@
 from pathlib import Path
 from typing import NamedTuple
 
+SUITES = ("tests/retention", "tests/backends", "tests/sidecar")
+
 
 class Mutation(NamedTuple):
-    """An edit that must make a test fail; `old` stands in the room exactly once."""
+    """An edit that must make a test of its suites fail; `old` stands in the room exactly once."""
 
     name: str
     room: str
     old: str
     new: str
+    suites: tuple[str, ...] = SUITES
 
     def file(self, root: Path) -> Path:
         """The file that holds the text.

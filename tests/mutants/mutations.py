@@ -1,5 +1,6 @@
 """The rule, broken in every way we could think of: one edit of the source each."""
 
+from tests.mutants.figure_mutations import FIGURE_MUTATIONS
 from tests.mutants.mutation import Mutation
 from tests.mutants.run_mutations import RUN_MUTATIONS
 
@@ -327,4 +328,5 @@ MUTATIONS = [
         "np.where(is_expire, run.lives.last_access_ms(policy), NEVER_MS)",
     ),
     *RUN_MUTATIONS,
+    *FIGURE_MUTATIONS,
 ]

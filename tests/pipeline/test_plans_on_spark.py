@@ -1,8 +1,13 @@
 """Plans, explanations and the limit of a change, on what real queries leave on every backend."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,6 +24,7 @@ from tests.pipeline.clicks import (
     RULE,
     SCHEMA,
     UID,
+    click,
     hours,
     record,
     retained,
@@ -95,3 +101,44 @@ def test_what_a_query_leaves_is_planned_explained_and_kept(
     assert len(PolicyJournal(journal, UID).versions) == 1
     run(retained(feed.stream(spark), backend=backend, policy=allowed), checkpoint)
     assert PolicyJournal(journal, UID).versions[-1].policy == allowed
+
+
+@pytest.mark.parametrize("backend", ["spark", "heap"])
+def test_commands_answer_while_the_query_runs(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, backend: str
+) -> None:
+    """In processes of their own: a private sidecar has the folder of its state to itself."""
+    folder = tmp_path_factory.mktemp("q")
+    feed, checkpoint = Feed(folder / "input", SCHEMA), folder / "checkpoint"
+    short = folder / "short.yaml"
+    short.write_text(
+        "version: 1\npolicies: {all: {ttl: 5m, remember: forever}}\n"
+        'selectors: [{operator: "*", policy: all}]\n'
+    )
+
+    def told(*words: str | Path) -> Any:
+        command = [sys.executable, "-m", "idlestate", *words, "--format", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    query = start(retained(feed.stream(spark), backend=backend), checkpoint, Sink())
+    try:
+        for hour in range(2):
+            for batch in hours(hour, 1):
+                feed.add(batch)
+            query.processAllAvailable()
+            last = told("explain", checkpoint, "--key", "a")
+            assert last["state"] == "open"
+            assert last["created_at_ms"] == record(click("a", 0)).t_ms
+            assert last["last_access_ms"] == record(click("a", 60 * hour + 40)).t_ms
+            assert told("explain", checkpoint, "--key", "never")["state"] == "never_seen"
+        (plan,) = told("plan", short, "--against", checkpoint)
+        assert plan["live_keys"] > 0
+        assert [each["new"]["keys"] for each in plan["horizons"]][-1] == plan["live_keys"]
+        for batch in hours(2, 1):
+            feed.add(batch)
+        query.processAllAvailable()
+        assert query.exception() is None
+    finally:
+        query.stop()

@@ -4,12 +4,14 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -19,6 +21,7 @@ from idlestate.pipeline.private_sidecar import (
     FOLDER,
     PrivateSidecar,
     private_sidecar,
+    sidecar_to_ask,
     stop_private_sidecar,
     stop_private_sidecars,
 )
@@ -108,6 +111,28 @@ def test_a_checkpoint_has_one_however_its_path_is_written(
         assert private_sidecar(path, "heap") is first
     stop_private_sidecar(checkpoint / ".." / checkpoint.name)
     assert not first.is_running
+
+
+def test_other_processes_ask_the_one_of_the_driver_while_that_lives(checkpoint: Path) -> None:
+    """It has the folder to itself, so none could be started beside it."""
+    script = (
+        "import sys; from pathlib import Path; "
+        "from idlestate.pipeline.private_sidecar import private_sidecar; "
+        "print(private_sidecar(Path(sys.argv[1]), 'heap').address.place, flush=True); "
+        "sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(checkpoint)]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        theirs = driver.stdout.readline().strip()
+        assert sidecar_to_ask(checkpoint, "heap").place == theirs
+        driver.kill()  # it leaves the note of its address
+    assert (checkpoint / FOLDER / "address").read_text() == theirs
+    ours = sidecar_to_ask(checkpoint, "heap")
+    assert ours.place != theirs
+    assert ours == private_sidecar(checkpoint, "heap").address
+    stop_private_sidecars()
+    assert not (checkpoint / FOLDER / "address").exists()
 
 
 def test_one_that_is_killed_while_it_is_started_again_is_started_once_more(
