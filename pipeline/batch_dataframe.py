@@ -67,6 +67,7 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
             counts,
             times,
             task.in_force,
+            spec.function,
         )
         rejected = rows.column("rejected").drop_null().to_pylist()
         blank = [None] * len(rejected)

@@ -18,7 +18,13 @@ REJECT = "reject"
 def changelog_arrow_schema(spec: OperatorSpec) -> pa.Schema:
     """Arrow schema of the changelog; with rejects it ends with `rejected`, JSON text."""
     schema = change_schema(spec.table)
-    return schema.append(pa.field(REJECTED, pa.string())) if spec.rejects else schema
+    if not spec.rejects:
+        return schema
+    added = [("reason", pa.string()), ("batch_id", pa.int64()), (REJECTED, pa.string())]
+    for name, kind in added:
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, kind))
+    return schema
 
 
 def changelog_schema(spec: OperatorSpec) -> StructType:
@@ -53,16 +59,17 @@ def unpacker(
 
 
 def _with_rejected(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if len(schema) == rows.num_columns:
-        return rows
-    return pa.RecordBatch.from_arrays(
-        [*rows.columns, pa.nulls(rows.num_rows, pa.string())], schema=schema
-    )
+    added = [
+        pa.nulls(rows.num_rows, schema.field(at).type)
+        for at in range(rows.num_columns, len(schema))
+    ]
+    return pa.RecordBatch.from_arrays([*rows.columns, *added], schema=schema) if added else rows
 
 
 def _reject_rows(found: list[tuple[int, str, str]], schema: pa.Schema) -> pa.RecordBatch:
     columns = {name: pa.nulls(len(found), schema.field(name).type) for name in schema.names}
-    columns["change"] = pa.array([REJECT] * len(found))
+    if "change" in columns:
+        columns["change"] = pa.array([REJECT] * len(found))
     batch_ids, reasons, rows = zip(*found, strict=True)
     columns["batch_id"] = pa.array(batch_ids, pa.int64())
     columns["reason"] = pa.array(reasons, pa.string())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.functions.bound_function import BoundFunction
 from idlestate.retention.policy import Policy, TimeDomain
 
 if TYPE_CHECKING:  # tasks of a query that keeps its own state load no network
@@ -59,6 +60,8 @@ class OperatorSpec:
     """The number of Spark partitions for a sidecar's shards."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New to old names of aggregates; the checkpoint has their state under the old name."""
+    function: "BoundFunction | None" = None
+    """The function of `process`."""
     link_file: str | None = None
     """The file through which the driver tells the source of expired records about its sidecar."""
 

@@ -5,7 +5,7 @@ marks and the watermark, which Spark computes in a query, are computed here.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,12 @@ from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import RefusedError
+from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
@@ -32,6 +34,7 @@ from idlestate.pipeline.late_rows import RejectCode
 from idlestate.pipeline.operator_checks import Columns, checked_operator
 from idlestate.pipeline.operator_spec import HASH, TIME, carried_name
 from idlestate.pipeline.pack import pack
+from idlestate.pipeline.process_arguments import with_function
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.spark_types import spark_schema
@@ -41,52 +44,21 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.windows import Windows
 from idlestate.timers.clock import FakeClock
 
-_UID = "harness"
+HARNESS = "harness"
 
 
-class RetainHarness:
-    """One `retain` operator, fed batch by batch.
-
-    Its change rows equal those of a query on the same batches. As in Spark, the watermark of a
-    batch follows from the batches before it.
-
-    Args:
-        schema: the input's columns and their Arrow types; timestamps are
-            `pa.timestamp("us", "UTC")`.
-        key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
-            min_event_time, malformed, null_key, rejects, window, fire_after, in_order: as for
-            `retain`, with columns by name and aggregates as text.
-        clock: gives the time of each batch. In processing time, all rows of a batch have this time;
-            the default is `FakeClock(0)`. In event time, `max_ahead` counts from it; without a
-            clock no row is too far ahead.
-
-    Raises:
-        RefusedError: schema or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
-    """
+class OperatorHarness:
+    """One operator of some kind, fed batch by batch."""
 
     def __init__(
         self,
         schema: pa.Schema | Mapping[str, pa.DataType],
-        *,
-        key: Sequence[str] | str,
-        aggregates: Mapping[str, str],
-        event_time: str | None = None,
-        delay: Duration = "0s",
-        policy: str | Policy | None = None,
-        config: str | Path | None = None,
-        order: Sequence[str] | str = (),
-        read_when: str | None = None,
-        max_ahead: Duration = "1h",
-        min_event_time: str = "1970-01-02",
-        malformed: str | None = None,
-        null_key: str = "keep",
-        rejects: bool = False,
-        window: Windows | None = None,
-        fire_after: Duration | None = None,
-        in_order: bool = False,
-        clock: FakeClock | None = None,
+        kind_of: Callable[[Columns], OperatorKind],
+        clock: FakeClock | None,
+        function: KeyedProcessFunction | None = None,
+        **arguments: Any,
     ) -> None:
+        """An operator that saw nothing; arguments as of `checked_operator`."""
         self._schema = pa.schema(schema)
         for field in self._schema:
             if not _is_of_spark(field.type):
@@ -95,42 +67,26 @@ class RetainHarness:
                     'have; for timestamps use pa.timestamp("us", "UTC")'
                 )
 
-        def kind_of(columns: Columns) -> Aggregation:
-            return aggregation_of(columns, aggregates, {})
-
-        self._spec, self._marking = checked_operator(
-            Arguments(_UID, self._schema.names, ignores_case=True),
+        spec, self._marking = checked_operator(
+            Arguments(HARNESS, self._schema.names, ignores_case=True),
             spark_schema(self._schema),
             kind_of,
-            key=key,
-            uid=_UID,
-            event_time=event_time,
-            delay=delay,
-            policy=policy,
-            config=config,
-            order=order,
-            read_when=read_when,
-            max_ahead=max_ahead,
-            min_event_time=min_event_time,
-            malformed=malformed,
-            null_key=null_key,
-            rejects=rejects,
+            uid=HARNESS,
             shards=1,
-            window=window,
-            fire_after=fire_after,
-            in_order=in_order,
             place={"runs": None},
+            **arguments,
         )
+        self._spec = spec if function is None else with_function(spec, function)
         self.clock = clock
         if clock is None and not self._spec.is_event_time:
             self.clock = FakeClock()
-        self._record = ShardRecord(_UID, 0)
+        self._record = ShardRecord(HARNESS, 0)
         self._runs = _RunsInMemory()
         self._batch_id = 0
         self._watermark_ms = 0
 
     def batch(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> list[dict[str, Any]]:
-        """Process a batch; return its change rows, and with `rejects` its reject rows.
+        """Process a batch; return its output rows, and with `rejects` its reject rows.
 
         In event time, a batch without rows closes what is due, like Spark's batch without data
         after the watermark has moved. In processing time it does nothing: Spark runs no such batch.
@@ -165,6 +121,7 @@ class RetainHarness:
             counts,
             task.times,
             task.in_force,
+            self._spec.function,
         )
         self._record = advanced.record
         self._batch_id += 1
@@ -233,6 +190,74 @@ class RetainHarness:
         if marking.malformed is not None:
             times_ms[_flags(_column(rows, marking.malformed).is_valid())] = RejectCode.MALFORMED
         return times_ms
+
+
+class RetainHarness(OperatorHarness):
+    """One `retain` operator, fed batch by batch.
+
+    Its change rows equal those of a query on the same batches. As in Spark, the watermark of a
+    batch follows from the batches before it.
+
+    Args:
+        schema: the input's columns and their Arrow types; timestamps are
+            `pa.timestamp("us", "UTC")`.
+        key, aggregates, event_time, delay, policy, config, order, read_when, max_ahead,
+            min_event_time, malformed, null_key, rejects, window, fire_after, in_order: as for
+            `retain`, with columns by name and aggregates as text.
+        clock: gives the time of each batch. In processing time, all rows of a batch have this time;
+            the default is `FakeClock(0)`. In event time, `max_ahead` counts from it; without a
+            clock no row is too far ahead.
+
+    Raises:
+        RefusedError: schema or arguments do not fit; the text says what to write.
+        ConfigError: the policy file is wrong.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema | Mapping[str, pa.DataType],
+        *,
+        key: Sequence[str] | str,
+        aggregates: Mapping[str, str],
+        event_time: str | None = None,
+        delay: Duration = "0s",
+        policy: str | Policy | None = None,
+        config: str | Path | None = None,
+        order: Sequence[str] | str = (),
+        read_when: str | None = None,
+        max_ahead: Duration = "1h",
+        min_event_time: str = "1970-01-02",
+        malformed: str | None = None,
+        null_key: str = "keep",
+        rejects: bool = False,
+        window: Windows | None = None,
+        fire_after: Duration | None = None,
+        in_order: bool = False,
+        clock: FakeClock | None = None,
+    ) -> None:
+        def kind_of(columns: Columns) -> Aggregation:
+            return aggregation_of(columns, aggregates, {})
+
+        super().__init__(
+            schema,
+            kind_of,
+            clock,
+            key=key,
+            event_time=event_time,
+            delay=delay,
+            policy=policy,
+            config=config,
+            order=order,
+            read_when=read_when,
+            max_ahead=max_ahead,
+            min_event_time=min_event_time,
+            malformed=malformed,
+            null_key=null_key,
+            rejects=rejects,
+            window=window,
+            fire_after=fire_after,
+            in_order=in_order,
+        )
 
 
 class _RunsInMemory:

@@ -17,6 +17,8 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.functions.bound_function import BoundFunction
+from idlestate.functions.function_step import apply_function
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import TimeDomain
 
@@ -42,6 +44,7 @@ def advance(
     counts: RowCounts,
     times: BatchTimes,
     in_force: PolicyVersion,
+    function: BoundFunction | None = None,
 ) -> Advanced:
     """Take a batch into a shard.
 
@@ -53,6 +56,10 @@ def advance(
         counts: rows counted by those tasks.
         times: batch id, watermark and batch time.
         in_force: the policy version for this batch.
+        function: of a `process` operator the function.
+
+    Raises:
+        FunctionError: the function raised an error, or yielded what is not valid.
     """
     policy = in_force.policy
     now_ms, at_ms = times.watermark_ms, None
@@ -63,7 +70,10 @@ def advance(
     merge = MergePolicy(stagger=stagger(record.shard))
     # A batch without data visits only some shards: it shows no window for the first time.
     shown_ms = record.shown_ms if packets else None
-    outcome = table.apply(steps, policy, now_ms, times.batch_id, merge, shown_ms=shown_ms)
+    if function is None:
+        outcome = table.apply(steps, policy, now_ms, times.batch_id, merge, shown_ms=shown_ms)
+    else:
+        outcome = apply_function(function, table, steps, policy, now_ms, times.batch_id, merge)
     after = record.counted(counts)
     if files:
         after = next_record(after, outcome, files, policy, now_ms, times.time_ms)

@@ -18,6 +18,7 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
+from idlestate.functions.bound_function import BoundFunction
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, report_of
@@ -44,12 +45,21 @@ OUTPUT_SCHEMA = StructType(
 class StatefulStep:
     """The shards of one operator in one task."""
 
-    def __init__(self, uid: str, handle: StatefulProcessorHandle, value: ValueState) -> None:
-        """The operator, Spark's timers, and the state in which a shard's record is kept."""
+    def __init__(
+        self,
+        uid: str,
+        handle: StatefulProcessorHandle,
+        value: ValueState,
+        function: BoundFunction | None = None,
+    ) -> None:
+        """The operator, Spark's timers, the state in which a shard's record is kept, and of a
+        `process` operator the function.
+        """
         settle()
         self._uid = uid
         self._handle = handle
         self._value = value
+        self._function = function
 
     @cached_property
     def _batch(self) -> TaskBatch:
@@ -102,7 +112,16 @@ class StatefulStep:
         record = files.remove_unwanted(
             record, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit
         )
-        advanced = advance(batch.table, record, files, packets, counts, batch.times, batch.in_force)
+        advanced = advance(
+            batch.table,
+            record,
+            files,
+            packets,
+            counts,
+            batch.times,
+            batch.in_force,
+            self._function,
+        )
         record = advanced.record
         if batch.in_force.policy.time is TimeDomain.EVENT:
             record = self._set_timer(record, fired=fired)

@@ -42,27 +42,34 @@ class Lives:
     written_at_ms: Times
     read_at_ms: Times
     armed_at_ms: Times
+    wakes_at_ms: Times | None = None
+    """The next timer of each, `FOREVER_MS` without one; None where lives have no timers."""
 
     def __len__(self) -> int:
         return len(self.created_at_ms)
 
     @property
-    def columns(self) -> tuple[Times, Times, Times, Times]:
-        """The four times."""
-        return self.created_at_ms, self.written_at_ms, self.read_at_ms, self.armed_at_ms
+    def columns(self) -> tuple[Times, ...]:
+        """The times: four, and a fifth where lives have timers."""
+        four = self.created_at_ms, self.written_at_ms, self.read_at_ms, self.armed_at_ms
+        return four if self.wakes_at_ms is None else (*four, self.wakes_at_ms)
 
     def take(self, rows: Rows | Flags) -> "Lives":
         """The lives at these positions or under this mask."""
-        return Lives(
-            self.created_at_ms[rows],
-            self.written_at_ms[rows],
-            self.read_at_ms[rows],
-            self.armed_at_ms[rows],
-        )
+        return Lives(*(column[rows] for column in self.columns))
+
+    @property
+    def with_wakes(self) -> "Lives":
+        """The same with a fifth time, also where there is none."""
+        if self.wakes_at_ms is not None:
+            return self
+        return replace(self, wakes_at_ms=np.full(len(self), FOREVER_MS))
 
     @classmethod
     def joined(cls, parts: Sequence["Lives"]) -> "Lives":
         """Lives one after the other, at least one part."""
+        if any(part.wakes_at_ms is not None for part in parts):
+            parts = [part.with_wakes for part in parts]
         return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
 
     def last_access_ms(self, policy: Policy) -> Times:
@@ -79,6 +86,13 @@ class Lives:
         """Deadline and reason of each life under this policy."""
         base = last_access(self.written_at_ms, self.read_at_ms, policy.ttl_update)
         return ends(self.created_at_ms, base, self.cleanup_at_ms(policy), policy)
+
+    def due_ms(self, policy: Policy) -> Times:
+        """When each life is to be looked at again: at its deadline or, if earlier, its timer."""
+        deadline_ms = self.ends(policy).deadline_ms
+        if self.wakes_at_ms is None:
+            return deadline_ms
+        return np.minimum(deadline_ms, self.wakes_at_ms)
 
 
 @dataclass(frozen=True, slots=True)

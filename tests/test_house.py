@@ -26,10 +26,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "web": set(),
     "backends": {"retention", "timers", "config"},
     "state": {"retention", "timers", "backends"},
+    "functions": {"retention", "backends", "state"},
     "metrics": {"retention", "timers", "web", "backends"},
     "advisor": {"retention", "timers", "config"},
     "sidecar": {"retention", "timers", "config", "web", "backends", "metrics"},
-    "pipeline": {"retention", "timers", "config", "backends", "metrics", "sidecar"},
+    "pipeline": {
+        *("retention", "timers", "config", "backends", "functions", "metrics", "sidecar"),
+    },
     "service": {
         *("retention", "timers", "config", "web", "backends", "metrics", "advisor", "sidecar"),
         "pipeline",
@@ -37,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 ROOMS = [room for room in MAY_IMPORT if (ROOT / room).is_dir()]
 
-CORE = ["retention", "timers", "backends", "state"]
+CORE = ["retention", "timers", "backends", "state", "functions"]
 NOT_IN_CORE = {"pyspark", "rocksdict", "prometheus_client"}
 OUTSIDE_CORE = ["state/rocksdb/*.py"]
 

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "docs/advise.md": "advisor/test_advise_docs.py",
     "docs/cluster.md": "cluster/test_cluster.py",
     "docs/deduplicate.md": "test_deduplicate_docs.py",
+    "docs/functions.md": "test_function_docs.py",
     "docs/in-order.md": "test_in_order_docs.py",
     "docs/errors.md": "test_public_face.py",
     "docs/metrics.md": "metrics/test_metrics_docs.py",

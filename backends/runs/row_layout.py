@@ -2,12 +2,13 @@
 
 To look a key up costs a block of the file, a page and a cache line or two, however many columns
 there are. A row is a structure of numpy whose size is a multiple of 8 bytes: `hash` int64;
-`created`, `written`, `read`, `armed` int64 milliseconds; the key columns `k0` ...; the payload
-columns under their ids (`idlestate.backends.runs.table_schema`). Booleans take a byte. Of a text
-or binary the row has the place where it begins among those of its segment, in 4 bytes or, of a
+`created`, `written`, `read`, `armed`, `wakes` int64 milliseconds; the key columns `k0` ...; the
+payload columns under their ids (`idlestate.backends.runs.table_schema`). Booleans take a byte. Of a
+text or binary the row has the place where it begins among those of its segment, in 4 bytes or, of a
 large one, 8; it ends where that of the next row begins, so a row more ends the rows. A column with
 nulls has a byte more, `<name>?`, which is 1 where there is a value. Columns that would say nothing
-are left out of a run: `created` equal to `written`, `read` and `armed` that never were.
+are left out of a run: `created` equal to `written`, `read` and `armed` that never were, `wakes`
+that never will be.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,7 @@ from idlestate.backends.runs.fields import Field, is_valid
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_schema import Column, TableSchema
 from idlestate.retention.lives import Lives
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 
 Records = npt.NDArray[np.void]
@@ -30,7 +32,7 @@ Text: TypeAlias = Callable[[str, pa.DataType, pa.Buffer | None], pa.Array]
 """Reads a column of texts, given its name, its type and in which rows it has values."""
 HASH_BYTES = 8
 """A row begins with its hash."""
-_OPTIONAL_TIMES = ("created", "read", "armed")
+_OPTIONAL_TIMES = ("created", "read", "armed", "wakes")
 
 
 def extras_of(rows: Rows, schema: TableSchema) -> frozenset[str]:
@@ -39,6 +41,8 @@ def extras_of(rows: Rows, schema: TableSchema) -> frozenset[str]:
     found = set() if np.array_equal(lives.created_at_ms, lives.written_at_ms) else {"created"}
     for name, times in (("read", lives.read_at_ms), ("armed", lives.armed_at_ms)):
         found |= {name} if (times != NEVER_MS).any() else set()
+    if lives.wakes_at_ms is not None and (lives.wakes_at_ms != FOREVER_MS).any():
+        found.add("wakes")
     ids = [f"k{at}" for at in range(len(rows.keys))] + [column.id for column in schema.columns]
     for name, field in zip(ids, [*rows.keys, *rows.payload], strict=True):
         found |= {f"{name}?"} if has_nulls(field) else set()
@@ -109,6 +113,8 @@ class RowLayout:
             "read": lives.read_at_ms,
             "armed": lives.armed_at_ms,
         }
+        if "wakes" in self.schema.names:
+            columns["wakes"] = np.asarray(lives.with_wakes.wakes_at_ms)
         columns |= {f"k{at}": column for at, column in enumerate(rows.keys)}
         ids = [column.id for column in schema.columns]
         columns |= dict(zip(ids, rows.payload, strict=True))
@@ -172,7 +178,8 @@ class RowLayout:
             np.ascontiguousarray(records[name]) if name in names else otherwise
             for name, otherwise in (("created", written), ("read", never), ("armed", never))
         )
-        return Lives(created, written, read, armed)
+        wakes = np.ascontiguousarray(records["wakes"]) if "wakes" in names else None
+        return Lives(created, written, read, armed, wakes)
 
 
 def _is_text(kind: pa.DataType) -> bool:

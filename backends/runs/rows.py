@@ -60,16 +60,10 @@ class Rows:
 
     def slice(self, begin: int, stop: int) -> "Rows":
         """The rows begin..stop, without a copy."""
-        lives = self.lives
         return Rows(
             self.hashes[begin:stop],
             [column.slice(begin, stop - begin) for column in self.keys],
-            Lives(
-                lives.created_at_ms[begin:stop],
-                lives.written_at_ms[begin:stop],
-                lives.read_at_ms[begin:stop],
-                lives.armed_at_ms[begin:stop],
-            ),
+            Lives(*(column[begin:stop] for column in self.lives.columns)),
             [slice_field(field, begin, stop) for field in self.payload],
         )
 
@@ -81,18 +75,11 @@ class Rows:
             joined = join(columns)
             return joined if rows is None else take(joined, rows)
 
-        def times(name: str) -> Ints:
-            return np.asarray(gather([getattr(part.lives, name) for part in parts]))
-
         first = parts[0]
+        lives = Lives.joined([part.lives for part in parts])
         return Rows(
             np.asarray(gather([part.hashes for part in parts])),
             [gather([part.keys[at] for part in parts]) for at in range(len(first.keys))],
-            Lives(
-                times("created_at_ms"),
-                times("written_at_ms"),
-                times("read_at_ms"),
-                times("armed_at_ms"),
-            ),
+            lives if rows is None else lives.take(rows),
             [gather([part.payload[at] for part in parts]) for at in range(len(first.payload))],
         )

@@ -161,7 +161,7 @@ class Run:
         if not len(rows):
             return rows
         lives = self._lives(rows)
-        is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)
+        is_over = is_due(lives.due_ms(policy), upto_ms)
         rows, lives = rows[is_over], lives.take(is_over)
         found: Ints = rows[~are_swept(sweeps, lives)]
         return found
@@ -174,12 +174,12 @@ class Run:
         after_ms = self._indexed_after_ms(policy, sweeps)
         if after_ms is None:
             lives = self._lives(self._real_rows())
-            open_ms = lives.ends(policy).deadline_ms[~are_swept(sweeps, lives)]
+            open_ms = lives.due_ms(policy)[~are_swept(sweeps, lives)]
             return int(open_ms.min(initial=FOREVER_MS))
         rows, next_ms = self._due.following(after_ms)
         if not len(rows):
             return next_ms
-        deadlines_ms = self._lives(rows).ends(policy).deadline_ms
+        deadlines_ms = self._lives(rows).due_ms(policy)
         return int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
 
     def _indexed_after_ms(self, policy: Policy, sweeps: Sweeps) -> int | None:

@@ -20,7 +20,7 @@ from idlestate.backends.runs.due_index import STRIDE, DueIndex
 from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_schema import TableSchema
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import FOREVER_MS, Policy
 
 
 class SegmentIndex(NamedTuple):
@@ -86,12 +86,15 @@ class Segment:
         """The segment of these rows, indexed by their deadlines under a policy."""
         real = None
         gone = rows.are_tombstones
+        due_ms = rows.lives.due_ms(policy)
         if policy.is_unbounded:
             real = np.zeros(0, dtype=np.int64)
+        elif rows.lives.wakes_at_ms is not None:
+            # Timers spread over days: one row without any would make the codes too coarse.
+            real = np.flatnonzero(~gone & (due_ms != FOREVER_MS))
         elif gone.any():
             real = np.flatnonzero(~gone)
-        lives = rows.lives if real is None else rows.lives.take(real)
-        due = DueIndex.of(lives.ends(policy).deadline_ms, real)
+        due = DueIndex.of(due_ms if real is None else due_ms[real], real)
         return cls(rows, extras, due, Filter.of(rows.hashes) if with_filter else None)
 
     def __len__(self) -> int:

@@ -66,5 +66,5 @@ def are_swept(sweeps: Sequence[Sweep], lives: Lives) -> Flags:
     """Which lives one of these sweeps closed."""
     gone = np.zeros(len(lives), dtype=bool)
     for sweep in sweeps:
-        gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms)
+        gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms)
     return gone

@@ -138,7 +138,7 @@ class Runs:
             reach_ms = min(begin_ms + width_ms, upto_ms)
             due = self.due(policy, reach_ms, np.zeros(0, dtype=np.int64))
             if len(due):
-                return int(self.take(due, keys=False).lives.ends(policy).deadline_ms.min())
+                return int(self.take(due, keys=False).lives.due_ms(policy).min())
             if reach_ms == upto_ms:
                 break
             width_ms *= _WIDER

@@ -37,6 +37,11 @@ class Aggregation:
         """As of `Kind`."""
         return False
 
+    @property
+    def combines(self) -> bool:
+        """As of `Kind`."""
+        return True
+
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """As of `Kind`."""

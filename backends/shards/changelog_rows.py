@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.rows import Rows
+from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -36,7 +37,9 @@ class Changes:
 
 
 def change_schema(spec: TableSpec) -> pa.Schema:
-    """The Arrow schema of change rows."""
+    """The Arrow schema of change rows; of a function, of what it yields."""
+    if isinstance(spec.kind, FunctionState):
+        return spec.kind.output
     fields = [*spec.shown_keys, *spec.kind.results]
     fields += [
         ("change", pa.string()),

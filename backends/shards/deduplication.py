@@ -57,6 +57,11 @@ class Deduplication:
         """As of `Kind`."""
         return self.keep is Keep.FIRST
 
+    @property
+    def combines(self) -> bool:
+        """As of `Kind`."""
+        return True
+
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """As of `Kind`."""

@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.shards.aggregates import bind
-from idlestate.backends.shards.operator_kinds import kind_of
+from idlestate.backends.shards.operator_kinds import kind_of, schema_of
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.windows import parse_window
@@ -55,7 +54,7 @@ class Definition:
             tuple(name for name, _ in spec.given_keys),
             found,
             tuple(name for name, _ in spec.order),
-            base64.b64encode(pa.schema(spec.inputs).serialize()).decode(),
+            base64.b64encode(schema_of(spec.kind, spec.inputs).serialize()).decode(),
             max((number for _, _, number in found), default=-1) + 1,
             tuple((renamed or {}).items()),
             str(spec.window or ""),
@@ -79,16 +78,11 @@ class Definition:
             AggregateError: an aggregate is not valid.
             KeyError, ValueError: the parts contradict each other.
         """
-        types = {field.name: field.type for field in self.inputs()}
-        texts = {name: text for name, text, _ in self.aggregates}
-        numbers = [number for _, _, number in self.aggregates]
-        bound = tuple(
-            replace(each, id=number)
-            for each, number in zip(bind(texts, types, self.order), numbers, strict=True)
-        )
+        schema = self.inputs()
+        types = {field.name: field.type for field in schema}
         return TableSpec.of_windows(
             tuple((name, types[name]) for name in self.keys),
-            kind_of(self.kind, bound, self.order),
+            kind_of(self.kind, self.aggregates, schema, self.order),
             tuple((name, types[name]) for name in self.order),
             parse_window(self.window) if self.window else None,
             self.shows_ahead_ms,

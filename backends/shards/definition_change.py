@@ -12,6 +12,9 @@ these. A change under which the state cannot be read is refused before anything 
 | a removed name | dropped: no longer read |
 | same name, another text or a type that is not wider | refused |
 
+States of functions change likewise; lists and maps do not widen. A value may get or lose a time to
+live: those written before count from the last write of their life.
+
 A sum of decimals is stored as an integer in units of the column's last digit, and
 `approx_count_distinct` hashes such integers. Another scale would change their meaning, and is
 refused. Lists store the values of their columns one after the other, so these must keep their type.
@@ -29,6 +32,7 @@ from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.distinct_counts import ApproxDistinct
+from idlestate.backends.shards.state_columns import ONE_VALUE, WITH_TTL, StateColumns
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.aggregate_text import parse_call
@@ -136,7 +140,7 @@ def _fixed(
 
 
 def _lost_names(
-    renamed: tuple[tuple[str, str], ...], old: Mapping[str, Aggregate], now: set[str]
+    renamed: tuple[tuple[str, str], ...], old: Mapping[str, Aggregate | StateColumns], now: set[str]
 ) -> Iterator[Change]:
     for name, source in renamed:
         if name not in old and source not in old:
@@ -155,9 +159,11 @@ def _lost_names(
             )
 
 
-def _of_aggregate(old: Aggregate, new: Aggregate) -> Change:
+def _of_aggregate(old: Aggregate | StateColumns, new: Aggregate | StateColumns) -> Change:
     is_renamed = old.name != new.name
     called = f"{new.name} (before: {old.name})" if is_renamed else new.name
+    if isinstance(old, StateColumns) or isinstance(new, StateColumns):
+        return _of_state(called, old, new)
     if parse_call(old.text) != parse_call(new.text):
         return Change(
             new.name,
@@ -179,6 +185,22 @@ def _of_aggregate(old: Aggregate, new: Aggregate) -> Change:
         became.append(WIDENED)
         details += [f"{name} was {was}, is now {now}" for name, was, now in retyped]
     return Change(new.name, ", ".join(became) or KEPT, "; ".join(details) or new.text)
+
+
+def _of_state(called: str, old: Aggregate | StateColumns, new: Aggregate | StateColumns) -> Change:
+    (_, was), (_, now) = *old.inputs, *new.inputs
+    is_one_value = old.text.removesuffix(WITH_TTL) in ONE_VALUE
+    same_kind = old.text.removesuffix(WITH_TTL) == new.text.removesuffix(WITH_TTL)
+    fits = widens(was, now) if is_one_value else was == now and old.text == new.text
+    if not same_kind or not fits:
+        return Change(
+            new.name,
+            REFUSED,
+            f"state {called} was {old.text} {was}, is now {new.text} {now}: give the new one "
+            "another name",
+        )
+    became = [RENAMED] * (old.name != new.name) + [WIDENED] * (was != now)
+    return Change(new.name, ", ".join(became) or KEPT, f"{new.text} {now}")
 
 
 def _retyped(old: Aggregate, new: Aggregate) -> list[tuple[str, pa.DataType, pa.DataType]]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
@@ -32,12 +33,16 @@ class OperatorKind(Protocol):
         """As it is written down: `aggregate`."""
 
     @property
-    def aggregates(self) -> tuple[Aggregate, ...]:
+    def aggregates(self) -> tuple[Aggregate | StateColumns, ...]:
         """What is shown of a life, as a definition is written down and as it may change."""
 
     @property
     def writes_once(self) -> bool:
         """Whether the record that begins a life is its one write, and all others are reads."""
+
+    @property
+    def combines(self) -> bool:
+        """Whether rows of one step are combined; else each row is a step."""
 
     @property
     def inputs(self) -> Mapping[str, pa.DataType]:

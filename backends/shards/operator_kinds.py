@@ -1,17 +1,52 @@
 """All kinds of operators, by their name in definitions."""
 
-from idlestate.backends.shards.aggregates import Aggregate
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.deduplication import Deduplication, Keep
+from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import OperatorKind
 
 
-def kind_of(name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]) -> OperatorKind:
-    """The kind with this name.
+def kind_of(
+    name: str,
+    aggregates: Sequence[tuple[str, str, int]],
+    schema: pa.Schema,
+    order: tuple[str, ...],
+) -> OperatorKind:
+    """The kind that is written down under a name.
+
+    Args:
+        name: of the kind.
+        aggregates: names, texts and ids.
+        schema: the types that they are bound to, as of `schema_of`.
+        order: the order columns.
 
     Raises:
-        ValueError: there is no such kind.
+        AggregateError: an aggregate makes no sense.
+        KeyError, ValueError: there is none of that name, or the parts do not fit together.
     """
+    if name == PROCESS:
+        return FunctionState.from_schema(aggregates, schema)
+    types = {field.name: field.type for field in schema}
+    bound = bind({each: text for each, text, _ in aggregates}, types, order)
+    numbers = [number for _, _, number in aggregates]
+    numbered = tuple(replace(each, id=at) for each, at in zip(bound, numbers, strict=True))
+    return _of_aggregates(name, numbered, order)
+
+
+def schema_of(kind: OperatorKind, inputs: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The types that a kind is bound to, of which `kind_of` makes it again."""
+    return kind.to_schema(inputs) if isinstance(kind, FunctionState) else pa.schema(inputs)
+
+
+def _of_aggregates(
+    name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]
+) -> OperatorKind:
     kinds: tuple[OperatorKind, ...] = (
         Aggregation(aggregates),
         *(Deduplication(keep, aggregates, order) for keep in Keep),

@@ -110,7 +110,7 @@ class Steps:
     def collapsed(self, kind: OperatorKind) -> "Steps":
         """The same with the rows of one step added up to one row."""
         n = len(self.t_ms)
-        if n == 0:
+        if n == 0 or not kind.combines:
             return self
         starts = np.cumsum(self.counts) - self.counts
         begins = np.zeros(n, dtype=bool)

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
+    from idlestate.functions.context import FunctionContext as FunctionContext
+    from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
     from idlestate.pipeline.policy_change import reload as reload
     from idlestate.pipeline.policy_plans import plan as plan
+    from idlestate.pipeline.process import process as process
     from idlestate.pipeline.read_state import read_state as read_state
     from idlestate.pipeline.retain import retain as retain
     from idlestate.pipeline.run_to_end import run_to_end as run_to_end
@@ -43,7 +46,10 @@ else:
         {
             "idlestate.advisor.advice": ["Advice"],
             "idlestate.advisor.advise": ["advise"],
+            "idlestate.functions.context": ["FunctionContext"],
+            "idlestate.functions.function": ["KeyedProcessFunction"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
+            "idlestate.pipeline.process": ["process"],
             "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
             "idlestate.backends.shards.policy_plan": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
@@ -67,7 +73,9 @@ __all__ = [
     "Advice",
     "Explanation",
     "FolderSinks",
+    "FunctionContext",
     "KeyState",
+    "KeyedProcessFunction",
     "Policy",
     "PolicyPlan",
     "SidecarClient",
@@ -81,6 +89,7 @@ __all__ = [
     "hopping",
     "open_backend",
     "plan",
+    "process",
     "read_state",
     "reload",
     "retain",

@@ -1,16 +1,20 @@
-"""What tests of jobs use: a clock that stands still, and `retain` batch by batch without a JVM."""
+"""What tests of jobs use: a clock that stands still, and `retain` and `process`
+batch by batch without a JVM.
+"""
 
 from typing import TYPE_CHECKING
 
 from idlestate._lazy import lazily
 
 if TYPE_CHECKING:
+    from idlestate.pipeline.function_harness import FunctionHarness
     from idlestate.pipeline.retain_harness import RetainHarness
     from idlestate.timers.clock import FakeClock
 else:
     __getattr__ = lazily(
         __name__,
         {
+            "idlestate.pipeline.function_harness": ["FunctionHarness"],
             "idlestate.pipeline.retain_harness": ["RetainHarness"],
             "idlestate.timers.clock": ["FakeClock"],
         },
@@ -18,5 +22,6 @@ else:
 
 __all__ = [
     "FakeClock",
+    "FunctionHarness",
     "RetainHarness",
 ]

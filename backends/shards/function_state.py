@@ -1,0 +1,173 @@
+"""The kind of operator behind `process`: a life keeps the states and timers of a user function.
+
+This is what is stored and what travels. The function itself is not part of it: state can be read
+without the function's code.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.python_values import python_values
+from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.retention.lives import DividedLives
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+PROCESS = "process"
+_FUNCTION, _PAYLOAD = b"idlestate.function", b"idlestate.payload"
+_STATE = "\x1fstate\x1f"
+TIMERS = "timers"
+SEPARATOR = "\x1f"
+"""Between the names of timers, in order of time and name; a plain timer has no name."""
+_TIMER_COLUMNS = (
+    Column("timer_names", pa.nulls(1, pa.string())),
+    Column("timer_times", pa.nulls(1, pa.binary())),
+)
+_TIMERS_TYPE = pa.list_(pa.struct([("name", pa.string()), ("at_ms", pa.int64())]))
+
+
+@dataclass(frozen=True)
+class FunctionState:
+    """As of `idlestate.backends.shards.operator_kind.OperatorKind`: a record is carried as it is.
+
+    Attributes:
+        function: the qualified name of the function, which is recorded and may change.
+        states: its states.
+        payload: the columns of a record that travel besides its keys.
+        columns: the columns of a record that the function sees; of no concern to its state.
+        output: the columns that it yields; likewise.
+    """
+
+    function: str
+    states: tuple[StateColumns, ...]
+    payload: tuple[tuple[str, pa.DataType], ...]
+    columns: tuple[str, ...] = ()
+    output: pa.Schema = field(default_factory=lambda: pa.schema([]))
+
+    @classmethod
+    def from_schema(
+        cls, aggregates: Sequence[tuple[str, str, int]], schema: pa.Schema
+    ) -> "FunctionState":
+        """The kind that was written down: names, texts and ids of states, and `to_schema`.
+
+        Raises:
+            KeyError, ValueError: the parts do not fit together.
+        """
+        facts = schema.metadata or {}
+        states = tuple(
+            StateColumns.from_text(name, text, schema.field(_STATE + name).type, number)
+            for name, text, number in aggregates
+        )
+        payload = tuple((name, schema.field(name).type) for name in json.loads(facts[_PAYLOAD]))
+        return cls(facts[_FUNCTION].decode(), states, payload)
+
+    def to_schema(self, inputs: Mapping[str, pa.DataType]) -> pa.Schema:
+        """What a definition keeps: the input columns, the types of states, the function's name."""
+        states = {_STATE + each.name: each.shown_type for each in self.states}
+        payload = json.dumps([name for name, _ in self.payload])
+        facts = {_FUNCTION: self.function, _PAYLOAD: payload}
+        return pa.schema({**inputs, **states}, metadata=facts)
+
+    @property
+    def name(self) -> str:
+        """As of `OperatorKind`."""
+        return PROCESS
+
+    @property
+    def aggregates(self) -> tuple[StateColumns, ...]:
+        """As of `OperatorKind`: the states."""
+        return self.states
+
+    @property
+    def writes_once(self) -> bool:
+        """As of `OperatorKind`."""
+        return False
+
+    @property
+    def combines(self) -> bool:
+        """As of `OperatorKind`."""
+        return False
+
+    @property
+    def inputs(self) -> Mapping[str, pa.DataType]:
+        """As of `OperatorKind`."""
+        return dict(self.payload)
+
+    @cached_property
+    def carried(self) -> tuple[Column, ...]:
+        """As of `OperatorKind`."""
+        return tuple(
+            Column(f"p{at}", pa.nulls(1, kind)) for at, (_, kind) in enumerate(self.payload)
+        )
+
+    @property
+    def life(self) -> tuple[Column, ...]:
+        """As of `OperatorKind`."""
+        return self.stored
+
+    @cached_property
+    def stored(self) -> tuple[Column, ...]:
+        """As of `OperatorKind`: the columns of each state, then those of the timers."""
+        return (*(column for each in self.states for column in each.columns), *_TIMER_COLUMNS)
+
+    @cached_property
+    def results(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """As of `OperatorKind`: the states, then the timers."""
+        return (*((each.name, each.shown_type) for each in self.states), (TIMERS, _TIMERS_TYPE))
+
+    def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:  # noqa: ARG002
+        """As of `OperatorKind`."""
+        return [values[name] for name, _ in self.payload]
+
+    def at(self, carried: list[Field], t_ms: int) -> list[Field]:  # noqa: ARG002
+        """As of `OperatorKind`."""
+        return carried
+
+    def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
+        """As of `OperatorKind`; records of a function are never combined."""
+        raise NotImplementedError
+
+    def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
+        """As of `OperatorKind`; only the function knows."""
+        raise NotImplementedError
+
+    def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
+        """As of `OperatorKind`; the function yields what is shown."""
+        raise NotImplementedError
+
+    def result(self, life: list[Field]) -> list[pa.Array]:
+        """As of `OperatorKind`."""
+        shown = [each.shown(fields) for each, fields in self.split(life)]
+        names, times = (python_values(field) for field in life[-2:])
+        timers = [
+            None if text is None else _timers_shown(text, rest)
+            for text, rest in zip(names, times, strict=True)
+        ]
+        return [*shown, pa.array(timers, _TIMERS_TYPE)]
+
+    def split(self, life: Sequence[Field]) -> list[tuple[StateColumns, Sequence[Field]]]:
+        """Each state with its columns."""
+        found, first = [], 0
+        for each in self.states:
+            stop = first + len(each.columns)
+            found.append((each, life[first:stop]))
+            first = stop
+        return found
+
+
+def _timers_shown(names: str, times: bytes) -> list[dict[str, Any]]:
+    each_ms = np.frombuffer(times, dtype="<i8").tolist()
+    return [
+        {"name": name or None, "at_ms": at_ms}
+        for name, at_ms in zip(names.split(SEPARATOR), each_ms, strict=True)
+    ]

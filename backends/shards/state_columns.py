@@ -1,0 +1,299 @@
+"""The columns of a life that hold one state of a function.
+
+| state | columns |
+|---|---|
+| value, reducing, aggregating | the value, in a column of its type; of a struct one per field |
+| list | the bytes of its elements one after the other |
+| map | its user keys, then its values, as two lists |
+
+Elements that are texts or binaries have their lengths (4 bytes each) in one more column. A state
+with a time to live has a column of stamps (int64 milliseconds): one, or a list of them.
+
+A content, as functions have it, is a value, a list or a dict, None for nothing; with a time to live
+each value is a pair with its stamp.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.python_values import python_values
+from idlestate.backends.runs.table_schema import Column
+from idlestate.errors import RefusedError
+
+LIST, MAP = "list", "map"
+ONE_VALUE = ("value", "reducing", "aggregating")
+WITH_TTL = " with ttl"
+
+
+@dataclass(frozen=True)
+class StateColumns:
+    """One state of a function, as a definition has it and as runs keep it.
+
+    Attributes:
+        name: of the state.
+        kind: `value`, `list`, `map`, `reducing` or `aggregating`.
+        type: of the value or element.
+        key_type: of the user keys of a map.
+        stamped: whether it has a time to live.
+        id: names its columns in files; no other state of the operator has it.
+    """
+
+    name: str
+    kind: str
+    type: pa.DataType
+    key_type: pa.DataType | None
+    stamped: bool
+    id: int
+
+    @property
+    def text(self) -> str:
+        """What a definition says of it besides its type."""
+        return self.kind + WITH_TTL * self.stamped
+
+    @classmethod
+    def from_text(cls, name: str, text: str, shown: pa.DataType, number: int) -> "StateColumns":
+        """Read it back.
+
+        Args:
+            name, text, number: as written down.
+            shown: its `shown_type`.
+
+        Raises:
+            ValueError: the text is not of a state.
+        """
+        kind, stamped = text.removesuffix(WITH_TTL), text.endswith(WITH_TTL)
+        if kind not in (*ONE_VALUE, LIST, MAP):
+            raise ValueError(f"{text!r} is not a kind of state")
+        if kind == MAP:
+            return cls(name, kind, shown.item_type, shown.key_type, stamped, number)
+        type_ = shown.value_type if kind == LIST else shown
+        return cls(name, kind, type_, None, stamped, number)
+
+    @property
+    def shown_type(self) -> pa.DataType:
+        """The type of the whole state."""
+        if self.kind == MAP:
+            return pa.map_(self.key_type, self.type)
+        return pa.list_(self.type) if self.kind == LIST else self.type
+
+    @property
+    def inputs(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """What a definition compares: its type."""
+        return ((self.name, self.shown_type),)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns in files."""
+        blank = [pa.nulls(1, kind) for kind in self._types()]
+        return tuple(Column(f"s{self.id}_{at}", field) for at, field in enumerate(blank))
+
+    def to_fields(self, contents: Sequence[Any]) -> list[Field]:
+        """The columns of contents.
+
+        Raises:
+            pa.ArrowException, OverflowError, TypeError, ValueError: a content is not of the type.
+        """
+        if self.kind in (LIST, MAP):
+            return [part for values in self._lists(contents) for part in _packed(values)]
+        stamps = []
+        if self.stamped:
+            stamps = [pa.array([each and each[1] for each in contents], pa.int64())]
+            contents = [each and each[0] for each in contents]
+        return [*_flat(pa.array(contents, self.type)), *stamps]
+
+    def contents(self, fields: Sequence[Field], written_at_ms: Sequence[int]) -> list[Any]:
+        """The contents of columns.
+
+        Args:
+            fields: the columns.
+            written_at_ms: the stamps of values that were written before the state had a time to
+                live.
+        """
+        parts = iter(fields)
+        if self.kind == MAP:
+            keys, values = _unpacked(parts, self.key_type), self._unpacked(parts)
+            return [
+                None if k is None or v is None else dict(zip(k, v, strict=True))
+                for k, v in zip(keys, values, strict=True)
+            ]
+        if self.kind == LIST:
+            return self._unpacked(parts)
+        values = _joined(parts, self.type)
+        if not self.stamped:
+            return values
+        stamps = python_values(next(parts))
+        return [
+            None if value is None else (value, otherwise if stamp is None else stamp)
+            for value, stamp, otherwise in zip(values, stamps, written_at_ms, strict=True)
+        ]
+
+    def shown(self, fields: Sequence[Field]) -> pa.Array:
+        """The state as a column of `shown_type`, without stamps."""
+        contents = self.contents(fields, [0] * len(fields[0]))
+        if self.stamped:
+            contents = [_without_stamps(each) for each in contents]
+        if self.kind == MAP:
+            contents = [None if each is None else list(each.items()) for each in contents]
+        return pa.array(contents, self.shown_type)
+
+    def _types(self) -> list[pa.DataType]:
+        if self.kind in (LIST, MAP):
+            parts = _packed_types(self.key_type) if self.kind == MAP else []
+            return [*parts, *_packed_types(self.type), *([pa.binary()] * self.stamped)]
+        return [*_flat_types(self.type), *([pa.int64()] * self.stamped)]
+
+    def _lists(self, contents: Sequence[Any]) -> Iterator[pa.ListArray]:
+        values: Sequence[Any] = contents
+        if self.kind == MAP:
+            yield pa.array([each and list(each) for each in contents], pa.list_(self.key_type))
+            values = [each and list(each.values()) for each in contents]
+        if not self.stamped:
+            yield pa.array(values, pa.list_(self.type))
+            return
+        yield pa.array([each and [v for v, _ in each] for each in values], pa.list_(self.type))
+        yield pa.array([each and [at for _, at in each] for each in values], pa.list_(pa.int64()))
+
+    def _unpacked(self, parts: Iterator[Field]) -> list[Any]:
+        values = _unpacked(parts, self.type)
+        if not self.stamped:
+            return values
+        stamps = _unpacked(parts, pa.int64())
+        return [v and list(zip(v, at, strict=True)) for v, at in zip(values, stamps, strict=True)]
+
+
+def check_type(what: str, kind: pa.DataType, *, is_element: bool) -> None:
+    """Refuse a type that no column can hold.
+
+    Raises:
+        RefusedError: with the types that can.
+    """
+    if pa.types.is_struct(kind) and not is_element:
+        for field in kind:
+            check_type(f"{what}, field {field.name}", field.type, is_element=True)
+    elif not (
+        pa.types.is_primitive(kind)
+        or pa.types.is_decimal128(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_binary(kind)
+    ) or pa.types.is_null(kind):
+        raise RefusedError(
+            f"{what} is of type {kind}; use numbers, booleans, strings, binaries, dates, "
+            "timestamps or decimals, or of a value a struct of these"
+        )
+
+
+def _without_stamps(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: value for key, (value, _) in content.items()}
+    if isinstance(content, list):
+        return [value for value, _ in content]
+    return content and content[0]
+
+
+def _flat_types(kind: pa.DataType) -> list[pa.DataType]:
+    if not pa.types.is_struct(kind):
+        return [kind]
+    return [pa.bool_(), *(field.type for field in kind)]
+
+
+def _flat(values: pa.Array) -> list[Field]:
+    """A column, or of structs whether they are there and a column per field."""
+    if not pa.types.is_struct(values.type):
+        return [values]
+    there = pa.array(values.is_valid().to_pylist(), pa.bool_())
+    return [there, *values.flatten()]
+
+
+def _joined(parts: Iterator[Field], kind: pa.DataType) -> list[Any]:
+    if not pa.types.is_struct(kind):
+        return python_values(next(parts))
+    there = python_values(next(parts))
+    columns = [python_values(next(parts)) for _ in kind]
+    names = [field.name for field in kind]
+    rows = zip(*columns, strict=True) if columns else ((),) * len(there)
+    return [
+        dict(zip(names, row, strict=True)) if is_there else None
+        for is_there, row in zip(there, rows, strict=True)
+    ]
+
+
+def _packed_types(kind: pa.DataType | None) -> list[pa.DataType]:
+    return [pa.binary(), pa.binary()] if _is_text(kind) else [pa.binary()]
+
+
+def _packed(lists: pa.ListArray) -> list[Field]:
+    """Lists as the bytes of their elements; of texts their lengths first."""
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    values = lists.values
+    if values.null_count:
+        raise ValueError("an element is None")
+    missing = None if not lists.null_count else lists.is_null().to_numpy(zero_copy_only=False)
+    if not _is_text(values.type):
+        return [_bytes(offsets, _plain(values), missing)]
+    texts = np.frombuffer(values.buffers()[1] or b"\0" * 4, dtype=np.int32)
+    texts = texts[values.offset : values.offset + len(values) + 1]
+    data = np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)
+    lengths = _bytes(offsets, np.diff(texts), missing)
+    return [lengths, _bytes(texts[offsets].astype(np.int64), data, missing)]
+
+
+def _bytes(offsets: Any, items: Any, missing: Any) -> pa.BinaryArray:
+    """The bytes of items between offsets, null where they are missing."""
+    places = pa.py_buffer((offsets * items.dtype.itemsize).astype(np.int32))
+    data = pa.py_buffer(np.ascontiguousarray(items))
+    valid = None
+    if missing is not None:
+        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [valid, places, data])
+
+
+def _plain(values: pa.Array) -> Any:
+    """Values of one width as numpy has them; those of decimals as bytes."""
+    if pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    width = values.type.bit_width // 8
+    dtype = np.dtype(f"<i{width}" if width <= 8 else f"V{width}")
+    found = np.frombuffer(values.buffers()[1] or b"", dtype=dtype)
+    return found[values.offset : values.offset + len(values)]
+
+
+def _unpacked(parts: Iterator[Field], kind: pa.DataType | None) -> list[Any]:
+    """Packed lists as lists, None where there is none."""
+    data, places, there = _contents(next(parts))
+    if _is_text(kind):
+        lengths = np.frombuffer(data, dtype=np.int32)
+        data, _, _ = _contents(next(parts))
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+        values, bounds = pa.Array.from_buffers(kind, len(lengths), buffers), places // 4
+    elif kind is not None and pa.types.is_boolean(kind):
+        values, bounds = pa.array(data.astype(bool)), places
+    else:
+        assert kind is not None
+        width = kind.bit_width // 8
+        buffers = [None, pa.py_buffer(data)]
+        values, bounds = pa.Array.from_buffers(kind, len(data) // width, buffers), places // width
+    found = python_values(values)
+    return [
+        found[begin:end] if is_there else None
+        for is_there, (begin, end) in zip(there, pairwise(bounds.tolist()), strict=True)
+    ]
+
+
+def _contents(field: Field) -> tuple[Any, Any, list[bool]]:
+    """All bytes of a column of binaries, where each begins and ends, and which are there."""
+    assert isinstance(field, pa.Array)
+    places = np.frombuffer(field.buffers()[1], dtype=np.int32)
+    places = places[field.offset : field.offset + len(field) + 1].astype(np.int64)
+    data = np.frombuffer(field.buffers()[2] or b"", dtype=np.uint8)[places[0] : places[-1]]
+    return data, places - places[0], field.is_valid().to_pylist()
+
+
+def _is_text(kind: pa.DataType | None) -> bool:
+    return kind is not None and bool(pa.types.is_string(kind) or pa.types.is_binary(kind))

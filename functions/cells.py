@@ -1,0 +1,219 @@
+"""The states of the key at hand, as functions see them: kinds and calls as in `idlestate.state`.
+
+A cell holds the content of one state of one key in `content`, None when it is empty. With a time to
+live a value is a pair of value and stamp (ms). The time is that of the record or timer.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from idlestate.functions.context import FunctionContext
+from idlestate.functions.fitting import copier, fit_to, plain_class
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.state.descriptors import StateDescriptor
+
+
+class Cell:
+    """What all kinds share.
+
+    Attributes:
+        content: of the key at hand.
+    """
+
+    __slots__ = ("_class", "_context", "_copy", "_fit", "_renews", "_ttl_ms", "content")
+
+    def __init__(self, descriptor: StateDescriptor[Any], context: FunctionContext) -> None:
+        """Of this state; empty."""
+        kind = descriptor.value_type
+        self._class = plain_class(kind)
+        self._fit = fit_to(kind, f"state {descriptor.name!r}")
+        self._copy = copier(kind)
+        self._context = context
+        self._ttl_ms = descriptor.ttl.ttl_ms
+        self._renews = descriptor.ttl.updates_on_read
+        self.content: Any = None
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether what it holds expires."""
+        return self._ttl_ms < FOREVER_MS
+
+    def ends_at_ms(self) -> int:
+        """When all that it holds has expired; it holds something."""
+        return FOREVER_MS
+
+    def clear(self) -> None:
+        """Empty the state."""
+        self.content = None
+
+    def seen(self) -> Any:
+        """What a reader finds now; reading it here has no effect."""
+        return self.content
+
+    def _fitting(self, value: Any) -> Any:
+        return value if value.__class__ is self._class else self._fit(value)
+
+
+class ValueCell(Cell):
+    """One value."""
+
+    __slots__ = ("_default",)
+
+    def __init__(self, descriptor: Any, context: FunctionContext) -> None:
+        """Of this state; empty."""
+        super().__init__(descriptor, context)
+        self._default = descriptor.default
+
+    def value(self) -> Any:
+        """The value; the descriptor's default when there is none."""
+        found = self.content
+        if found is None:
+            return self._default
+        return found if self._copy is None else self._copy(found)
+
+    def update(self, value: Any) -> None:
+        """Replace the value; None clears it."""
+        if value.__class__ is self._class:
+            self.content = value
+        else:
+            self.content = None if value is None else self._fit(value)
+
+
+class ListCell(Cell):
+    """Elements in order."""
+
+    __slots__ = ()
+
+    def add(self, value: Any) -> None:
+        """Append an element."""
+        self.add_all([value])
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append elements."""
+        added = [self._fitting(each) for each in values]
+        if added:
+            if self.content is None:
+                self.content = added
+            else:
+                self.content += added
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace all elements; none clears the list."""
+        self.content = [self._fitting(each) for each in values] or None
+
+    def get(self) -> list[Any]:
+        """The elements; a new list."""
+        return list(self.content or ())
+
+    def seen(self) -> Any:
+        """As of `Cell`."""
+        return self.content and list(self.content)
+
+
+class MapCell(Cell):
+    """Values by user key."""
+
+    __slots__ = ("_fit_key", "_key_class")
+
+    def __init__(self, descriptor: Any, context: FunctionContext) -> None:
+        """Of this state; empty."""
+        super().__init__(descriptor, context)
+        self._key_class = plain_class(descriptor.key_type)
+        self._fit_key = fit_to(descriptor.key_type, f"the keys of state {descriptor.name!r}")
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a user key."""
+        self.put_all({key: value})
+
+    def put_all(self, entries: dict[Any, Any]) -> None:
+        """Set the values of several user keys."""
+        added = {self._key(key): self._fitting(each) for key, each in entries.items()}
+        if added:
+            if self.content is None:
+                self.content = added
+            else:
+                self.content.update(added)
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key; None without one."""
+        return (self.content or {}).get(self._key(key))
+
+    def contains(self, key: Any) -> bool:
+        """Whether a user key has a value."""
+        return self.get(key) is not None
+
+    def remove(self, key: Any) -> None:
+        """Remove a user key."""
+        key = self._key(key)
+        if self.content and self.content.pop(key, None) is not None:
+            self.content = self.content or None
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
+        return not self.entries()
+
+    def entries(self) -> list[tuple[Any, Any]]:
+        """User keys and values; a new list."""
+        return list((self.content or {}).items())
+
+    def keys(self) -> list[Any]:
+        """The user keys; a new list."""
+        return [key for key, _ in self.entries()]
+
+    def values(self) -> list[Any]:
+        """The values; a new list."""
+        return [value for _, value in self.entries()]
+
+    def _key(self, key: Any) -> Any:
+        return key if key.__class__ is self._key_class else self._fit_key(key)
+
+    def seen(self) -> Any:
+        """As of `Cell`."""
+        return self.content and dict(self.content)
+
+
+class ReducingCell(Cell):
+    """One value, made of all that were added."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(self, descriptor: Any, context: FunctionContext) -> None:
+        """Of this state; empty."""
+        super().__init__(descriptor, context)
+        self._reduce = descriptor.reduce
+
+    def get(self) -> Any:
+        """The value; None when nothing was added."""
+        return self.content
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+        old = self.get()
+        self.content = self._fitting(value if old is None else self._reduce(old, value))
+
+
+class AggregatingCell(Cell):
+    """One accumulator; what is added and what is read may be of other types."""
+
+    __slots__ = ("_aggregate",)
+
+    def __init__(self, descriptor: Any, context: FunctionContext) -> None:
+        """Of this state; empty."""
+        super().__init__(descriptor, context)
+        self._aggregate = descriptor.aggregate
+
+    def get(self) -> Any:
+        """The result; None when nothing was added."""
+        found = self._accumulator()
+        return None if found is None else self._aggregate.get_result(found)
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+        found = self._accumulator()
+        if found is None:
+            found = self._aggregate.create_accumulator()
+        self.content = self._fitting(self._aggregate.add(value, found))
+
+    def _accumulator(self) -> Any:
+        found = self.content
+        return found if found is None or self._copy is None else self._copy(found)

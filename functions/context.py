@@ -1,0 +1,75 @@
+"""What a function is given with each call: key, time, states and timers."""
+
+from typing import Any
+
+from idlestate.errors import RefusedError
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.state.descriptors import StateDescriptor
+
+Timers = dict[str | int, int]
+"""The timers of a key: by name, or plain ones by their time; and when they are due (ms)."""
+
+
+class FunctionContext:
+    """What a function is given with each call.
+
+    Attributes:
+        key: the key of the record: the value of the key column, or of several columns a tuple.
+        timestamp_ms: the time of the record or timer; in processing time the time of the batch.
+        timers: the timers of the key; change them by the methods alone.
+        wakes_at_ms: the first of them, `FOREVER_MS` without one.
+    """
+
+    __slots__ = ("_states", "key", "timers", "timestamp_ms", "wakes_at_ms")
+
+    def __init__(self, states: Any) -> None:
+        """Without a key yet.
+
+        Args:
+            states: by descriptor name what `state` returns.
+        """
+        self.key: Any = None
+        self.timestamp_ms = 0
+        self._states = states
+        self.timers: Timers = {}
+        self.wakes_at_ms = FOREVER_MS
+
+    def state(self, descriptor: StateDescriptor[Any]) -> Any:
+        """The state of the key that a descriptor describes.
+
+        Raises:
+            RefusedError: the function does not declare it.
+        """
+        try:
+            return self._states[descriptor.name]
+        except KeyError:
+            raise RefusedError(
+                f"state {descriptor.name!r} is not declared; make its descriptor a class "
+                "attribute of the function, or pass it to ctx.state in open"
+            ) from None
+
+    def timer(self, name: str, at_ms: int) -> None:
+        """Have `on_timer(name, ctx)` called at this time; replaces the key's timer of this name."""
+        if name.__class__ is not str or not name or "\x1f" in name:
+            raise RefusedError(f"timer name {name!r} is not valid; use a text that is not empty")
+        self._set(name, at_ms)
+
+    def register_timer(self, at_ms: int) -> None:
+        """Have `on_timer(None, ctx)` called at this time; the same time twice is one timer."""
+        self._set(at_ms, at_ms)
+
+    def delete_timer(self, timer: str | int) -> None:
+        """Delete a timer of the key by its name, or a plain one by its time; none is no error."""
+        if self.timers.pop(timer, None) is not None:
+            self.wakes_at_ms = min(self.timers.values(), default=FOREVER_MS)
+
+    def timer_at(self, name: str) -> int | None:
+        """When the timer of this name is due (ms); None without one."""
+        return self.timers.get(name)
+
+    def _set(self, timer: str | int, at_ms: int) -> None:
+        if at_ms.__class__ is not int or not -FOREVER_MS < at_ms < FOREVER_MS:
+            raise RefusedError(f"timer at {at_ms!r} is not valid; pass int milliseconds")
+        timers = self.timers
+        timers[timer] = at_ms
+        self.wakes_at_ms = at_ms if len(timers) == 1 else min(timers.values())

@@ -1,0 +1,132 @@
+"""The states that a function declares, and the cells through which it uses them."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from idlestate.backends.shards.state_columns import StateColumns, check_type
+from idlestate.errors import RefusedError
+from idlestate.functions.cells import (
+    AggregatingCell,
+    Cell,
+    ListCell,
+    MapCell,
+    ReducingCell,
+    ValueCell,
+)
+from idlestate.functions.context import FunctionContext
+from idlestate.functions.function import KeyedProcessFunction
+from idlestate.functions.ttl_cells import (
+    TtlAggregatingCell,
+    TtlListCell,
+    TtlMapCell,
+    TtlReducingCell,
+    TtlValueCell,
+)
+from idlestate.state.descriptors import StateDescriptor, StateKind
+
+_CELLS: dict[StateKind, tuple[type[Cell], type[Cell]]] = {
+    StateKind.VALUE: (ValueCell, TtlValueCell),
+    StateKind.LIST: (ListCell, TtlListCell),
+    StateKind.MAP: (MapCell, TtlMapCell),
+    StateKind.REDUCING: (ReducingCell, TtlReducingCell),
+    StateKind.AGGREGATING: (AggregatingCell, TtlAggregatingCell),
+}
+
+
+class OpenFunction:
+    """A function whose states are known.
+
+    Attributes:
+        function: the function.
+        context: what it is called with.
+        cells: its states by name, in order of declaration.
+    """
+
+    def __init__(self, function: KeyedProcessFunction) -> None:
+        """Find the states that are class attributes, then those that `open` asks for.
+
+        Raises:
+            RefusedError: a state is not valid.
+        """
+        self.function = function
+        self.cells: dict[str, Cell] = {}
+        self._declared: dict[str, StateDescriptor[Any]] = {}
+        self.context = FunctionContext(self.cells)
+        for each in vars_of(function):
+            self.declare(each)
+        opening = _Opening(self)
+        function.open(opening)
+
+    def declare(self, descriptor: StateDescriptor[Any]) -> Cell:
+        """The cell of a state, which it has from now on."""
+        known = self._declared.get(descriptor.name)
+        if known is None:
+            _check(descriptor)
+            plain, timed = _CELLS[descriptor.kind]
+            cell = (timed if descriptor.ttl.enabled else plain)(descriptor, self.context)
+            self._declared[descriptor.name], self.cells[descriptor.name] = descriptor, cell
+        elif known is not descriptor and known != descriptor:
+            raise RefusedError(f"state {descriptor.name!r} is declared twice; rename one of them")
+        return self.cells[descriptor.name]
+
+    def columns(self) -> tuple[StateColumns, ...]:
+        """The columns of its states, with ids from 0 on."""
+        return tuple(
+            StateColumns(
+                each.name,
+                each.kind.value,
+                each.value_type,
+                each.user_key_type,
+                each.ttl.enabled,
+                number,
+            )
+            for number, each in enumerate(self._declared.values())
+        )
+
+
+class _Opening(FunctionContext):
+    """The context of `open`: states that are asked for are declared; there is no key."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: OpenFunction) -> None:
+        super().__init__(owner.cells)
+        self._owner = owner
+
+    def state(self, descriptor: StateDescriptor[Any]) -> Any:
+        return self._owner.declare(descriptor)
+
+    def _set(self, timer: str | int, at_ms: int) -> None:  # noqa: ARG002 - as of its class
+        raise RefusedError(f"timer {timer!r} is set in open, where there is no key")
+
+
+def vars_of(function: KeyedProcessFunction) -> Sequence[StateDescriptor[Any]]:
+    """The descriptors among the attributes of a function and of its classes."""
+    found = dict[str, Any]()
+    for each in reversed(type(function).__mro__):
+        found.update(vars(each))
+    found.update(getattr(function, "__dict__", {}))
+    return [each for each in found.values() if isinstance(each, StateDescriptor)]
+
+
+def states_of(function: KeyedProcessFunction) -> tuple[StateColumns, ...]:
+    """The columns of a function's states; the function itself is not opened, a copy of it is.
+
+    Raises:
+        RefusedError: a state is not valid.
+    """
+    return OpenFunction(copy.copy(function)).columns()
+
+
+def _check(descriptor: StateDescriptor[Any]) -> None:
+    what = f"state {descriptor.name!r}"
+    is_element = descriptor.kind in (StateKind.LIST, StateKind.MAP)
+    check_type(what, descriptor.value_type, is_element=is_element)
+    if descriptor.user_key_type is not None:
+        check_type(f"the key of {what}", descriptor.user_key_type, is_element=True)
+    if descriptor.ttl.enabled and descriptor.ttl.returns_expired:
+        raise RefusedError(
+            f"{what} returns expired values until they are cleaned up, which would depend on how "
+            "records are divided into batches; use NEVER_RETURN_EXPIRED"
+        )

@@ -1,0 +1,65 @@
+"""Values of states: checked against their Arrow type, and as they come back from a file.
+
+A value must be the same whether it was written a record or a day ago, so it is brought into the
+form in which it is read back: an int given to a float state becomes a float.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.errors import RefusedError
+
+Fit = Callable[[Any], Any]
+
+
+def plain_class(kind: pa.DataType) -> type | None:
+    """The class whose values all fit the type as they are; None if there is none."""
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return str
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return bytes
+    if pa.types.is_boolean(kind):
+        return bool
+    return float if pa.types.is_float64(kind) else None
+
+
+def fit_to(kind: pa.DataType, what: str) -> Fit:
+    """The function that gives a value as it is read back.
+
+    Args:
+        kind: the type of the state.
+        what: the state, for errors.
+    """
+
+    def fit(value: Any) -> Any:
+        is_bool = value.__class__ is bool and not pa.types.is_boolean(kind)
+        try:
+            if is_bool:
+                raise pa.ArrowTypeError("a bool is not a number")
+            found = pa.scalar(value, kind).as_py()
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise RefusedError(
+                f"{what} is of type {kind}, {value!r} does not fit: {error}"
+            ) from None
+        if found is None:
+            raise RefusedError(f"{what} does not take None; use clear() or remove()")
+        return found
+
+    def fit_int(value: Any) -> Any:
+        if value.__class__ is int and low <= value <= high:
+            return value
+        return fit(value)
+
+    if not pa.types.is_signed_integer(kind):
+        return fit
+    high = 2 ** (kind.bit_width - 1) - 1
+    low = -high - 1
+    return fit_int
+
+
+def copier(kind: pa.DataType) -> Fit | None:
+    """The function that copies a value that can be changed in place; None where none can."""
+    return copy.deepcopy if pa.types.is_nested(kind) else None

@@ -1,0 +1,47 @@
+"""`KeyedProcessFunction`: what a user writes to process the records of each key."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from idlestate.functions.context import FunctionContext
+
+Rows = Iterable[tuple[Any, ...]] | None
+
+
+class KeyedProcessFunction:
+    """A function with state and timers for each key.
+
+    Override `process_element`, and if needed the others. Each may yield tuples that fit the
+    operator's `output`, or return None. States are declared as class attributes: descriptors from
+    `idlestate.state`, such as `ValueStateDescriptor("count", pa.int64(), default=0)`.
+
+    The functions must be deterministic, and keep what they know in states: an instance serves many
+    keys, and a batch may run again.
+    """
+
+    def open(self, ctx: "FunctionContext") -> None:
+        """Called once before the first record of a task; may declare states by `ctx.state`."""
+
+    def process_element(self, row: Any, ctx: "FunctionContext") -> Rows:
+        """A record.
+
+        Args:
+            row: the record as a named tuple of its columns.
+            ctx: its key and time; gives states and timers.
+        """
+        raise NotImplementedError
+
+    def on_timer(self, name: str | None, ctx: "FunctionContext") -> Rows:
+        """A timer of the key is due; `ctx.timestamp_ms` is its time.
+
+        Args:
+            name: its name; None for one that `ctx.register_timer` set.
+            ctx: as for `process_element`.
+        """
+
+    def on_expire(self, ctx: "FunctionContext") -> Rows:
+        """The life of the key ended by the policy; `ctx.timestamp_ms` is the deadline.
+
+        States can be read for the last time; changing them is an error.
+        """

@@ -1,0 +1,274 @@
+"""The loop over keys and their records: the only Python that runs once per record.
+
+Per key, in this order: before a record at t the timers up to t in order of time and name, none
+later than the deadline; then the deadline, if it is not after t; then the record. After the records
+the same up to the time of the batch. A life also ends, without `on_expire`, when after a call
+nothing of it is left: no state and no timer. What has expired by State TTL is not left.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from idlestate.functions.cells import Cell
+from idlestate.functions.context import FunctionContext, Timers
+from idlestate.functions.errors import FunctionError, error_of
+from idlestate.functions.function import KeyedProcessFunction
+from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS, Reason
+from idlestate.retention.single_life import SingleLife
+
+_MOST_TIMERS_AT_ONCE = 10_000
+"""So many timers of a key that fire without time going on: the function sets them for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeysToVisit:
+    """k keys with the lives that they have, and n records: `counts[i]` are those of key i.
+
+    Attributes:
+        lives: created, written, read, armed, cleanup time and deadline (ms); None without a life.
+        contents: per state what each key has.
+        timers: each key's timers, None without one.
+    """
+
+    keys: Sequence[Any]
+    counts: Sequence[int]
+    rows: Iterator[Any]
+    times_ms: Iterator[int]
+    are_reads: Iterator[bool] | None
+    lives: Sequence[tuple[int, int, int, int, int, int] | None]
+    contents: Sequence[Sequence[Any]]
+    timers: Sequence[Timers | None]
+
+
+@dataclass(slots=True)
+class Visited:
+    """What became of the keys; `kept` are the numbers of those with an open life."""
+
+    kept: list[int] = field(default_factory=list)
+    lives: list[tuple[int, int, int, int]] = field(default_factory=list)
+    contents: list[list[Any]] = field(default_factory=list)
+    timers: list[Timers] = field(default_factory=list)
+    wakes_at_ms: list[int] = field(default_factory=list)
+    births: list[tuple[int, int, int | None]] = field(default_factory=list)
+    """Key, time, and what this batch knows of the key: when it expired (ms), `NEVER_MS` if its
+    life before this one did not expire, None if it had no other life.
+    """
+    ends: list[tuple[int, int, Reason]] = field(default_factory=list)
+    """Key, deadline and reason of each life that expired."""
+    gone: list[tuple[int, int, Reason]] = field(default_factory=list)
+    """Those of them after which the key has no other life."""
+    output: list[Any] = field(default_factory=list)
+    calls: list[tuple[int, str, Any, int]] = field(default_factory=list)
+    """How many rows there were after a call, which call, its key and time."""
+
+
+class KeyLoop:
+    """One function, over keys."""
+
+    def __init__(
+        self,
+        uid: str,
+        function: KeyedProcessFunction,
+        context: FunctionContext,
+        cells: Sequence[Cell],
+        policy: Policy,
+    ) -> None:
+        """The function with its states, under a policy."""
+        self._uid, self._function, self._context, self._cells = uid, function, context, cells
+        self._life = SingleLife(policy)
+        self._has_ttl = any(cell.has_ttl for cell in cells)
+        self._is_open = False
+        self._key = 0
+        self._ended_at_ms: int | None = None
+        self._in = "process_element"
+        self.visited = Visited(contents=[[] for _ in cells])
+
+    # One method, and comparisons instead of max(): calls would cost as much as all the rest.
+    def visit(  # noqa: PLR0912, PLR0915
+        self, given: KeysToVisit, upto_ms: int | None
+    ) -> None:
+        """Go through the keys, and close what is due at `upto_ms` (None: nothing).
+
+        Raises:
+            FunctionError: the function raised an error.
+        """
+        context, cells, life, visited = self._context, self._cells, self._life, self.visited
+        process, output, calls = self._function.process_element, visited.output, visited.calls
+        rows, times, reads = given.rows, given.times_ms, given.are_reads
+        has_ttl = self._has_ttl
+        try:
+            for key_number, (key, count) in enumerate(zip(given.keys, given.counts, strict=True)):
+                self._key, self._ended_at_ms, context.key = key_number, None, key
+                old = given.lives[key_number]
+                if old is None:
+                    self._is_open, seen_ms = False, NEVER_MS
+                else:
+                    self._is_open = True
+                    life.resume(*old)
+                    seen_ms = max(old[1], old[2])
+                    for cell, contents in zip(cells, given.contents, strict=True):
+                        cell.content = contents[key_number]
+                    timers = context.timers = given.timers[key_number] or {}
+                    context.wakes_at_ms = min(timers.values()) if timers else FOREVER_MS
+                for _ in range(count):
+                    t_ms = next(times)
+                    if t_ms < seen_ms:  # noqa: PLR1730
+                        t_ms = seen_ms
+                    if self._is_open and (
+                        life.deadline_ms <= t_ms or context.wakes_at_ms <= t_ms or has_ttl
+                    ):
+                        self._settle(t_ms)
+                    if reads is not None and next(reads):
+                        self._read(next(rows), t_ms)
+                        if self._is_open:
+                            seen_ms = t_ms
+                        continue
+                    if self._is_open:
+                        life.write(t_ms)
+                    else:
+                        self._begin(t_ms)
+                    seen_ms = context.timestamp_ms = t_ms
+                    found = process(next(rows), context)
+                    if found is not None:
+                        before = len(output)
+                        output.extend(found)
+                        if len(output) != before:
+                            calls.append((len(output), "process_element", key, t_ms))
+                    if not context.timers:
+                        self._end_if_empty()
+                if (
+                    self._is_open
+                    and upto_ms is not None
+                    and (life.deadline_ms <= upto_ms or context.wakes_at_ms <= upto_ms or has_ttl)
+                ):
+                    self._settle(upto_ms)
+                if self._is_open:
+                    self._keep()
+                elif self._is_gone:
+                    visited.gone.append(visited.ends[-1])
+        except FunctionError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._error(error) from error
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether the last that this batch knows of the key is that it expired."""
+        return self._ended_at_ms is not None and self._ended_at_ms != NEVER_MS
+
+    def _begin(self, t_ms: int) -> None:
+        self._life.begin(t_ms)
+        self._is_open = True
+        for cell in self._cells:
+            cell.content = None
+        self._context.timers, self._context.wakes_at_ms = {}, FOREVER_MS
+        self.visited.births.append((self._key, t_ms, self._ended_at_ms))
+        self._ended_at_ms = NEVER_MS
+
+    def _read(self, row: Any, t_ms: int) -> None:
+        """A record that only looks."""
+        context = self._context
+        if self._is_open:
+            self._life.read(t_ms)
+        else:
+            for cell in self._cells:
+                cell.content = None
+            context.timers, context.wakes_at_ms = {}, FOREVER_MS
+        context.timestamp_ms = t_ms
+        self._look(self._function.process_element, (row, context), "process_element", t_ms)
+
+    def _look(self, method: Any, arguments: Any, call: str, t_ms: int) -> None:
+        """A call that must change nothing."""
+        self._in = call
+        before = [cell.seen() for cell in self._cells], dict(self._context.timers)
+        self._emit(method(*arguments), call, t_ms)
+        if before != ([cell.seen() for cell in self._cells], self._context.timers):
+            why = "on_expire" if call == "on_expire" else "a record that only reads (read_when)"
+            raise self._error(f"changed a state or timer, which {why} must not do")
+        self._in = "process_element"
+
+    def _settle(self, upto_ms: int) -> None:
+        """Fire the timers of the open life and judge its deadline, up to a time."""
+        context, life, fired = self._context, self._life, 0
+        reach_ms = min(upto_ms, life.deadline_ms)
+        last_ms = NEVER_MS
+        while context.wakes_at_ms <= reach_ms:
+            due_ms = context.wakes_at_ms
+            fired = fired + 1 if due_ms <= last_ms else 0
+            last_ms = max(last_ms, due_ms)
+            self._fire(due_ms)
+            if not self._is_open:
+                return
+            if fired > _MOST_TIMERS_AT_ONCE:
+                raise self._error(
+                    f"set timers at or before their own time {fired} times; set them later"
+                )
+        if self._has_ttl and self._void_at_ms() <= min(upto_ms, life.deadline_ms - 1):
+            self._is_open = False
+        elif life.deadline_ms <= upto_ms:
+            self._expire()
+
+    def _fire(self, due_ms: int) -> None:
+        context = self._context
+        timers = context.timers
+        timer = min(
+            (each for each, at_ms in timers.items() if at_ms == due_ms),
+            key=lambda each: "" if isinstance(each, int) else each,
+        )
+        del timers[timer]
+        context.wakes_at_ms = min(timers.values(), default=FOREVER_MS)
+        context.timestamp_ms, self._in = due_ms, "on_timer"
+        name = None if isinstance(timer, int) else timer
+        self._emit(self._function.on_timer(name, context), "on_timer", due_ms)
+        self._in = "process_element"
+        if not timers:
+            self._end_if_empty()
+
+    def _expire(self) -> None:
+        deadline_ms, reason = self._life.deadline_ms, self._life.reason
+        self._context.timestamp_ms = deadline_ms
+        self._look(self._function.on_expire, (self._context,), "on_expire", deadline_ms)
+        self._is_open, self._ended_at_ms = False, deadline_ms
+        self.visited.ends.append((self._key, deadline_ms, reason))
+
+    def _end_if_empty(self) -> None:
+        """End a life of which nothing is left; there is no timer."""
+        for cell in self._cells:
+            if cell.content is not None:
+                return
+        self._is_open = False
+
+    def _void_at_ms(self) -> int:
+        """When nothing is left of the open life because all of its states expired."""
+        if self._context.timers:
+            return FOREVER_MS
+        return max([cell.ends_at_ms() for cell in self._cells if cell.content is not None])
+
+    def _keep(self) -> None:
+        life, visited = self._life, self.visited
+        visited.kept.append(self._key)
+        visited.lives.append(
+            (life.created_at_ms, life.written_at_ms, life.read_at_ms, life.armed_at_ms)
+        )
+        for cell, contents in zip(self._cells, visited.contents, strict=True):
+            contents.append(cell.content)
+        visited.timers.append(self._context.timers)
+        wakes_at_ms = self._context.wakes_at_ms
+        if self._has_ttl:
+            wakes_at_ms = min(wakes_at_ms, self._void_at_ms())
+        visited.wakes_at_ms.append(wakes_at_ms)
+
+    def _emit(self, found: Any, call: str, t_ms: int) -> None:
+        if found is not None:
+            before = len(self.visited.output)
+            self.visited.output.extend(found)
+            if len(self.visited.output) != before:
+                count = len(self.visited.output)
+                self.visited.calls.append((count, call, self._context.key, t_ms))
+
+    def _error(self, problem: object) -> FunctionError:
+        name = type(self._function).__qualname__
+        context = self._context
+        return error_of(self._uid, f"{name}.{self._in}", context.key, context.timestamp_ms, problem)

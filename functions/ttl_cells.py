@@ -1,0 +1,184 @@
+"""The states with a time to live: each value, element or entry is a pair of value and stamp (ms).
+
+As in Flink an item stamped at s has expired at s + ttl; with `ON_READ_AND_WRITE` reading an item
+renews its stamp. Expired items are never returned.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from idlestate.functions.cells import (
+    AggregatingCell,
+    Cell,
+    ListCell,
+    MapCell,
+    ReducingCell,
+    ValueCell,
+)
+
+
+class TtlSingleCell(Cell):
+    """One value and its stamp."""
+
+    __slots__ = ()
+
+    def ends_at_ms(self) -> int:
+        """When all that it holds has expired; it holds something."""
+        return int(self.content[1] + self._ttl_ms)
+
+    def seen(self) -> Any:
+        """As of `Cell`."""
+        found = self.content
+        is_live = found is not None and found[1] + self._ttl_ms > self._context.timestamp_ms
+        return found[0] if is_live else None
+
+    def _live(self, *, renew: bool) -> Any:
+        """The value, None when there is none or it has expired."""
+        found = self.content
+        if found is None:
+            return None
+        now_ms = self._context.timestamp_ms
+        if found[1] + self._ttl_ms <= now_ms:
+            self.content = None
+            return None
+        if renew and self._renews:
+            self.content = (found[0], now_ms)
+        return found[0] if self._copy is None else self._copy(found[0])
+
+
+class TtlValueCell(TtlSingleCell, ValueCell):
+    """One value. Without one `value` is None whatever the default, as in Flink."""
+
+    __slots__ = ()
+
+    def value(self) -> Any:
+        """The value; None when there is none or it has expired."""
+        return self._live(renew=True)
+
+    def update(self, value: Any) -> None:
+        """Replace the value; None clears it."""
+        now_ms = self._context.timestamp_ms
+        self.content = None if value is None else (self._fitting(value), now_ms)
+
+
+class TtlReducingCell(TtlSingleCell, ReducingCell):
+    """One value, made of all that were added."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        """The value; None when nothing was added or it has expired."""
+        return self._live(renew=True)
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+        old = self._live(renew=False)
+        new = self._fitting(value if old is None else self._reduce(old, value))
+        self.content = (new, self._context.timestamp_ms)
+
+
+class TtlAggregatingCell(TtlSingleCell, AggregatingCell):
+    """One accumulator."""
+
+    __slots__ = ()
+
+    def get(self) -> Any:
+        """The result; None when nothing was added or it has expired."""
+        found = self._live(renew=True)
+        return None if found is None else self._aggregate.get_result(found)
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
+        found = self._live(renew=False)
+        if found is None:
+            found = self._aggregate.create_accumulator()
+        new = self._fitting(self._aggregate.add(value, found))
+        self.content = (new, self._context.timestamp_ms)
+
+
+class TtlListCell(ListCell):
+    """Elements in order, each with a stamp."""
+
+    __slots__ = ()
+
+    def ends_at_ms(self) -> int:
+        """As of `TtlSingleCell`."""
+        return int(max(at_ms for _, at_ms in self.content) + self._ttl_ms)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append elements."""
+        added = self._stamped(values)
+        if added:
+            self.content = [*self._live(), *added]
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace all elements; none clears the list."""
+        self.content = self._stamped(values) or None
+
+    def get(self) -> list[Any]:
+        """The elements that have not expired; a new list."""
+        live = self._live()
+        if self._renews:
+            live = [(value, self._context.timestamp_ms) for value, _ in live]
+        self.content = live or None
+        return [value for value, _ in live]
+
+    def seen(self) -> Any:
+        """As of `Cell`."""
+        return [value for value, _ in self._live()]
+
+    def _stamped(self, values: Iterable[Any]) -> list[tuple[Any, int]]:
+        return [(self._fitting(each), self._context.timestamp_ms) for each in values]
+
+    def _live(self) -> list[tuple[Any, int]]:
+        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        return [each for each in self.content or () if each[1] > horizon_ms]
+
+
+class TtlMapCell(MapCell):
+    """Values by user key, each with a stamp."""
+
+    __slots__ = ()
+
+    def ends_at_ms(self) -> int:
+        """As of `TtlSingleCell`."""
+        return int(max(at_ms for _, at_ms in self.content.values()) + self._ttl_ms)
+
+    def put_all(self, entries: dict[Any, Any]) -> None:
+        """Set the values of several user keys."""
+        now_ms = self._context.timestamp_ms
+        added = {self._key(key): (self._fitting(each), now_ms) for key, each in entries.items()}
+        if added:
+            self._forget()
+            self.content = {**(self.content or {}), **added}
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key; None without one, or if it has expired."""
+        key = self._key(key)
+        self._forget()
+        found = None if self.content is None else self.content.get(key)
+        if found is None:
+            return None
+        if self._renews:
+            self.content[key] = (found[0], self._context.timestamp_ms)
+        return found[0]
+
+    def entries(self) -> list[tuple[Any, Any]]:
+        """User keys and values that have not expired; a new list."""
+        self._forget()
+        live = self.content or {}
+        if self._renews:
+            for key, (value, _) in live.items():
+                live[key] = (value, self._context.timestamp_ms)
+        return [(key, value) for key, (value, _) in live.items()]
+
+    def seen(self) -> Any:
+        """As of `Cell`."""
+        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        entries = (self.content or {}).items()
+        return {key: value for key, (value, at_ms) in entries if at_ms > horizon_ms}
+
+    def _forget(self) -> None:
+        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        if self.content is not None and any(at <= horizon_ms for _, at in self.content.values()):
+            self.content = {k: v for k, v in self.content.items() if v[1] > horizon_ms} or None

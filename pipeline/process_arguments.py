@@ -1,0 +1,112 @@
+"""What `process` was told: the function, its columns and its output."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.backends.shards.function_state import FunctionState
+from idlestate.config.added_columns import REJECTED
+from idlestate.functions.bound_function import BoundFunction
+from idlestate.functions.declared_states import states_of
+from idlestate.functions.function import KeyedProcessFunction
+from idlestate.pipeline.arguments import Arguments
+from idlestate.pipeline.operator_checks import Columns
+from idlestate.pipeline.operator_spec import OperatorSpec
+
+_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    **dict.fromkeys(("tinyint", "byte"), pa.int8()),
+    **dict.fromkeys(("smallint", "short"), pa.int16()),
+    **dict.fromkeys(("int", "integer"), pa.int32()),
+    **dict.fromkeys(("bigint", "long"), pa.int64()),
+    **dict.fromkeys(("float", "real"), pa.float32()),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_COLUMN = re.compile(
+    r"\s*(?:`([^`]+)`|(\w+))\s*:?\s+(\w+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*"
+)
+
+
+def output_schema(given: Arguments, output: object) -> pa.Schema:
+    """The columns of `output`, a text such as `id string, at timestamp`.
+
+    Raises:
+        RefusedError: the text is not valid; the error says what may be written.
+    """
+    if not isinstance(output, str) or not output.strip():
+        raise given.refused(
+            f"output {output!r} is not valid; pass text such as 'id string, n long'"
+        )
+    fields: list[tuple[str, pa.DataType]] = []
+    for text in re.split(r",(?![^(]*\))", output):
+        match = _COLUMN.fullmatch(text)
+        kind = match and _type(match[3].lower(), match[4], match[5])
+        if match is None or kind is None:
+            raise given.refused(
+                f"output column {text.strip()!r} is not valid; write a name and one of the types "
+                f"{', '.join(_TYPES)}, decimal(p, s)"
+            )
+        fields.append((match[1] or match[2], kind))
+    names = [name for name, _ in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise given.refused(f"output has column {twice} twice; use another name")
+    return pa.schema(fields)
+
+
+def _type(name: str, precision: str | None, scale: str | None) -> pa.DataType | None:
+    if name not in ("decimal", "numeric"):
+        return None if precision else _TYPES.get(name)
+    digits = int(precision or 10)
+    return pa.decimal128(digits, int(scale or 0)) if 1 <= digits <= 38 else None
+
+
+def function_state(
+    columns: Columns, function: object, output: object, used: object, *, rejects: bool
+) -> FunctionState:
+    """The kind of a `process` operator.
+
+    Args:
+        columns: the input.
+        function, output: as of `process`.
+        used: the columns that the function sees; None: all of simple types.
+        rejects: whether reject rows come out too.
+
+    Raises:
+        RefusedError: an argument is not valid.
+    """
+    given = columns.given
+    if isinstance(function, type) or not isinstance(function, KeyedProcessFunction):
+        raise given.refused(
+            f"function {function!r} is not valid; pass an object of a class derived from "
+            "KeyedProcessFunction"
+        )
+    names = tuple(columns.types) if used is None else given.columns("columns", used)
+    for name in names:
+        if name not in columns.types:
+            raise given.refused(
+                f"columns: {name} is not found, or not of a simple type; available: "
+                f"{', '.join(columns.types)}"
+            )
+    schema = output_schema(given, output)
+    taken = {"reason", "batch_id", REJECTED} & set(schema.names) if rejects else set[str]()
+    if taken:
+        raise given.refused(f"output column {min(taken)} is added by rejects=True; rename it")
+    kind = type(function)
+    payload = tuple((name, columns.types[name]) for name in names if name not in columns.keys)
+    return FunctionState(
+        f"{kind.__module__}.{kind.__qualname__}", states_of(function), payload, names, schema
+    )
+
+
+def with_function(spec: OperatorSpec, function: KeyedProcessFunction) -> OperatorSpec:
+    """The spec of a `process` operator with the function that its tasks call."""
+    kind: Any = spec.table.kind
+    return replace(spec, function=BoundFunction(spec.uid, function, kind.columns, kind.output))

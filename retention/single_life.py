@@ -1,0 +1,90 @@
+"""The life of one key, access by access: the rule for code that must run between two accesses.
+
+The same rule as `retention.lives.walk`, with which tests compare it; numbers are plain ints. What
+ends at `deadline_ms` has ended for a record at that time.
+"""
+
+from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
+from idlestate.retention.rules import NEVER_MS, Reason
+
+
+class SingleLife:
+    """The life that is being looked at; `begin` and `resume` set it to another one.
+
+    Attributes:
+        created_at_ms, written_at_ms, read_at_ms, armed_at_ms: as of `Lives`.
+        deadline_ms: when it ends; may be past `FOREVER_MS`.
+    """
+
+    __slots__ = (
+        *("_cleanup_at_ms", "_idle_max_ms", "_idle_min_ms", "_lifetime_ms", "_reads_arm"),
+        *("_reads_extend", "_ttl_ms", "armed_at_ms", "created_at_ms", "deadline_ms"),
+        *("read_at_ms", "written_at_ms"),
+    )
+
+    def __init__(self, policy: Policy) -> None:
+        """No life yet, under this policy."""
+        off = FOREVER_MS
+        self._idle_min_ms = policy.idle_min_ms if policy.idle_on else -1
+        self._idle_max_ms = policy.idle_max_ms
+        self._ttl_ms = policy.ttl_ms or off
+        self._lifetime_ms = policy.max_lifetime_ms or off
+        self._reads_arm = policy.update is UpdateType.ON_READ_AND_WRITE
+        self._reads_extend = policy.ttl_update is UpdateType.ON_READ_AND_WRITE
+        self.created_at_ms = self.written_at_ms = self.read_at_ms = self.armed_at_ms = NEVER_MS
+        self._cleanup_at_ms = self.deadline_ms = off
+
+    def begin(self, t_ms: int) -> None:
+        """A write without an open life."""
+        self.created_at_ms, self.read_at_ms, self.armed_at_ms = t_ms, NEVER_MS, NEVER_MS
+        self._cleanup_at_ms = NEVER_MS if self._idle_min_ms >= 0 else FOREVER_MS
+        self.write(t_ms)
+
+    def resume(
+        self, created_at_ms: int, written_at_ms: int, read_at_ms: int, armed_at_ms: int,
+        cleanup_at_ms: int, deadline_ms: int,
+    ) -> None:  # fmt: skip
+        """A life from the table, with its ends under the policy."""
+        self.created_at_ms, self.written_at_ms = created_at_ms, written_at_ms
+        self.read_at_ms, self.armed_at_ms = read_at_ms, armed_at_ms
+        self._cleanup_at_ms, self.deadline_ms = cleanup_at_ms, deadline_ms
+
+    def write(self, t_ms: int) -> None:
+        """A write at a time that is not before any other access."""
+        self.written_at_ms = t_ms
+        if self._idle_min_ms >= 0 and t_ms + self._idle_min_ms > self._cleanup_at_ms:
+            self.armed_at_ms, self._cleanup_at_ms = t_ms, t_ms + self._idle_max_ms
+        end_ms = t_ms + self._ttl_ms
+        # Not min(): this runs for every record.
+        if end_ms > self._cleanup_at_ms:  # noqa: PLR1730
+            end_ms = self._cleanup_at_ms
+        last_ms = self.created_at_ms + self._lifetime_ms
+        self.deadline_ms = end_ms if end_ms < last_ms else last_ms
+
+    def read(self, t_ms: int) -> None:
+        """A read of the open life at a time that is not before any other access."""
+        self.read_at_ms = t_ms
+        if (
+            self._reads_arm
+            and self._idle_min_ms >= 0
+            and t_ms + self._idle_min_ms > self._cleanup_at_ms
+        ):
+            self.armed_at_ms, self._cleanup_at_ms = t_ms, t_ms + self._idle_max_ms
+        base_ms = t_ms if self._reads_extend else self.written_at_ms
+        self.deadline_ms = min(
+            base_ms + self._ttl_ms, self._cleanup_at_ms, self.created_at_ms + self._lifetime_ms
+        )
+
+    @property
+    def reason(self) -> Reason:
+        """Why it ends at its deadline."""
+        if self._lifetime_ms < FOREVER_MS and self.deadline_ms == (
+            self.created_at_ms + self._lifetime_ms
+        ):
+            return Reason.LIFETIME
+        base_ms = self.written_at_ms
+        if self._reads_extend and self.read_at_ms > base_ms:
+            base_ms = self.read_at_ms
+        if self._ttl_ms < FOREVER_MS and self.deadline_ms == base_ms + self._ttl_ms:
+            return Reason.TTL
+        return Reason.IDLE
