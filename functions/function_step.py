@@ -22,9 +22,10 @@ from idlestate.backends.runs.fields import Field, join
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.shards import keys_seen_sketch, remembered_keys
+from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.function_state import SEPARATOR, FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
+from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.backends.shards.steps_by_key import Steps
@@ -59,6 +60,10 @@ def apply_function(
     """
     opened = OpenFunction(copy.copy(bound.function))
     process_id = os.getpid()
+    others = {}
+    if table.spec.in_order:
+        held = table.others[HELD]
+        steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
     steps = in_row_order(steps)
     at, old = table.current.look_up(steps.hashes, steps.keys)
     rule = _timed(policy)
@@ -71,7 +76,8 @@ def apply_function(
         loop.visit(step.to_visit(), sweep_at_ms)
         if os.getpid() != process_id:
             os._exit(70)  # a process that the function forked must not go on as this one does
-        return step.outcome(loop.visited, due, rule, sweep_at_ms, batch_id, merge)
+        outcome = step.outcome(loop.visited, due, rule, sweep_at_ms, batch_id, merge)
+        return replace(outcome, others=others)
     finally:
         gc.enable()
 

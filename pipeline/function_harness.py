@@ -8,8 +8,9 @@ import pyarrow as pa
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.operator_checks import Columns
-from idlestate.pipeline.process_arguments import function_state
-from idlestate.pipeline.retain_harness import OperatorHarness
+from idlestate.pipeline.policy_argument import choose_policy
+from idlestate.pipeline.process_arguments import function_state, order_of
+from idlestate.pipeline.retain_harness import HARNESS, OperatorHarness
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
@@ -25,8 +26,8 @@ class FunctionHarness(OperatorHarness):
         schema: the input's columns and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
         key, function, output, event_time, columns, delay, policy, config, order, read_when,
-            max_ahead, min_event_time, malformed, null_key, rejects: as for `process`, with columns
-            by name.
+            max_ahead, min_event_time, malformed, null_key, rejects, in_order: as for `process`,
+            with columns by name.
         clock: as for `RetainHarness`.
 
     Raises:
@@ -53,6 +54,7 @@ class FunctionHarness(OperatorHarness):
         malformed: str | None = None,
         null_key: str = "keep",
         rejects: bool = False,
+        in_order: bool | None = None,
         clock: FakeClock | None = None,
     ) -> None:
         def kind_of(found: Columns) -> FunctionState:
@@ -75,4 +77,5 @@ class FunctionHarness(OperatorHarness):
             malformed=malformed,
             null_key=null_key,
             rejects=rejects,
+            in_order=order_of(function, choose_policy(policy, config, HARNESS), in_order),
         )

@@ -11,7 +11,8 @@ from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe
-from idlestate.pipeline.process_arguments import function_state
+from idlestate.pipeline.policy_argument import choose_policy
+from idlestate.pipeline.process_arguments import function_state, order_of
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 
@@ -39,6 +40,7 @@ def process(
     backend: str = "spark",
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
+    in_order: bool | None = None,
 ) -> DataFrame:
     """Call a function with the records of each key, in order, with state and timers.
 
@@ -66,6 +68,7 @@ def process(
         shards, runs: as for `retain`.
         backend: `spark`; functions do not run in a sidecar.
         renamed: new to old names of states.
+        in_order: as for `retain`; by default it is on in event time for functions with `on_timer`.
 
     Returns:
         The columns of `output`, and with `rejects` three more.
@@ -104,4 +107,5 @@ def process(
         sidecar=None,
         runs=runs,
         renamed=renamed,
+        in_order=order_of(function, choose_policy(policy, config, uid), in_order),
     )

@@ -14,6 +14,7 @@ from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.retention.policy import Policy, TimeDomain
 
 _TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -104,6 +105,15 @@ def function_state(
     return FunctionState(
         f"{kind.__module__}.{kind.__qualname__}", states_of(function), payload, names, schema
     )
+
+
+def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
+    """Whether rows wait for their turn: as asked for, else if what comes out depends on it most."""
+    if in_order is not None:
+        return in_order
+    method = getattr(type(function), "on_timer", None)
+    has_timers = method is not None and method is not KeyedProcessFunction.on_timer
+    return has_timers and policy.time is TimeDomain.EVENT
 
 
 def with_function(spec: OperatorSpec, function: KeyedProcessFunction) -> OperatorSpec:

@@ -106,9 +106,8 @@ class FunctionState:
     @cached_property
     def carried(self) -> tuple[Column, ...]:
         """As of `OperatorKind`."""
-        return tuple(
-            Column(f"p{at}", pa.nulls(1, kind)) for at, (_, kind) in enumerate(self.payload)
-        )
+        # By name, for rows that wait while the columns change.
+        return tuple(Column(f"p_{name}", pa.nulls(1, kind)) for name, kind in self.payload)
 
     @property
     def life(self) -> tuple[Column, ...]:

@@ -50,7 +50,9 @@ def row(record: Record) -> dict[str, Any]:
     return {"key": key, "t": EPOCH + timedelta(milliseconds=BASE_MS + t_ms), "op": op, "n": n}
 
 
-def harness(function: Scripted, policy: Policy, delay_ms: int = 0) -> FunctionHarness:
+def harness(
+    function: Scripted, policy: Policy, delay_ms: int = 0, *, in_order: bool = False
+) -> FunctionHarness:
     return FunctionHarness(
         SCHEMA,
         key="key",
@@ -60,6 +62,7 @@ def harness(function: Scripted, policy: Policy, delay_ms: int = 0) -> FunctionHa
         columns=["op", "n"],
         delay=timedelta(milliseconds=delay_ms),
         policy=policy,
+        in_order=in_order,
     )
 
 
@@ -112,7 +115,7 @@ def cut(records: list[Record], at: set[int]) -> list[list[Record]]:
     return [records[begin:end] for begin, end in pairwise(bounds)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60))
 def test_a_function_does_what_the_model_does(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int], delay_ms: int
@@ -120,7 +123,7 @@ def test_a_function_does_what_the_model_does(
     check(function, policy, [*cut(records, cuts), [], []], delay_ms)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_keys_behind_equal_hashes_are_told_apart(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int]
@@ -133,7 +136,7 @@ def test_keys_behind_equal_hashes_are_told_apart(
         check(function, policy, [*cut(records, cuts), []], 0)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_records_in_order_give_the_same_however_they_are_cut(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int]
@@ -153,3 +156,24 @@ def test_records_in_order_give_the_same_however_they_are_cut(
         ]
         results.append((Counter(found), sorted(map(repr, tested.lives()))))
     assert results[0] == results[1]
+
+
+@settings(max_examples=80)
+@given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60))
+def test_rows_in_order_give_the_same_in_whatever_order_they_arrive(
+    function: Scripted, policy: Policy, records: list[Record], cuts: set[int], delay_ms: int
+) -> None:
+    batches, kept, highest_ms = cut(records, cuts), list[Record](), 0
+    for batch in batches:
+        limit_ms = highest_ms - delay_ms - 1
+        kept += [each for each in batch if each[1] > limit_ms or not highest_ms]
+        highest_ms = max([highest_ms, *(each[1] for each in batch)])
+    tested = harness(function, policy, delay_ms, in_order=True)
+    found = [each for batch in batches for each in tuples(tested.batch([*map(row, batch)]))]
+    found += tuples(tested.finish())
+    model = Model(function, list(function.states.values()), policy)
+    for key, t_ms, op, n in sorted(kept, key=lambda each: each[1:]):
+        model.record(key, BASE_MS + t_ms, SimpleNamespace(op=op, n=n))
+    model.sweep(BASE_MS + highest_ms)
+    assert Counter(found) == Counter(model.rows)
+    assert {each["key"] for each in tested.lives()} == set(model.lives)
