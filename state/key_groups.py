@@ -1,12 +1,12 @@
-"""Key groups: the smallest parts that keyed state is split into, and how they spread.
+"""Key groups: the smallest parts of keyed state, and their distribution over instances.
 
-A key's group is `murmur(hash) % max_parallelism`, the hash being the one its Java class would
-have; instance i of n owns one contiguous range of groups. All of it as Flink does it
-(`KeyGroupRangeAssignment`, `MathUtils.murmurHash`), checked against recordings.
+A key's group is `murmur(hash) % max_parallelism`, with the hash code of its Java class. Instance i
+of n owns one contiguous range of groups. All of this is as in Flink (`KeyGroupRangeAssignment`,
+`MathUtils.murmurHash`), and checked against recordings.
 
-Shards of the pipeline go by Spark's xxhash64 instead, since the JVM has to assign them before
-Python sees a row (`idlestate.backends.runs.key_hashes`). The two never meet: a shard is named in
-Spark's checkpoint, a key group in snapshots of the library.
+Shards of the pipeline use Spark's xxhash64 instead, because the JVM must assign them before Python
+sees a row (`idlestate.backends.runs.key_hashes`). The two never meet: shards occur in Spark's
+checkpoints, key groups in snapshots of the library.
 """
 
 import struct
@@ -45,7 +45,7 @@ class KeyGroupRange:
         return self.last - self.first + 1
 
     def intersection(self, other: "KeyGroupRange") -> "KeyGroupRange | None":
-        """The groups in both, None when there are none."""
+        """The groups in both; None if there are none."""
         first, last = max(self.first, other.first), min(self.last, other.last)
         return KeyGroupRange(first, last) if first <= last else None
 
@@ -54,7 +54,7 @@ ALL_GROUPS = KeyGroupRange(0, MAX_PARALLELISM_LIMIT - 1)
 
 
 def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
-    """Raise `KeyGroupError` when this many instances cannot share this many key groups."""
+    """Raise `KeyGroupError` if this many instances cannot share this many key groups."""
     if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
         raise KeyGroupError(
             f"max parallelism is {max_parallelism}: it must be 1 to {MAX_PARALLELISM_LIMIT}"
@@ -77,12 +77,12 @@ def key_group_range(max_parallelism: int, parallelism: int, index: int) -> KeyGr
 
 
 def operator_index(group: int, max_parallelism: int, parallelism: int) -> int:
-    """Which instance owns a key group."""
+    """The instance that owns a key group."""
     return group * parallelism // max_parallelism
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The max parallelism taken when none is named: room to grow by half, at least 128."""
+    """The default of the max parallelism: room to grow by half, at least 128."""
     if not 1 <= parallelism <= MAX_PARALLELISM_LIMIT:
         raise KeyGroupError(
             f"parallelism is {parallelism}: it must be 1 to {MAX_PARALLELISM_LIMIT}"
@@ -106,7 +106,7 @@ def key_group(hash_code: int, max_parallelism: int) -> int:
 
 
 def key_groups(hash_codes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.int32]:
-    """`key_group` of many, by the same murmur in array steps."""
+    """`key_group` of many keys, in array steps."""
     h = hash_codes.astype(np.uint32)
     h *= np.uint32(0xCC9E2D51)
     h = (h << np.uint32(15)) | (h >> np.uint32(17))

@@ -30,7 +30,7 @@ class ListState(State[ListTable]):
         self._normal = table.layout.value.normal
 
     def get(self) -> Iterable[Any] | None:
-        """The elements; None when there are none."""
+        """The elements; None if there are none."""
         return self.table.get(self._key, self.namespace)
 
     def add(self, element: Any) -> None:
@@ -39,9 +39,9 @@ class ListState(State[ListTable]):
         self.table.append(self._key, self.namespace, self._stored([self._normal(element)]))
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Put elements behind the others, none of them if one is None on RocksDB or with a TTL.
+        """Append elements; none of them if one is None on RocksDB or with a TTL.
 
-        On heap without a TTL the elements before the None stay, as in Flink.
+        On heap without a TTL, the elements before the None are kept, as in Flink.
         """
         self._check(elements)
         given = list(elements)
@@ -65,7 +65,7 @@ class ListState(State[ListTable]):
         self.table.put(self._key, self.namespace, self._stored(list(map(self._normal, given))))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Move the lists of other namespaces behind the target's."""
+        """Append the lists of other namespaces to the target's."""
         merged: list[Stored] = []
         for source in sources:
             merged += self.table.get(self._key, source) or []
@@ -74,7 +74,7 @@ class ListState(State[ListTable]):
             self.table.append(self._key, target, merged)
 
     def get_many(self, keys: Many) -> pa.Array:
-        """The list of each key, null where there is none."""
+        """The list of each key; null if there is none."""
         found = self.table.get_many(self.table.batch_of(keys), self.namespace)
         return found.visible(self._type, found.there)
 
@@ -107,11 +107,11 @@ class TtlListState(ListState):
     _ttl: Ttl
 
     def get(self) -> Iterable[Any]:
-        """The elements, each judged when it is iterated, anew with each iteration.
+        """The elements; each iteration checks their expiry again.
 
-        When an iteration comes to its end without one live element, the list is cleared. With
-        `ON_READ_AND_WRITE` this call, not the iteration, drops what has expired and stamps the
-        rest.
+        If an iteration reaches the end without a live element, the list is cleared. With
+        `ON_READ_AND_WRITE`, this call, not the iteration, removes expired elements and renews the
+        others.
         """
         self._ttl.on_access()
         key, namespace = self._key, self.namespace
@@ -124,7 +124,7 @@ class TtlListState(ListState):
         return Elements(items, self._ttl, lambda: self.table.clear(key, namespace))
 
     def add(self, element: Any) -> None:
-        """Put an element behind the others, stamped."""
+        """Append an element with the current timestamp."""
         ttl = self._ttl
         ttl.on_access()
         if element is None:
@@ -132,7 +132,7 @@ class TtlListState(ListState):
         self.table.append(self._key, self.namespace, [(self._normal(element), ttl.now_ms())])
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Put elements behind the others, stamped with one time; none if one is None."""
+        """Append elements with one timestamp; none if one is None."""
         self._ttl.on_access()
         super().add_all(elements)
 
@@ -142,7 +142,7 @@ class TtlListState(ListState):
         super().update(elements)
 
     def get_many(self, keys: Many) -> pa.Array:
-        """The visible elements of each key, an empty list where there are none."""
+        """The visible elements of each key; an empty list if there are none."""
         batch, now = self.table.batch_of(keys), self._ttl.now_ms()
         found = self.table.get_many(batch, self.namespace)
         stamps = found.items.stamps
@@ -168,7 +168,7 @@ class TtlListState(ListState):
 
 
 class Elements(Iterable[Any]):
-    """Elements as `get()` found them, judged by the clock while they are iterated."""
+    """The elements of a `get()`, checked against the clock during iteration."""
 
     def __init__(self, items: list[Stored], ttl: Ttl, clear: Callable[[], None]) -> None:
         """The stored elements; `clear` removes the list."""

@@ -16,7 +16,7 @@ from idlestate.state.ttl import Ttl
 
 
 class MapEntry:
-    """One entry as an iteration found it. Setting `value` writes through, but not with a TTL."""
+    """One entry of an iteration. Setting `value` writes it to state, except with a TTL."""
 
     __slots__ = ("_value", "_write", "key")
 
@@ -54,7 +54,7 @@ class MapState(State[MapTable]):
         self._normal_key = table.layout.user_key.normal
 
     def get(self, user_key: Any) -> Any:
-        """The entry's value, None when there is none."""
+        """The entry's value; None if there is none."""
         return self.table.get(self._key, self.namespace, user_key)
 
     def put(self, user_key: Any, value: Any) -> None:
@@ -66,7 +66,7 @@ class MapState(State[MapTable]):
         self.table.put_all(self._key, self.namespace, {user_key: value})
 
     def put_all(self, entries: Mapping[Any, Any] | None) -> None:
-        """Set entries, all or none. None is nothing to do on RocksDB, refused on heap (Flink)."""
+        """Set entries, all or none. None does nothing on RocksDB, is refused on heap (Flink)."""
         if entries is None:
             if not self.table.refuses_null:
                 raise NullValueError(f"map state {self.name}: put_all was given None, not a map")
@@ -93,7 +93,7 @@ class MapState(State[MapTable]):
         return self.table.is_empty(self._key, self.namespace)
 
     def iterator(self) -> "MapIterator":
-        """The entries; each is looked up when its turn comes."""
+        """The entries; each is looked up during the iteration."""
         return MapIterator(self, self._key, self.namespace)
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
@@ -101,11 +101,11 @@ class MapState(State[MapTable]):
         return ((entry.key, entry.value) for entry in self.iterator())
 
     def keys(self) -> Iterator[Any]:
-        """The user keys. The same iteration as `entries`, with all it does."""
+        """The user keys; an iteration with the same effects as `entries`."""
         return (entry.key for entry in self.iterator())
 
     def values(self) -> Iterator[Any]:
-        """The values. The same iteration as `entries`, with all it does."""
+        """The values; an iteration with the same effects as `entries`."""
         return (entry.value for entry in self.iterator())
 
     def get_many(self, keys: Many, user_keys: Many) -> pa.Array:
@@ -134,7 +134,7 @@ class MapState(State[MapTable]):
         return batch, entries
 
     def _visit(self, key: Any, namespace: Any, user_key: Any) -> MapEntry | None:
-        """The entry an iteration shows for this user key, None for none."""
+        """The entry that an iteration returns for this user key; None for none."""
         if not self.table.has(key, namespace, user_key):
             return None
         return MapEntry(
@@ -144,7 +144,7 @@ class MapState(State[MapTable]):
         )
 
     hides_current = False
-    """Whether `has_next` moves an iteration on, so that `remove` has nothing to act on."""
+    """Whether `has_next` advances an iteration, so that `remove` has nothing to remove."""
 
 
 class MapIterator(Iterator[MapEntry]):
@@ -179,7 +179,7 @@ class MapIterator(Iterator[MapEntry]):
         return self._current
 
     def remove(self) -> None:
-        """Remove the entry that `next` just gave.
+        """Remove the entry that `next` just returned.
 
         Raises:
             IteratorStateError: there is none, it was removed already, or with a TTL `has_next`

@@ -18,10 +18,10 @@ class Migration:
     """Rewrites rows of one layout to another.
 
     Attributes:
-        old: the layout they have.
-        target: the state as it will be stored.
-        adapt: turns old values into new ones, None to keep them.
-        now_ms: the timestamp of values that had none.
+        old: the old layout.
+        target: the new schema.
+        adapt: converts old values to new ones; None to keep them.
+        now_ms: the timestamp for values without one.
     """
 
     old: ValueLayout
@@ -54,10 +54,10 @@ class Migration:
 def migration_of(
     stored: StateSchema, descriptor: StateDescriptor[Any], now_ms: int
 ) -> Migration | None:
-    """What stored rows need to fit a descriptor; None when they fit as they are.
+    """The migration that stored rows need to fit a descriptor; None if they fit already.
 
     Raises:
-        StateKindError: the descriptor is of another kind.
+        StateKindError: the descriptor has another kind.
         StateMigrationError: the types do not fit.
     """
     wanted = StateSchema.of(descriptor)

@@ -1,12 +1,12 @@
 """Operator state: lists and maps of one instance that belong to no key.
 
-    list        each instance has a part; with another number of instances the elements of all are
-                dealt out in contiguous runs
-    union       each instance gets all elements of all instances back
+    list        each instance has a part; when the number of instances changes, the elements of all
+                are redistributed in contiguous parts
+    union       after a restore, each instance has all elements of all instances
     broadcast   a map that is the same on all instances; new ones get a copy
 
-Never on RocksDB, as in Flink: it is small and in memory, and snapshots hold it. It has no time to
-live.
+It is never on RocksDB, as in Flink: it is small, in memory, and part of snapshots. It has no time
+to live.
 """
 
 import json
@@ -47,11 +47,11 @@ class OperatorListState:
         return self._elements.copy()
 
     def add(self, element: Any) -> None:
-        """Put an element behind the others."""
+        """Append an element."""
         self.add_all((element,))
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Put elements behind the others, all or none."""
+        """Append elements, all or none."""
         self._elements += _present(elements)
 
     def update(self, elements: Iterable[Any]) -> None:
@@ -71,7 +71,7 @@ class BroadcastState:
         self._entries = dict(entries)
 
     def get(self, key: Any) -> Any:
-        """The value, None when there is none."""
+        """The value; None if there is none."""
         return self._entries.get(key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -101,7 +101,7 @@ class BroadcastState:
 
 @dataclass(slots=True)
 class _Kept:
-    """One state: what it is, and its object once it was asked for."""
+    """One state: its description, and its object after its first use."""
 
     mode: OperatorStateMode
     kind: pa.DataType
@@ -114,8 +114,8 @@ class OperatorStateStore:
 
     Args:
         restored: snapshots of all old instances, in their order.
-        index: which of the new instances this is.
-        parallelism: how many new instances there are.
+        index: the index of this instance among the new ones.
+        parallelism: the number of new instances.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class OperatorStateStore:
             self._restore(restored, index, parallelism)
 
     def get_list_state(self, name: str, element_type: pa.DataType) -> OperatorListState:
-        """A list whose elements are dealt out when the number of instances changes."""
+        """A list whose elements are redistributed when the number of instances changes."""
         return self._list(name, OperatorStateMode.SPLIT, element_type)
 
     def get_union_list_state(self, name: str, element_type: pa.DataType) -> OperatorListState:
-        """A list of which every instance gets all elements back."""
+        """A list of which every instance gets all elements after a restore."""
         return self._list(name, OperatorStateMode.UNION, element_type)
 
     def get_broadcast_state(
@@ -166,7 +166,7 @@ class OperatorStateStore:
         return kept
 
     def snapshot(self, folder: Path) -> None:
-        """Write all states, also those nobody asked for since they were restored."""
+        """Write all states, including those not used since they were restored."""
         draft, states, at = start_folder(folder), {}, 0
         with (draft / ROWS).open("wb") as file:
             for name, kept in self._kept.items():
@@ -190,7 +190,7 @@ class OperatorStateStore:
             }
             held.append({str(folder): parts})
         mine = redistribute(held, parallelism)[index]
-        for folder in folders:  # in their order, so that all instances see elements in the same
+        for folder in folders:  # in order, so that all instances see the elements in the same order
             states = mine.get(str(folder), {})
             data = (folder / ROWS).read_bytes() if states else b""
             for name, part in states.items():

@@ -1,15 +1,15 @@
-"""How operator state is dealt out anew when the number of instances changes.
+"""Redistribution of operator state when the number of instances changes.
 
-As Flink's `RoundRobinOperatorStateRepartitioner`. What is dealt out are offsets of partitions in
-the files (handles) that the old instances wrote; nothing is read for it.
+As in Flink's `RoundRobinOperatorStateRepartitioner`. It distributes offsets of partitions in the
+files (handles) that the old instances wrote, without reading them.
 
-    split       all partitions of a state, in the order of the old instances, in contiguous runs of
-                equal length; the instances that get one more begin where the state before ended
+    split       all partitions of a state, in the order of the old instances, in contiguous parts of
+                equal length; the instances that get one more follow those of the previous state
     union       every new instance gets everything
-    broadcast   all old instances hold the same: new instance i takes the copy of i mod their number
+    broadcast   all old instances have the same: new instance i takes the copy of i mod their number
 
-When the number of instances stays, each keeps its own split and broadcast states; a broadcast
-state that some old instance lacks is dealt out beside that.
+If the number of instances stays the same, each keeps its own split and broadcast states, and a
+broadcast state that an old instance lacks is distributed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from enum import Enum
 
 
 class OperatorStateMode(Enum):
-    """How an operator state is dealt out."""
+    """How an operator state is distributed."""
 
     SPLIT = "SPLIT_DISTRIBUTE"
     UNION = "UNION"
@@ -30,8 +30,8 @@ class StatePartitions:
     """Partitions of one state in one handle.
 
     Attributes:
-        mode: how they are dealt out.
-        offsets: where each begins.
+        mode: how they are distributed.
+        offsets: the start of each.
     """
 
     mode: OperatorStateMode
@@ -39,19 +39,19 @@ class StatePartitions:
 
 
 Handles = Mapping[str, Mapping[str, StatePartitions]]
-"""What one instance holds: handle, state name, partitions."""
+"""The states of one instance: handle, state name, partitions."""
 
 
 def redistribute(
     old: Sequence[Handles], new_parallelism: int, names: Iterable[str] | None = None
 ) -> list[dict[str, dict[str, StatePartitions]]]:
-    """Deal the states of the old instances out to the new ones.
+    """Distribute the states of the old instances to the new ones.
 
     Args:
-        old: what each old instance holds, in their order.
-        new_parallelism: how many instances there will be, at least 1.
-        names: the order in which states are taken; it decides which instances get one more of
-            a split state. Sorted when not given.
+        old: the states of each old instance, in order.
+        new_parallelism: the number of new instances, at least 1.
+        names: the order of states, which decides which instances get one more part of a split
+            state; default: sorted.
     """
     if new_parallelism < 1:
         raise ValueError(f"parallelism is {new_parallelism}: it must be at least 1")
@@ -79,7 +79,7 @@ def redistribute(
 
 
 def _without_union(old: Sequence[Handles]) -> list[dict[str, dict[str, StatePartitions]]]:
-    """What every instance keeps when their number stays: all but union states."""
+    """The states that every instance keeps if their number stays the same: all but union states."""
     return [
         {
             handle: {
@@ -99,7 +99,7 @@ def _split(
     new: Sequence[dict[str, dict[str, StatePartitions]]],
     start: int,
 ) -> int:
-    """Deal out a split state from this instance on; where the next state starts."""
+    """Distribute a split state from this instance on; return the start of the next state."""
     offsets = [(handle, offset) for handle, part in parts for offset in part.offsets]
     base, more = divmod(len(offsets), len(new))
     at = 0

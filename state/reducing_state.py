@@ -1,4 +1,4 @@
-"""One value per key, made of all that were added."""
+"""One value per key, reduced from all added values."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class ReducingState(AddingState):
         self._reduce = descriptor.reduce
 
     def get(self) -> Any:
-        """What was added, reduced; None when nothing was."""
+        """The reduced value; None if nothing was added."""
         return self.table.get(self._key, self.namespace)
 
     def get_many(self, keys: Many) -> pa.Array:
@@ -48,12 +48,12 @@ class TtlReducingState(TtlAddingState, ReducingState):
     """The same with a time to live, renewed by every `add`."""
 
     def get(self) -> Any:
-        """What was added, reduced; None when nothing was or it has expired."""
+        """The reduced value; None if nothing was added, or if it has expired."""
         found = read_one(self.table, self._key, self.namespace, self._ttl)
         return None if found is None else found[0]
 
     def add(self, value: Any) -> None:
-        """Reduce a value into what is there; None renews what is there."""
+        """Reduce a value into the stored one; None renews the stored one."""
         self._ttl.on_access()
         key, namespace, table = self._key, self.namespace, self.table
         added = self._add(table.get(key, namespace), value)

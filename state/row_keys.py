@@ -1,6 +1,6 @@
 """The part of a row key that all kinds of state share: key group, key, namespace.
 
-`rows.py` says how they are laid out.
+`rows.py` describes their layout.
 """
 
 import struct
@@ -24,7 +24,7 @@ GROUP = struct.Struct(">H")
 
 
 class RowKey(NamedTuple):
-    """A row key taken apart; `rest` is what the kind of state adds."""
+    """The parts of a row key; `rest` is the part of the kind of state."""
 
     group: int
     key: Any
@@ -40,7 +40,7 @@ class KeyLayout:
         key: codec of keys.
         namespace: codec of namespaces.
         group_of: the key group of a key.
-        max_parallelism: how many key groups there are.
+        max_parallelism: the number of key groups.
     """
 
     key: Codec
@@ -62,7 +62,7 @@ class KeyLayout:
         )
 
     def prefix(self, key: Any, namespace: Any, group: int | None = None) -> bytes:
-        """What all rows of a key and namespace begin with."""
+        """The prefix of all rows of a key and namespace."""
         data = self.key.encode(key)
         head = GROUP.pack(self.group_of(key) if group is None else group)
         tail = b"\0" if namespace is None else self._of_namespace(namespace)
@@ -75,7 +75,7 @@ class KeyLayout:
     def prefixes(
         self, keys: KeyBatch, namespace: Any, times: npt.NDArray[np.uint64] | None = None
     ) -> pa.BinaryArray:
-        """`prefix` of each key; where times are given, they come behind the key groups."""
+        """`prefix` of each key; times, if given, follow the key groups."""
         groups = key_groups(java_hashes(keys), self.max_parallelism)
         sizes = pc.binary_length(keys.encoded).to_numpy(zero_copy_only=False)
         when = [] if times is None else [("time", ">u8")]
@@ -92,7 +92,7 @@ class KeyLayout:
         return pc.binary_join_element_wise(fixed_width(heads), keys.encoded, pa.scalar(tail), b"")
 
     def split(self, row: bytes) -> RowKey:
-        """Take a row key apart."""
+        """Split a row key."""
         (group,) = GROUP.unpack_from(row)
         length, at = read_varint(row, 2)
         key = self.key.decode(row[at : at + length])
@@ -104,7 +104,7 @@ class KeyLayout:
         return RowKey(group, key, self.namespace.decode(row[at:end]), row[end:])
 
     def end_of_prefix(self, row: bytes) -> int:
-        """How long the part is that names key and namespace."""
+        """The length of the part with key and namespace."""
         length, at = read_varint(row, 2)
         length, at = read_varint(row, at + length)
         return at + max(length - 1, 0)

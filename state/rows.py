@@ -1,4 +1,4 @@
-"""How state is laid out in rows of bytes: in RocksDB, and in snapshots of either backend.
+"""The layout of state in rows of bytes: in RocksDB, and in snapshots of all backends.
 
 Row key, version 1, so that a key group is one contiguous range:
 
@@ -54,7 +54,7 @@ class ValueLayout:
         kind: the kind of state.
         value: codec of the value, element, map value or accumulator.
         user_key: codec of keys inside a map.
-        stamped: whether a timestamp goes with each value.
+        stamped: whether each value has a timestamp.
     """
 
     kind: StateKind
@@ -81,7 +81,7 @@ class ValueLayout:
         return VALUE + STAMP.pack(stamp) + self.value.encode(value)
 
     def encode_present(self, stored: Stored) -> bytes:
-        """The same, where a value has to be there.
+        """The row value of a required value.
 
         Raises:
             NullValueError: there is none.
@@ -93,7 +93,7 @@ class ValueLayout:
         return self.encode(stored)
 
     def decode(self, row: bytes) -> Stored:
-        """What was encoded."""
+        """The inverse of `encode`."""
         flag = row[:1]
         if flag == NO_VALUE:
             return None
@@ -103,7 +103,7 @@ class ValueLayout:
         return (None if flag == STAMP_ONLY else self.value.decode(row[9:]), stamp)
 
     def encode_many(self, values: Column, has: Flags, stamp_ms: int) -> list[bytes]:
-        """The row values of a batch, stamped with one time; anything where there is no value."""
+        """The row values of a batch with one timestamp; undefined where there is no value."""
         if not values.dtype.hasobject:
             rows = np.empty(len(values), dtype=self._fixed(values.dtype))
             rows["flag"], rows["value"] = 1, values
@@ -118,7 +118,7 @@ class ValueLayout:
         return [head + encode(value) if there else b"" for value, there in each]
 
     def decode_many(self, rows: Sequence[bytes | None]) -> Cells:
-        """What the row values of a batch hold; None is a row that is not there."""
+        """The decoded row values of a batch; None is a missing row."""
         kind = self.value.kind
         dtype = dtype_of(kind)
         if not dtype.hasobject:
@@ -134,12 +134,12 @@ class ValueLayout:
         return Cells.of(stored, kind, stamped=self.stamped)
 
     def _fixed(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """A row value of one width."""
+        """The dtype of a row value of fixed width."""
         stamp = [("stamp", ">i8")] if self.stamped else []
         return np.dtype([("flag", "u1"), *stamp, ("value", dtype.newbyteorder(">"))])
 
     def heads(self, rows: Sequence[bytes]) -> tuple[Flags, Positions]:
-        """Which row values have a timestamp, and the timestamps, in a state with them."""
+        """In a state with timestamps: whether each row value has one, and the timestamps."""
         data = b"".join([row[:9] for row in rows])
         if len(data) < 9 * len(rows):  # some are null markers
             data = b"".join([row[:9] if len(row) > 1 else bytes(9) for row in rows])
@@ -147,7 +147,7 @@ class ValueLayout:
         return found["flag"] != 0, found["stamp"].astype(np.int64)
 
     def encode_each_item(self, values: Column, stamp_ms: int) -> list[bytes]:
-        """The row values of many lists of one element, stamped with one time."""
+        """The row values of many lists of one element, with one timestamp."""
         dtype = values.dtype
         if not dtype.hasobject:
             stamp = [("stamp", ">i8")] if self.stamped else []
@@ -182,10 +182,10 @@ class ValueLayout:
         return b"\1" + self.user_key.encode(user_key)
 
     def user_keys(self, given: Any) -> KeyBatch:
-        """User keys of a batch, as `encode_user_key` makes them.
+        """User keys of a batch, encoded as by `encode_user_key`.
 
         Raises:
-            StateTypeError: one is of another type.
+            StateTypeError: one has another type.
         """
         assert self.user_key is not None
         codec = replace(

@@ -1,4 +1,4 @@
-"""What may change about a type while values of it are stored, and how old values are read then.
+"""Allowed changes of a type with stored values, and the conversion of old values.
 
 Integers and floats may be widened; struct fields may be dropped, reordered, widened, or added
 with a default. Everything else is refused with the state, the field and both types.
@@ -20,10 +20,10 @@ _FLOATS = [pa.float32(), pa.float64()]
 def adapter(
     place: str, old: pa.DataType, new: pa.DataType, defaults: Mapping[str, Any]
 ) -> Adapt | None:
-    """What turns a value of the old type into one of the new; None when nothing has to.
+    """The function that converts a value of the old type to the new one; None if none is needed.
 
     Args:
-        place: what the message of a refusal begins with: the state, then the field.
+        place: the start of the message of a refusal: the state, then the field.
         old: the stored type.
         new: the declared type.
         defaults: values of fields that the old type lacks.

@@ -1,4 +1,4 @@
-"""How a backend is opened, whatever its kind."""
+"""The settings of a backend of any kind."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from idlestate.timers.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSettings:
-    """What `open_backend` was given.
+    """The arguments of `open_backend`.
 
     Attributes:
         key_type: Arrow type of keys.
         namespace_type: Arrow type of namespaces.
-        max_parallelism: how many key groups there are.
-        groups: the key groups held here.
-        clock: whose time counts.
-        restore: folders of snapshots to begin with.
+        max_parallelism: the number of key groups.
+        groups: the key groups of this backend.
+        clock: the clock.
+        restore: folders of snapshots to start with.
     """
 
     key_type: pa.DataType

@@ -1,4 +1,4 @@
-"""Timers as rows: the key group, the time, then key and namespace as in rows of state."""
+"""Timers as rows: key group, time, then key and namespace as in rows of state."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +37,7 @@ class TimerLayout:
         """The rows of timers of many keys in one namespace.
 
         Raises:
-            StateError: there are more keys than times, or fewer.
+            StateError: the numbers of keys and times differ.
         """
         batch = KeyBatch.of(self.keys.key, keys)
         times = np.asarray(times_ms, dtype=np.int64)
@@ -59,7 +59,7 @@ class TimerLayout:
 
 
 def times_of(entries: pa.BinaryArray) -> Positions:
-    """The times that entries begin with."""
+    """The times at the start of entries."""
     data, starts, _ = layout_of(entries)
     return _times(data, starts)
 
@@ -75,7 +75,7 @@ def by_group_many(entries: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _turned(items: pa.BinaryArray, first: str, second: str) -> pa.BinaryArray:
-    """Items with the two fields that they begin with, of these types, in the other order."""
+    """Items with their first two fields, of these types, swapped."""
     data, starts, sizes = layout_of(items)
     firsts, seconds = _fields(data, first), _fields(data, second)
     head, next_to_it = firsts[starts], seconds[starts + firsts.itemsize]
@@ -93,6 +93,6 @@ def _times(data: npt.NDArray[np.uint8], starts: Positions) -> Positions:
 
 
 def _fields(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:
-    """The data as fields of this type that begin at every byte."""
+    """The data as overlapping fields of this type, one from every byte."""
     width = np.dtype(kind).itemsize
     return np.ndarray((len(data) - width + 1,), dtype=kind, buffer=data, strides=(1,))

@@ -1,7 +1,7 @@
-"""What Flink's compaction filter does, as walks: merge lists, and drop what has expired.
+"""Flink's compaction filter, as walks: they merge lists, and drop expired values.
 
-A walk is done whole by `compact()`, or portion by portion by the cleanup that has a period. What
-others write between portions is seen or not, and never lost.
+`compact()` does a whole walk, periodic cleanup does one in portions. Writes between portions may or
+may not be visited, and are never lost.
 """
 
 from collections.abc import Callable
@@ -18,22 +18,22 @@ from idlestate.state.ttl import Ttl
 from idlestate.timers.clock import Clock
 
 ROWS_A_SECOND: Final = 50_000
-"""How fast a periodic walk goes at most: about a twentieth of what it could do."""
+"""The maximum speed of a periodic walk: about a twentieth of its full speed."""
 
 LEAST: Final = 1_000
 MOST: Final = 10_000
-"""Rows or lists of one portion: fewer are not worth the start, more would be felt as a pause."""
+"""Rows or lists of one portion: fewer are not worth the start, more would cause a pause."""
 
 
 class CompactionWalk(Protocol):
     """A walk over one table from its beginning to its end."""
 
     def go_on(self, limit: int) -> bool:
-        """Look at up to so many rows or lists more; whether the end is reached."""
+        """Visit at most this many more rows or lists; return whether the end is reached."""
 
 
 class RowCompaction:
-    """Drops expired rows; the clock is read again after some, as Flink's filter does."""
+    """Drops expired rows; the clock is read again after some rows, as in Flink's filter."""
 
     def __init__(self, table: RocksDBTable, ttl: Ttl, query_time_after: int) -> None:
         """A walk over a table of values or map entries."""
@@ -41,7 +41,7 @@ class RowCompaction:
         self._each = max(query_time_after, 1)
 
     def go_on(self, limit: int) -> bool:
-        """Look at up to so many rows more; whether the end is reached."""
+        """Visit at most this many more rows; return whether the end is reached."""
         while limit > 0:
             now_ms = self._ttl.now_ms()
             visit = self._walk.visit(min(limit, self._each), self._ttl.horizon_ms(now_ms))
@@ -52,7 +52,7 @@ class RowCompaction:
 
 
 class ListCompaction:
-    """Makes one row of each list, without what the filter drops."""
+    """Merges each list into one row, without the elements that the filter drops."""
 
     def __init__(self, table: RocksDBListTable, keep: CompactionFilter | None) -> None:
         """A walk over a table of lists; without a filter all elements stay."""
@@ -60,7 +60,7 @@ class ListCompaction:
         self._next = b""
 
     def go_on(self, limit: int) -> bool:
-        """Look at up to so many lists more; whether the end is reached."""
+        """Visit at most this many more lists; return whether the end is reached."""
         table, keep, seen = self._table, self._keep, 0
         batch = table.batch()
         for together in islice(table.lists(ALL_GROUPS, self._next), limit):
@@ -82,7 +82,7 @@ class ListCompaction:
 
 
 def compaction_of(table: RocksDBTable, ttl: Ttl | None) -> CompactionWalk | None:
-    """The walk over a table; None where it would change nothing."""
+    """The walk over a table; None if it would change nothing."""
     cleanup = None if ttl is None else ttl.config.compaction_in_force
     if ttl is not None and cleanup is not None:
         return filtering(table, ttl, cleanup.query_time_after)
@@ -90,17 +90,17 @@ def compaction_of(table: RocksDBTable, ttl: Ttl | None) -> CompactionWalk | None
 
 
 def filtering(table: RocksDBTable, ttl: Ttl, query_time_after: int) -> CompactionWalk:
-    """The walk over a table that drops what has expired."""
+    """The walk over a table that drops expired values."""
     if isinstance(table, RocksDBListTable):
         return ListCompaction(table, CompactionFilter(table.layout, ttl, query_time_after))
     return RowCompaction(table, ttl, query_time_after)
 
 
 class PeriodicCleanup:
-    """Begins a walk once in a period, and does it in portions that accesses to the state pay for.
+    """Starts a walk once per period, and does it in portions during accesses to the state.
 
-    An access does as much as may have been done since the one before, at `ROWS_A_SECOND`. So
-    whatever has expired is gone a period later at the latest, as long as the state is used.
+    An access does the work for the time since the previous one, at `ROWS_A_SECOND`. So an expired
+    value is removed at most one period later, as long as the state is used.
     """
 
     def __init__(
@@ -114,11 +114,11 @@ class PeriodicCleanup:
         """A cleanup between walks.
 
         Args:
-            begin: makes a walk.
+            begin: creates a walk.
             period_ms: from the start of one walk to the start of the next, above 0.
-            clock: whose time counts for the period.
-            last_ms: when the last finished walk began.
-            record: makes such a time durable.
+            clock: measures the period.
+            last_ms: when the last finished walk started.
+            record: stores this time durably.
         """
         self._begin, self._period_ms, self._clock = begin, period_ms, clock
         self._last_ms, self._record = last_ms, record
@@ -127,19 +127,19 @@ class PeriodicCleanup:
         self._at_s = clock.monotonic_s()
 
     def step(self) -> None:
-        """What an access to the state calls."""
+        """Called by each access to the state."""
         passed_s = self._clock.monotonic_s() - self._at_s
         limit = int(passed_s * ROWS_A_SECOND)
         if limit < LEAST:
             return
         self._at_s += passed_s
-        with suppress(StorageError):  # the access itself meets what it has to; the walk stays
+        with suppress(StorageError):  # the access itself raises the error; the walk stays
             self._go_on(min(limit, MOST))
 
     def _go_on(self, limit: int) -> None:
         if self._walk is None:
             now_ms = self._clock.now_ms()
-            self._last_ms = min(self._last_ms, now_ms)  # the clock may have run back
+            self._last_ms = min(self._last_ms, now_ms)  # the clock may have been set back
             if now_ms - self._last_ms < self._period_ms:
                 return
             self._walk, self._begun_ms = self._begin(), now_ms

@@ -1,4 +1,4 @@
-"""Keyed state in RocksDB: it is on disk once a call returns, and there again after a crash."""
+"""Keyed state in RocksDB: each call is on disk when it returns, and survives a crash."""
 
 import shutil
 from dataclasses import replace
@@ -54,7 +54,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
     kind = "rocksdb"
 
     def __init__(self, path: Path, settings: BackendSettings) -> None:
-        """A backend with what is in the folder, or in the snapshots."""
+        """A backend with the state of the folder, or of the snapshots."""
         super().__init__(settings)
         self._settings = settings
         infos = [SnapshotInfo.read(folder) for folder in settings.restore]
@@ -89,7 +89,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._tables[schema.name] = self._database.table(schema, self._keys)
 
     def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
-        """Incremental cleanup is left out, as in Flink: compactions do the work."""
+        """No incremental cleanup, as in Flink: compactions do the work."""
         assert isinstance(table, RocksDBTable)
         cleanup = ttl.config.compaction_in_force
         if cleanup is None or cleanup.periodic_ms <= 0:
@@ -105,7 +105,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         ).step
 
     def compact(self) -> None:
-        """Merge lists, drop what has expired where cleanup in compactions is on, and compact."""
+        """Merge lists, drop expired values if cleanup in compactions is on, and compact."""
         for name, table in self._tables.items():
             assert isinstance(table, RocksDBTable)
             walk = compaction_of(table, self._ttls.get(name))
@@ -114,7 +114,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self.reclaim()
 
     def usage(self) -> Usage:
-        """How much room the files take, and what is not in files yet."""
+        """The bytes of files and of data that is not in files yet."""
         return sum(map(usage_of, self._places()), Usage(0, 0))
 
     def _places(self) -> list[Family]:
@@ -122,7 +122,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return [*tables, *self._stores]
 
     def reclaim(self) -> None:
-        """Give the disk back that removed rows take up. Other threads may read and write."""
+        """Release the disk space of removed rows. Other threads may read and write."""
         thorough = CompactOptions()
         thorough.set_bottommost_level_compaction(BottommostLevelCompaction.force())
         with plainly(self._database.path):
@@ -132,7 +132,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 place.swept_bytes = 0
 
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
-        """Hold the state as it is now: a checkpoint of links, of which only new files are new."""
+        """Hold the current state: a checkpoint of links, in which only new files cost space."""
         draft = start_folder(folder)
         files = draft / DATABASE
         try:

@@ -1,4 +1,4 @@
-"""RocksDB itself: its options, its column families, and the record of what is in them."""
+"""RocksDB itself: its options, its column families, and the record of their contents."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,7 +60,7 @@ class Database:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open, or make where there is none.
+        """Open it; create it if needed.
 
         Raises:
             StorageError: it is broken, or in use.
@@ -82,7 +82,7 @@ class Database:
         self._families = set(names)
 
     def record(self) -> dict[str, Any] | None:
-        """What was recorded; None in a new database."""
+        """The record; None in a new database."""
         with plainly(self.path):
             data = self.raw.get(RECORD)
         if data is None:
@@ -97,18 +97,18 @@ class Database:
             self.raw[RECORD] = json.dumps(VERSIONS | record).encode()
 
     def cleaned_ms(self, state: str) -> int | None:
-        """When the last periodic cleanup of a state began, None for never."""
+        """When the last periodic cleanup of a state started; None for never."""
         with plainly(self.path):
             data = self.raw.get(CLEANED + state.encode())
         return None if data is None else int(data)
 
     def record_cleaned(self, state: str, begun_ms: int) -> None:
-        """Record durably when a periodic cleanup began, once it is done."""
+        """Record durably when a finished periodic cleanup started."""
         with plainly(self.path):
             self.raw[CLEANED + state.encode()] = b"%d" % begun_ms
 
     def make_family(self, name: str) -> Rdict:
-        """A new column family; rows that an interrupted run left under its name go."""
+        """A new column family; rows of an interrupted run under its name are removed."""
         with plainly(self.path):
             if name in self._families:
                 self.raw.drop_column_family(name)
@@ -116,7 +116,7 @@ class Database:
             return self.raw.create_column_family(name, options())
 
     def family(self, name: str) -> Rdict:
-        """A column family, made where there is none."""
+        """A column family; created if needed."""
         return (
             self.raw.get_column_family(name) if name in self._families else (self.make_family(name))
         )
@@ -153,7 +153,7 @@ class FamilyTimerStore:
         self.swept_bytes = 0
 
     def has(self, rows: Sequence[bytes]) -> list[bool]:
-        """Which rows are there."""
+        """Whether each row exists."""
         try:
             found = self.family.get(list(rows)) if rows else []
         except Exception as error:
@@ -171,7 +171,7 @@ class FamilyTimerStore:
         write(self._database, batch)
 
     def due(self, starts: Sequence[bytes], end: bytes, limit: int) -> list[list[bytes]]:
-        """Rows from each start on, of its group, with times up to this: so many at most."""
+        """At most this many rows from each start on, in its group, with times up to this."""
         found = []
         for start in starts:
             rows, last = [], start[:2] + end
@@ -200,6 +200,6 @@ class FamilyTimerStore:
         return (row for row, _ in scan(self.family, start, prefix))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
         self._handle = None
         let_go(self.family)

@@ -19,7 +19,7 @@ from idlestate.state.rows import MERGED, SEQUENCE, ValueLayout
 from idlestate.state.table import ListTable, Removed, Row, Visit, Walk
 
 LAST = b"\xff" * (SEQUENCE.size + 1)
-"""Behind the number of any append."""
+"""After the number of any append."""
 
 
 class RocksDBListTable(RocksDBTable, ListTable):
@@ -28,7 +28,7 @@ class RocksDBListTable(RocksDBTable, ListTable):
     _keeps_bare_rows = False
 
     def __init__(self, database: Rdict, name: str, keys: KeyLayout, layout: ValueLayout) -> None:
-        """The table in the column family of this name; appends are numbered on from its newest."""
+        """The table in this column family; appends continue the numbers of its newest one."""
         super().__init__(database, name, keys, layout)
         self._next = database.latest_sequence_number() + 1
 
@@ -42,23 +42,23 @@ class RocksDBListTable(RocksDBTable, ListTable):
             yield merged_row(together, b"".join(row.value for row in together))
 
     def lists(self, groups: KeyGroupRange, start: bytes = b"") -> Iterator[list[Row]]:
-        """Rows as they are, those of one list together, from `start` on."""
+        """Stored rows from `start` on, grouped by list."""
         return lists_in(self.stored_rows(groups, start), self.key_layout.end_of_prefix)
 
     def behind(self, together: list[Row]) -> bytes:
-        """Where to look for the next list: also behind what is appended to this one meanwhile."""
+        """The position of the next list, after any appends to this one in the meantime."""
         row = together[0].key
         return row[: self.key_layout.end_of_prefix(row)] + LAST
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
-        """The list, None when there is none."""
+        """The list; None if there is none."""
         items: list[Stored] = []
         for _, row in self.scan(self.key_layout.prefix(key, namespace)):
             items += self.layout.decode_items(row)
         return items or None
 
     def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Replace the list; an empty one is removed."""
+        """Replace the list; an empty list is removed."""
         prefix = self.key_layout.prefix(key, namespace)
         data = self.layout.encode_items(items)
         batch = self.batch()
@@ -69,7 +69,7 @@ class RocksDBListTable(RocksDBTable, ListTable):
         self.write(batch)
 
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Put items behind the others."""
+        """Append items."""
         prefix = self.key_layout.prefix(key, namespace)
         self.put_row(prefix + SEQUENCE.pack(self._next), self.layout.encode_items(items))
         self._next += 1
@@ -94,7 +94,7 @@ class RocksDBListTable(RocksDBTable, ListTable):
 
 
 class ListWalk(Walk):
-    """Over lists: expired elements go, wherever they are."""
+    """A walk over lists that removes expired elements anywhere in them."""
 
     def __init__(self, table: RocksDBListTable) -> None:
         """A walk from the beginning."""
@@ -102,7 +102,7 @@ class ListWalk(Walk):
         self._next = b""
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many lists."""
+        """Visit at most this many lists."""
         table, layout, visit = self._table, self._table.layout, Visit()
         batch = table.batch()
         for rows in islice(table.lists(ALL_GROUPS, self._next), limit):

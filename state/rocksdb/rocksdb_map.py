@@ -22,16 +22,16 @@ class RocksDBMapTable(RocksDBTable, MapTable):
         return self.key_layout.prefix(key, namespace) + self.layout.encode_user_key(user_key)
 
     def _encode(self, stored: Stored) -> bytes:
-        # Without timestamps a null marker stands for None, as in Flink.
+        # Without timestamps, a null marker represents None, as in Flink.
         layout = self.layout
         return layout.encode_present(stored) if layout.stamped else layout.encode(stored)
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
-        """Whether there is an entry, also one without a value."""
+        """Whether there is an entry, with or without a value."""
         return self.read(self._row(key, namespace, user_key)) is not None
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
-        """The entry's value, None when there is none."""
+        """The entry's value; None if there is none."""
         row = self.read(self._row(key, namespace, user_key))
         return None if row is None else self.layout.decode(row)
 
@@ -61,7 +61,7 @@ class RocksDBMapTable(RocksDBTable, MapTable):
     def _rows(
         self, keys: KeyBatch, namespace: Any, user_keys: KeyBatch
     ) -> tuple[list[bytes], Positions]:
-        """The rows of a batch in their order, and which entry each is of."""
+        """The rows of a batch in row order, and the entry of each."""
         prefixes = self.key_layout.prefixes(keys, namespace)
         rows = pc.binary_join_element_wise(prefixes, user_keys.encoded, b"")
         order = order_of(rows)

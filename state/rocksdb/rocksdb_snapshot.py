@@ -1,4 +1,4 @@
-"""Snapshots made of RocksDB's own files: hard links, so that only new files cost anything."""
+"""Snapshots of RocksDB's own files: hard links, so that only new files cost space."""
 
 import os
 import shutil
@@ -20,13 +20,13 @@ from idlestate.state.table import Row
 
 
 def checkpoint(database: Database, folder: Path) -> None:
-    """Link the database's files, as they are now, into a folder that is not there yet."""
+    """Link the database's current files into a new folder."""
     with plainly(database.path):
         Checkpoint(database.raw).create_checkpoint(str(folder))
 
 
 def finish_native(info: SnapshotInfo, draft: Path, known: set[str]) -> SnapshotInfo:
-    """Complete a snapshot whose files are linked already; `known` had the one before it."""
+    """Complete a snapshot whose files are linked; `known` are those of the previous one."""
     files = sst_files(draft / DATABASE)
     complete = replace(info, new_files=sorted(files - known))
     complete.write(draft)
@@ -35,12 +35,12 @@ def finish_native(info: SnapshotInfo, draft: Path, known: set[str]) -> SnapshotI
 
 
 def sst_files(folder: Path) -> set[str]:
-    """Names of the files that hold rows."""
+    """Names of the files with rows."""
     return {path.name for path in folder.glob("*.sst")}
 
 
 def native_parts(info: SnapshotInfo, keys: KeyLayout) -> Iterator[Part]:
-    """The parts of a snapshot that is a checkpoint of RocksDB."""
+    """The parts of a snapshot in the form of a RocksDB checkpoint."""
     with closing(Database(info.folder / DATABASE, read_only=True)) as database:
         record = database.record() or {"states": []}
         for each in record["states"]:
@@ -67,7 +67,7 @@ def timer_rows(database: Database, family: str) -> Callable[[KeyGroupRange], Ite
 
 
 def clone(info: SnapshotInfo, path: Path) -> None:
-    """Make a database of a snapshot's files, which stay as they are."""
+    """Create a database from a snapshot's files, which stay unchanged."""
     path.mkdir(parents=True, exist_ok=True)
     for file in (info.folder / DATABASE).iterdir():
         if file.suffix == ".sst":
@@ -75,5 +75,5 @@ def clone(info: SnapshotInfo, path: Path) -> None:
                 os.link(file, path / file.name)
                 continue
             except OSError:
-                pass  # another file system: the bytes have to be copied
+                pass  # another file system: the bytes must be copied
         shutil.copy2(file, path / file.name)

@@ -1,8 +1,8 @@
 """Tables in RocksDB: one column family per state, rows as `rows.py` lays them out.
 
-A row is never read to be written: an append to a list is a row of its own behind the others,
-numbered upwards, until a compaction merges them. All that one call writes is one write batch.
-Batches are read and written in the order of their rows: neighbours lie in the same blocks.
+Writes never read: an append to a list is a separate, numbered row after the others, until a
+compaction merges them. Each call writes one atomic batch. Batches are read and written in row
+order, so that neighbouring rows are in the same blocks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ LOAD_ROWS = 10_000
 
 
 def refused(place: Any, error: Exception) -> StorageError:
-    """What RocksDB refused (a full disk, a broken file), plainly. It raises bare exceptions."""
+    """A readable reason for an error of RocksDB (full disk, broken file), a bare exception."""
     folder = place.path() if isinstance(place, Rdict) else place
     return StorageError(
         f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "
@@ -47,14 +47,14 @@ def plainly(place: Any) -> Iterator[None]:
 def let_go(database: Rdict) -> None:
     """Close a database or column family.
 
-    Closing writes out what is in memory, which a full disk refuses; it is in the log as well.
+    Closing flushes memory, which fails on a full disk; but the log contains the same data.
     """
     with suppress(Exception):
         database.close()
 
 
 def write(database: Rdict, batch: WriteBatch) -> None:
-    """Write a batch, whole or not at all.
+    """Write a batch atomically.
 
     Raises:
         StorageError: the disk is full or broken.
@@ -69,8 +69,8 @@ def write(database: Rdict, batch: WriteBatch) -> None:
 def bounds_of(prefix: bytes) -> ReadOptions:
     """Options of a cursor that ends with the rows whose keys begin with `prefix`.
 
-    Without an end a cursor looks for a next row behind all that was deleted. RocksDB only points
-    to these options: they have to be kept for as long as the cursor is used.
+    Without an end, a cursor searches for the next row past all deleted ones. RocksDB only refers to
+    these options: keep them as long as the cursor is used.
     """
     bounds = ReadOptions()
     if prefix:
@@ -80,7 +80,7 @@ def bounds_of(prefix: bytes) -> ReadOptions:
 
 
 def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Rows from `start` on whose keys begin with `prefix`, which begins with a key group.
+    """Rows from `start` on whose keys begin with `prefix`, which starts with a key group.
 
     Raises:
         StorageError: the disk is broken.
@@ -96,7 +96,7 @@ def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, by
 
 
 def check(database: Rdict, cursor: RdictIter) -> None:
-    """Raise `StorageError` when a cursor could not read on: it looks like one at the end."""
+    """Raise `StorageError` if a cursor failed: it looks like a cursor at the end."""
     try:
         cursor.status()
     except Exception as error:
@@ -116,7 +116,7 @@ class Family(Protocol):
 
 
 def usage_of(place: Family) -> Usage:
-    """How much room a column family takes."""
+    """The bytes of a column family."""
     sizes = {
         name: place.family.property_int_value(f"rocksdb.{name}") or 0
         for name in ("total-sst-files-size", "estimate-live-data-size", "cur-size-all-mem-tables")
@@ -128,7 +128,7 @@ def usage_of(place: Family) -> Usage:
 
 
 class RocksDBTable(Table):
-    """What the kinds share.
+    """The common part of all kinds.
 
     Attributes:
         swept_bytes: of rows that sweeps removed since the last compaction.
@@ -137,7 +137,7 @@ class RocksDBTable(Table):
     refuses_null = True
 
     def __init__(self, database: Rdict, name: str, keys: KeyLayout, layout: ValueLayout) -> None:
-        """The table in the column family of this name."""
+        """The table in this column family."""
         self.key_layout = keys
         self.layout = layout
         self.family = database.get_column_family(name)
@@ -146,7 +146,7 @@ class RocksDBTable(Table):
         self.swept_bytes = 0
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Release the database."""
         self._handle = None
         let_go(self.family)
 
@@ -157,12 +157,12 @@ class RocksDBTable(Table):
         return batch
 
     def delete_range(self, batch: WriteBatch, first: bytes, last: bytes) -> None:
-        """Let a batch delete all rows from the first to the last, both included."""
+        """Add a range delete to a batch, from the first to the last row, both included."""
         # Named here, since a batch's default family does not count for ranges.
         batch.delete_range(first, last + b"\0", self._handle)
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch, whole or not at all."""
+        """Write a batch atomically."""
         write(self._database, batch)
 
     def read(self, rows: bytes | list[bytes]) -> Any:
@@ -203,7 +203,7 @@ class RocksDBTable(Table):
         return self.stored_rows(groups)
 
     def stored_rows(self, groups: KeyGroupRange, start: bytes = b"") -> Iterator[Row]:
-        """Rows as they are, the appends of a list apart, from `start` on."""
+        """Stored rows from `start` on, with separate rows for appends of a list."""
         last = groups.last
         for key, value in scan(self.family, max(start, GROUP.pack(groups.first)), b""):
             if key[0] << 8 | key[1] > last:
@@ -211,7 +211,7 @@ class RocksDBTable(Table):
             yield Row(key, value)
 
     def load(self, rows: Iterable[Row]) -> None:
-        """Take rows over that another table gave, into their places."""
+        """Add rows of another table."""
         end = self.key_layout.end_of_prefix
         kept = (row for row in rows if len(row.key) > end(row.key) or self._keeps_bare_rows)
         while part := list(islice(kept, LOAD_ROWS)):
@@ -227,7 +227,7 @@ class RocksDBTable(Table):
         return sum(1 for _ in self.scan(b""))
 
     def addresses(self) -> Iterator[tuple[Any, Any]]:
-        """(key, namespace) of all that is stored."""
+        """(key, namespace) of all stored rows."""
         end_of_prefix, before = self.key_layout.end_of_prefix, b"\xff"
         for row, _ in self.scan(b""):
             if row.startswith(before) and end_of_prefix(row) == len(before):
@@ -237,11 +237,11 @@ class RocksDBTable(Table):
             yield key, namespace
 
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """Keys that have something in the namespace."""
+        """Keys with stored data in the namespace."""
         return (key for key, each in self.addresses() if each == namespace)
 
     def clear(self, key: Any, namespace: Any) -> None:
-        """Remove all that the key has in the namespace."""
+        """Remove everything of the key in the namespace."""
         self._clear([self.key_layout.prefix(key, namespace)])
 
     def clear_many(self, keys: KeyBatch, namespace: Any) -> None:

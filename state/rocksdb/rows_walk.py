@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 
 RANGE = 256
-"""Old rows in a row that are worth one range delete instead of a delete each."""
+"""From this number of adjacent old rows on, one range delete replaces single deletes."""
 
 
 class RowWalk(Walk):
-    """Over rows that each have one timestamp."""
+    """A walk over rows that each have one timestamp."""
 
     def __init__(self, table: "RocksDBTable") -> None:
         """A walk from the beginning."""
@@ -26,7 +26,7 @@ class RowWalk(Walk):
         self._next = b""
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many rows."""
+        """Visit at most this many rows."""
         table, keys, values = self._table, [], []
         for key, value in islice(table.scan_from(self._next), limit):
             keys.append(key)
@@ -43,7 +43,7 @@ class RowWalk(Walk):
         return Visit(len(keys), len(old), done=len(keys) < limit)
 
     def _deletes(self, keys: Sequence[bytes], is_old: Flags) -> WriteBatch:
-        """Long runs of old rows go by their range, the others one by one."""
+        """Remove long sequences of old rows by range, the others one by one."""
         batch = self._table.batch()
         edges = np.flatnonzero(np.diff(np.concatenate(([False], is_old, [False])))).tolist()
         for start, end in zip(edges[::2], edges[1::2], strict=True):

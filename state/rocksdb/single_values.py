@@ -15,7 +15,7 @@ class RocksDBSingleTable(RocksDBTable, SingleTable):
     """One stored value per key."""
 
     def get(self, key: Any, namespace: Any) -> Stored:
-        """What is stored, None when nothing is."""
+        """The stored value; None if there is none."""
         row = self.read(self.key_layout.prefix(key, namespace))
         return None if row is None else self.layout.decode(row)
 
@@ -29,11 +29,11 @@ class RocksDBSingleTable(RocksDBTable, SingleTable):
         self.put_row(self.key_layout.prefix(key, namespace), row)
 
     def clear(self, key: Any, namespace: Any) -> None:
-        """Remove what the key has in the namespace."""
+        """Remove the key's value in the namespace."""
         self.delete_row(self.key_layout.prefix(key, namespace))
 
     def _ordered(self, keys: KeyBatch, namespace: Any) -> tuple[list[bytes], Positions]:
-        """The rows of a batch in their order, and which key each is of."""
+        """The rows of a batch in row order, and the key of each."""
         prefixes = self.key_layout.prefixes(keys, namespace)
         order = order_of(prefixes)
         return prefixes.take(order).to_pylist(), order.to_numpy().astype(np.int64)
@@ -49,7 +49,7 @@ class RocksDBSingleTable(RocksDBTable, SingleTable):
     def put_many(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
     ) -> None:
-        """Store a value, or `clear` where there is none, for many keys, all or none."""
+        """For many keys, store a value, or `clear` if there is none; all or none."""
         rows, order = self._ordered(keys, namespace)
         batch, ordered = self.batch(), has[order]
         data = self.layout.encode_many(values[order], ordered, stamp_ms)
@@ -65,7 +65,7 @@ class RocksDBSingleTable(RocksDBTable, SingleTable):
         self.write(batch)
 
     def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
-        """Give what was just found a new timestamp, all or none."""
+        """Set a new timestamp for values that were just found; all or none."""
         self.put_many(keys, namespace, found.values, found.has, stamp_ms)
 
     def _clear(self, prefixes: list[bytes]) -> None:

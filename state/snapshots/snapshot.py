@@ -1,4 +1,4 @@
-"""A snapshot on its way to disk: held at one moment, written later, while traffic goes on."""
+"""A snapshot before it is on disk: held at one moment, written later, while work continues."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,11 +11,11 @@ from idlestate.state.snapshots.snapshot_files import SnapshotInfo, drop_draft
 
 
 class SnapshotMode(Enum):
-    """What a snapshot is for."""
+    """The purpose of a snapshot."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT_CANONICAL = "savepoint-canonical"
-    """Rows that leave expired values out where the state asks for it, on both backends."""
+    """Rows without expired values, if the state is configured so; on all backends."""
     SAVEPOINT_NATIVE = "savepoint-native"
 
 
@@ -23,31 +23,31 @@ class Snapshot(Protocol):
     """A held snapshot."""
 
     def finish(self) -> SnapshotInfo:
-        """Write it; the folder is there when this returns, whole and durable."""
+        """Write it; the folder is complete and durable when this returns."""
 
     def finish_in_thread(self) -> Future[SnapshotInfo]:
         """`finish` in a thread of its own, while this one goes on using the backend."""
 
     def discard(self) -> None:
-        """Let go of it without writing."""
+        """Release it without writing."""
 
 
 class HeldSnapshot:
-    """A `Snapshot` made of what has to be done."""
+    """A `Snapshot` of two functions."""
 
     def __init__(
         self, folder: Path, write: Callable[[], SnapshotInfo], release: Callable[[], None]
     ) -> None:
-        """`write` writes it, `release` lets go of what was held, whatever happened."""
+        """`write` writes it; `release` releases what was held, in any case."""
         self._folder = folder
         self._write = write
         self._release = release
 
     def finish(self) -> SnapshotInfo:
-        """Write it, and let go.
+        """Write it, and release it.
 
         Raises:
-            SnapshotError: it could not be written; nothing of it is left.
+            SnapshotError: it could not be written; nothing is left of it.
         """
         try:
             return self._write()
@@ -65,7 +65,7 @@ class HeldSnapshot:
     def finish_in_thread(self) -> Future[SnapshotInfo]:
         """`finish` in a thread of its own, while this one goes on using the backend.
 
-        The future has what `finish` gives back or raises; the process waits for it before it ends.
+        The future has the result or the error of `finish`; the process waits for it before it ends.
         """
         helper = ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshot")
         future = helper.submit(self.finish)
@@ -73,5 +73,5 @@ class HeldSnapshot:
         return future
 
     def discard(self) -> None:
-        """Let go of it without writing."""
+        """Release it without writing."""
         self._release()

@@ -4,10 +4,10 @@
     <n>.rows          rows of state n, by key group
     db/               instead of rows files: a checkpoint of RocksDB, its files hard links
 
-A rows file is blocks, one for each key group that has rows; a block is its rows, each with the
-lengths of key and value (4 bytes, big-endian) in front. `snapshot.json` says where a block begins,
-how long it is and its XXH64, so that a restore reads just the groups it wants and notices damage.
-A folder becomes visible under its name only when it is complete.
+A rows file consists of blocks, one per key group with rows. A block consists of rows, each preceded
+by the lengths of key and value (4 bytes each, big-endian). `snapshot.json` contains the offset, the
+length and the XXH64 of each block, so that a restore reads only the groups that it needs, and
+detects damage. A folder gets its name only when it is complete.
 """
 
 import json
@@ -40,18 +40,18 @@ Block = tuple[int, int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """What a snapshot says about itself.
+    """The record of a snapshot.
 
     Attributes:
-        folder: where it is.
+        folder: its folder.
         backend: "heap" or "rocksdb".
         mode: "checkpoint", "savepoint-canonical" or "savepoint-native".
-        max_parallelism: key groups there are.
-        groups: key groups it holds.
+        max_parallelism: the number of key groups.
+        groups: the key groups in it.
         key_type: Arrow type of keys.
         namespace_type: Arrow type of namespaces.
         states: one record per state or timer queue.
-        new_files: files of RocksDB that the snapshot before it had not.
+        new_files: files of RocksDB that the previous snapshot did not have.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class SnapshotInfo:
 
     @property
     def is_native(self) -> bool:
-        """Whether it holds files of RocksDB instead of rows."""
+        """Whether it contains files of RocksDB instead of rows."""
         return (self.folder / DATABASE).is_dir()
 
     @classmethod
@@ -74,7 +74,7 @@ class SnapshotInfo:
         """Read the record of a snapshot.
 
         Raises:
-            SnapshotError: there is none, or it is of a version that is not known here.
+            SnapshotError: there is none, or its version is unknown.
         """
         try:
             record = json.loads((folder / RECORD).read_text())
@@ -112,7 +112,7 @@ class SnapshotInfo:
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> list[Block]:
-    """Write rows in the order of their keys; where the blocks are."""
+    """Write rows in the order of their keys; return the places of the blocks."""
     blocks: list[Block] = []
     with path.open("wb") as file:
         for head, together in groupby(rows, key=lambda row: row.key[: GROUP.size]):
@@ -132,7 +132,7 @@ def read_rows(path: Path, blocks: Iterable[Block], groups: KeyGroupRange) -> Ite
     """The rows of these key groups.
 
     Raises:
-        SnapshotError: a block is not as it was written.
+        SnapshotError: a block is damaged.
     """
     with path.open("rb") as file:
         for group, start, length, expected in blocks:
@@ -154,10 +154,10 @@ def read_rows(path: Path, blocks: Iterable[Block], groups: KeyGroupRange) -> Ite
 
 
 def start_folder(folder: Path) -> Path:
-    """A folder to write a snapshot into, before it gets its name.
+    """A folder for writing a snapshot, before it gets its name.
 
     Raises:
-        SnapshotError: there is something of that name already.
+        SnapshotError: the name exists already.
     """
     if folder.exists():
         raise SnapshotError(f"{folder} is there already: give each snapshot a name of its own")
@@ -168,7 +168,7 @@ def start_folder(folder: Path) -> Path:
 
 
 def drop_draft(folder: Path) -> None:
-    """Remove what was written of a snapshot that did not come to its end."""
+    """Remove an incomplete snapshot."""
     shutil.rmtree(_draft(folder), ignore_errors=True)
 
 
@@ -177,7 +177,7 @@ def _draft(folder: Path) -> Path:
 
 
 def finish_folder(draft: Path, folder: Path) -> None:
-    """Give a complete snapshot its name, durably."""
+    """Rename a complete snapshot to its name, durably."""
     draft.rename(folder)
     above = os.open(folder.parent, os.O_RDONLY)
     try:

@@ -27,7 +27,7 @@ class Part:
 
     Attributes:
         name: its name.
-        schema: how the state is stored, None for timers.
+        schema: the schema of the state; None for timers.
         rows: the rows of some key groups, in the order of their bytes.
     """
 
@@ -43,7 +43,7 @@ class Part:
 def write_parts(
     info: SnapshotInfo, parts: Iterable[Part], filters: Mapping[str, Filter]
 ) -> SnapshotInfo:
-    """Write a snapshot of rows; what it says about itself."""
+    """Write a snapshot of rows; return its record."""
     draft = start_folder(info.folder)
     states = []
     for number, part in enumerate(parts):
@@ -60,7 +60,7 @@ def write_parts(
 def stored_parts(info: SnapshotInfo, keys: KeyLayout) -> Iterator[Part]:
     """The parts of a snapshot on disk."""
     if info.is_native:
-        # Only who restores files of RocksDB needs its library.
+        # Only restoring files of RocksDB needs its library.
         from idlestate.state.rocksdb.rocksdb_snapshot import native_parts  # noqa: PLC0415
 
         yield from native_parts(info, keys)
