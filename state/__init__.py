@@ -1,4 +1,4 @@
-"""Keyed state, operator state and their snapshots, with Flink's meaning, in any Python program."""
+"""Keyed state, operator state and snapshots, with Flink's semantics, in any Python program."""
 
 from typing import TYPE_CHECKING
 

@@ -25,7 +25,7 @@ LOAD_ROWS = 10_000
 
 
 def refused(place: Any, error: Exception) -> StorageError:
-    """A readable reason for an error of RocksDB (full disk, broken file), a bare exception."""
+    """A `StorageError` for an error of RocksDB (full disk, broken file), which has no classes."""
     folder = place.path() if isinstance(place, Rdict) else place
     return StorageError(
         f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "

@@ -1,12 +1,12 @@
-"""Cells of a row: what one state has for one key and namespace, as bytes; null for nothing.
+"""Cells of a row: the data of one state for one key and namespace, as bytes; null for nothing.
 
-    value, reducing, aggregating    a row value, as `state/rows.py` lays it out
-    list                            a row value: the items one after the other
-    map                             how many entries (4 bytes), the lengths of their user keys, then
-                                    of their row values (4 bytes each), user keys, row values
+    value, reducing, aggregating    a row value, see `state/rows.py`
+    list                            a row value: the items one after another
+    map                             the number of entries (4 bytes), the lengths of their user keys
+                                    and of their row values (4 bytes each), user keys, row values
 
-Numbers are little-endian. Many cells are encoded and decoded at once, without an object per cell
-where the values have a fixed width.
+Numbers are little-endian. Many cells are encoded and decoded at once, without an object per cell if
+the values have a fixed width.
 """
 
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ _LENGTH = np.dtype("<u4")
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """What many keys have: one value each, or lists or maps.
+    """The data of many keys: one value each, or lists or maps.
 
     Attributes:
-        sizes: how many items each key has; of single values one.
-        cells: all items, those of one key after those of the key before.
-        user_keys: of entries of maps the bytes of their keys, else None.
+        sizes: the number of items of each key; one for single values.
+        cells: all items, in the order of the keys.
+        user_keys: the encoded keys of entries of maps; else None.
     """
 
     sizes: Positions
@@ -52,14 +52,14 @@ class Items:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def where(self, flags: Flags) -> "Items":
-        """The flagged items; keys may have none then."""
+        """The flagged items; keys may be left without items."""
         sizes = np.bincount(self.owners[flags], minlength=len(self.sizes))
         user_keys = self.user_keys and self.user_keys.filter(pa.array(flags))
         return Items(sizes, self.cells.where(flags), user_keys)
 
 
 def encode(layout: ValueLayout, items: Items, there: Flags) -> pa.BinaryArray:
-    """The cell of each key, null where there is nothing; items are of keys that are there."""
+    """The cell of each key, null if there is nothing; items belong to keys that exist."""
     sizes = np.zeros(len(there), dtype=np.int64)
     sizes[there] = items.sizes
     if layout.kind is StateKind.LIST:
@@ -76,7 +76,7 @@ def encode(layout: ValueLayout, items: Items, there: Flags) -> pa.BinaryArray:
 
 
 def decode(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
-    """What cells, none of them null, hold."""
+    """The content of cells, none of which is null."""
     if layout.kind is StateKind.LIST:
         lists = _lists(layout, cells)
         return Items(lists.sizes, lists.items)
@@ -97,7 +97,7 @@ def split_map(cell: pa.BinaryScalar) -> list[tuple[bytes, bytes]]:
 
 
 def _values(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
-    """The row value of each cell, all of which are there."""
+    """The row value of each cell, none of which is missing."""
     dtype = cells.values.dtype
     if dtype.hasobject or not cells.has.all():
         return pa.array(map(layout.encode, cells.stored()), pa.binary())
@@ -109,7 +109,7 @@ def _values(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
 
 
 def _decoded(layout: ValueLayout, values: pa.BinaryArray) -> Cells:
-    """What row values hold."""
+    """The content of row values."""
     dtype = dtype_of(layout.value.kind)
     if not dtype.hasobject:
         data, _, sizes = layout_of(values)
@@ -124,7 +124,7 @@ def _decoded(layout: ValueLayout, values: pa.BinaryArray) -> Cells:
 
 
 def _list_items(layout: ValueLayout, cells: Cells) -> pa.BinaryArray:
-    """Each item as it stands in a row value."""
+    """Each item as encoded in a row value."""
     if cells.values.dtype.hasobject:
         each = [layout.encode_items([item]) for item in cells.stored()]
         return pa.array(each, pa.binary())
@@ -167,7 +167,7 @@ def _stamp(layout: ValueLayout) -> list[tuple[str, str]]:
 
 
 def _map_heads(sizes: Positions, lengths: list[Positions]) -> pa.BinaryArray:
-    """What the cells of maps begin with: the number of entries, the lengths of each part."""
+    """The head of map cells: the number of entries, the lengths of each part."""
     ends = np.concatenate(([0], np.cumsum(1 + 2 * sizes)))
     numbers = np.empty(ends[-1], dtype=_LENGTH)
     numbers[ends[:-1]] = sizes
@@ -182,7 +182,7 @@ def _maps(layout: ValueLayout, cells: pa.BinaryArray) -> Items:
     sizes = number[starts].astype(np.int64)
     parts, begins = [], starts + 4 + 8 * sizes
     for at in (0, 1):
-        # The n-th length of a map stands four bytes after the one before it.
+        # The lengths of a map are four bytes apart.
         place = spread(np.zeros_like(sizes), sizes)
         lengths = number[np.repeat(starts + 4 + 4 * at * sizes, sizes) + 4 * place].astype(np.int64)
         ends = np.concatenate(([0], np.cumsum(lengths)))
@@ -198,7 +198,7 @@ def _lengths(array: pa.BinaryArray) -> Positions:
 
 
 def _joined(pieces: pa.BinaryArray, sizes: Positions) -> pa.BinaryArray:
-    """So many pieces as one, then so many: they lie one after the other already."""
+    """Join pieces, which are already adjacent, into groups of these sizes."""
     if not len(pieces):
         return _binary(np.zeros(len(sizes) + 1, dtype=np.int64), pa.py_buffer(b""))
     _, offsets, data = pieces.buffers()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EntriesWalk(Walk):
-    """Entries that are removed come into memory, the others do not."""
+    """Only entries that are removed are loaded into memory."""
 
     def __init__(self, table: "RunsItemsTable", rows: Walk) -> None:
         """A walk from the beginning.
@@ -34,7 +34,7 @@ class EntriesWalk(Walk):
         self._index: ByteIndex | None = None
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many rows, of both tables together."""
+        """Visit at most this many rows of both tables together."""
         visit = Visit()
         if not self._rows_done:
             visit = self._rows.visit(limit, horizon_ms, removed)
@@ -49,7 +49,7 @@ class EntriesWalk(Walk):
         entries, working = self._table.entries, self._table.working
         limit += visit.seen
         if self._since is not None and working.is_full:
-            # They are to be seen now: when they are written back, the walk may be past them.
+            # They must be visited now: when they are written back, the walk may be past them.
             self._visit_memory(sys.maxsize, horizon_ms, visit, removed)
             visit.done, self._index = False, None
             working.spill()
@@ -81,7 +81,7 @@ class EntriesWalk(Walk):
         if self._index is None:
             self._index, self._at = entries.index, 0
         if self._index is not entries.index:
-            # Entries were written back: the next walk meets them.
+            # Entries were written back: the next walk visits them.
             visit.done = True
             return
         end = min(self._at + limit, entries.index.count)

@@ -1,15 +1,16 @@
-"""Rows of the second table of a list or map state: one for each entry.
+"""Rows of the second table of a list or map state: one per entry.
 
-A row is named by
+The key of a row consists of
 
     prefix         of the key and namespace, as in the first table
-    user key       as in a row of a map (`state/rows.py`); of a list the element's number, 8 bytes
+    user key       as in a row of a map (`state/rows.py`); for a list the element's number, 8 bytes
     length         of the prefix, 4 bytes
 
-Its place in a run is the key group, some bits of the prefix's hash, some of the user key's: so one
-entry is found by a look-up, and the entries of a key are one range. The cell in the first table is
-a *marker* then: 4 bytes that no other cell begins with, how many entries there are, and the number
-of the next element, 8 bytes each. Numbers are little-endian, but those of elements big-endian.
+Its place in a run consists of the key group, some bits of the prefix's hash, and some of the user
+key's hash. So one entry is found by a look-up, and the entries of a key are one range. The cell in
+the first table is then a *marker*: 4 bytes with which no other cell begins, the number of entries
+and the number of the next element, 8 bytes each. Numbers are little-endian, except those of
+elements, which are big-endian.
 """
 
 import struct
@@ -36,14 +37,14 @@ SCHEMA: Final = TableSchema(KEYS, (column("entry"),))
 _LENGTH: Final = struct.Struct("<I")
 _ENTRY_BITS: Final = 22
 _AFTER: Final = (1 << _ENTRY_BITS) - 1
-"""No entry has this place in its key's range: it ends there."""
+"""The end of a key's range: no entry has this place."""
 
 _MARKER: Final = np.dtype([("mark", "<u4"), ("count", "<i8"), ("next", "<i8")])
 _MARK: Final = (1 << 32) - 1
 
 
 class Markers(NamedTuple):
-    """What cells say of entries in a second table: which do, and of these how many and the next."""
+    """The markers among cells: which cells are markers, their counts and their next numbers."""
 
     marked: Flags
     counts: Positions
@@ -102,7 +103,7 @@ def element_numbers(user_keys: pa.BinaryArray) -> Positions:
 
 
 def places_of(rows: pa.BinaryArray) -> Positions:
-    """Where entries stand in a run."""
+    """The places of entries in a run."""
     prefixes, user_keys = parts_of(rows)
     in_range = np.minimum(upper_bits(user_keys, _ENTRY_BITS), _AFTER - 1)
     found: Positions = range_numbers(prefixes) << _ENTRY_BITS | in_range
@@ -110,20 +111,20 @@ def places_of(rows: pa.BinaryArray) -> Positions:
 
 
 def range_numbers(prefixes: pa.BinaryArray) -> Positions:
-    """The number of the range of places that each key's entries have; keys may share one."""
+    """The range of places of each key's entries, as a number; keys may share one."""
     bits = GROUP_BITS - _ENTRY_BITS
     found: Positions = groups_of(prefixes) << bits | upper_bits(prefixes, bits)
     return found
 
 
 def ranges_at(places: Positions) -> Positions:
-    """The numbers of the ranges that places are in."""
+    """The numbers of the ranges of places."""
     found: Positions = places >> _ENTRY_BITS
     return found
 
 
 def stored_entries(runs: Runs, prefixes: pa.BinaryArray) -> tuple[Positions, Positions, pa.Array]:
-    """What runs have in the ranges of some keys, those of other keys that share them included.
+    """The rows of runs in the ranges of some keys, including other keys that share a range.
 
     Returns:
         Positions in the runs, places, and the rows with their cells as a struct.

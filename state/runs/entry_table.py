@@ -1,7 +1,7 @@
 """The second table of a list or map state: the entries of lists and maps that are large.
 
-Entries are touched one by one, or all of a key: what was touched is in memory, by number, until
-rows are written back.
+Entries are touched one by one, or all entries of a key. Touched entries stay in memory, by number,
+until rows are written back.
 """
 
 from dataclasses import replace
@@ -32,32 +32,32 @@ from idlestate.state.runs.entry_rows import (
 from idlestate.state.runs.working_set import WrittenRows, changed_rows
 
 _FEW: Final = 4
-"""The ranges of so many keys are looked for in all places, those of more in sorted ones."""
+"""Up to this many keys, ranges are searched in all places; for more, in sorted ones."""
 
 
 class EntryTable:
     """Numbered entries; some are absent.
 
     Attributes:
-        layout: how the value of one entry becomes bytes.
+        layout: the layout of one entry's value.
         stored: the runs below.
         index: numbers the rows of entries.
     """
 
     def __init__(self, layout: ValueLayout, stored: Runs) -> None:
-        """The entries of a state with this layout that the runs have."""
+        """The entries of the runs, for a state with this layout."""
         self._is_list = layout.kind is StateKind.LIST
         self.layout = replace(layout, kind=StateKind.VALUE)
         self.reset(stored)
 
     def reset(self, stored: Runs) -> None:
-        """Have all entries in these runs, none in memory."""
+        """Start with all entries in these runs, and none in memory."""
         self.stored = stored
         self.index = ByteIndex()
         self._columns = StoredColumns(self.layout)
         self._there = np.zeros(0, dtype=np.bool_)
         self._dirty = np.zeros(0, dtype=np.bool_)
-        self._at = np.zeros(0, dtype=np.int64)  # where the runs have the entry
+        self._at = np.zeros(0, dtype=np.int64)  # the entry's position in the runs
         self._places = np.zeros(0, dtype=np.int64)
 
     @property
@@ -68,12 +68,12 @@ class EntryTable:
     # -------------------------------------------------------------- bringing entries into memory
 
     def one(self, row: bytes) -> int:
-        """The number of an entry, there or not."""
+        """The number of an entry, whether it exists or not."""
         number = self.index.find_one(row, 0)
         return int(self.numbers(pa.array([row], pa.binary()))[0]) if number == ABSENT else number
 
     def numbers(self, rows: pa.BinaryArray, *, may_be_stored: bool = True) -> Positions:
-        """The numbers of entries; those that are not in memory are looked up together."""
+        """The numbers of entries; those not in memory are looked up together."""
         numbers, new = self.index.add(rows, 0)
         if not len(new):
             return numbers
@@ -89,13 +89,13 @@ class EntryTable:
         return numbers
 
     def decoded(self, rows: Rows) -> Cells:
-        """What rows of the runs hold."""
+        """The content of rows of the runs."""
         cells = rows.payload[0]
         assert isinstance(cells, pa.Array)
         return cell_bytes.decode(self.layout, cells).cells
 
     def scan(self, prefixes: pa.BinaryArray) -> None:
-        """Have all entries of keys in memory."""
+        """Load all entries of keys into memory."""
         if not self.stored.runs:
             return
         at, places, found = stored_entries(self.stored, prefixes)
@@ -105,7 +105,7 @@ class EntryTable:
         self._hold(places[new], at[new], found.field("cell"))
 
     def _hold(self, places: Positions, at: Positions, cells: pa.BinaryArray) -> None:
-        """Have what was just numbered: where it belongs, where it is stored, what is stored."""
+        """Store the facts of new numbers: their key, their position in the runs, their value."""
         count = self.index.count
         first = count - len(places)
         self._there, self._dirty = grown(self._there, count), grown(self._dirty, count)
@@ -124,22 +124,22 @@ class EntryTable:
         return self.index.keys.take(pa.array(numbers)).cast(pa.binary())
 
     def has(self, row: bytes) -> bool:
-        """Whether an entry is there."""
+        """Whether an entry exists."""
         number = self.one(row)
         return bool(self._there[number])
 
     def get(self, row: bytes) -> Stored:
-        """What an entry has, None when it is not there."""
+        """The value of an entry; None if it does not exist."""
         number = self.one(row)
         return self._columns.one(number) if self._there[number] else None
 
     def at(self, numbers: Positions) -> Cells:
-        """What entries have; those that are not there have nothing."""
+        """The values of entries; missing ones have none."""
         there = self._there[numbers]
         return self._columns.at(np.where(there, numbers, ABSENT), there)
 
     def of_keys(self, prefixes: pa.BinaryArray) -> tuple[Positions, Positions]:
-        """How many entries each of these keys has, and their numbers, those of a list in order."""
+        """The number of entries of each key, and their numbers; those of a list in order."""
         self.scan(prefixes)
         mine, wanted = ranges_at(self._places[: self.index.count]), range_numbers(prefixes)
         if len(prefixes) <= _FEW:
@@ -167,7 +167,7 @@ class EntryTable:
     # -------------------------------------------------------------- changing entries
 
     def put(self, rows: pa.BinaryArray, cells: Cells, *, may_be_stored: bool = True) -> Flags:
-        """Set entries, of one that comes twice to the last; flags those that are new, once each."""
+        """Set entries (the last of a repeated one counts); flags new ones, once each."""
         numbers = self.numbers(rows, may_be_stored=may_be_stored)
         new = _first_of(numbers, ~self._there[numbers])
         self._set(numbers, cells)
@@ -175,7 +175,7 @@ class EntryTable:
         return new
 
     def remove(self, numbers: Positions) -> Flags:
-        """Remove entries; flags those that were there, once each."""
+        """Remove entries; flags those that existed, once each."""
         gone = _first_of(numbers, self._there[numbers])
         self._there[numbers[gone]] = False
         self._dirty[numbers[gone]] = True
@@ -183,12 +183,12 @@ class EntryTable:
         return gone
 
     def in_memory(self, first: int, end: int) -> Positions:
-        """Those of these numbers that are there."""
+        """Those of these entries that exist."""
         found: Positions = first + np.flatnonzero(self._there[first:end])
         return found
 
     def changed(self) -> WrittenRows | None:
-        """What is to be written; None for nothing."""
+        """The changes to write; None if there are none."""
         numbers = np.flatnonzero(self._dirty[: self.index.count])
         there = self._there[numbers]
         cells = self.at(numbers[there])
@@ -199,7 +199,7 @@ class EntryTable:
 
 
 def _first_of(numbers: Positions, flags: Flags) -> Flags:
-    """The flags without those of numbers that came before."""
+    """The flags without those of repeated numbers."""
     found = np.zeros(len(numbers), dtype=np.bool_)
     rows = np.flatnonzero(flags)
     found[rows[np.unique(numbers[rows], return_index=True)[1]]] = True

@@ -1,9 +1,9 @@
 """Lists and maps on runs: small ones in a cell of their key's row, large ones in a second table.
 
-A list or map is *large* from the moment when rows are written back and its cell has more than
-`CELL_BYTES`: its entries move into the second table, and a call that touches one of them touches no
-other. It stays there until it is cleared or its last entry goes. The heap table has nothing of a
-large map; of a large list it has the elements that were appended since, which are in no entry yet.
+A list or map becomes *large* if its cell exceeds `CELL_BYTES` when rows are written back. Then its
+entries move into the second table, and a call for one entry touches no others. It stays large until
+it is cleared or its last entry is removed. The heap table contains nothing of a large map; of a
+large list, it contains the elements that were appended since, which are not entries yet.
 """
 
 from typing import Any, Final
@@ -31,7 +31,7 @@ from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Walk
 
 CELL_BYTES: Final = 1 << 12
-"""What a cell of a list or map has at most."""
+"""The maximum size of a cell of a list or map."""
 
 
 class RunsItemsTable(RunsTable):
@@ -52,10 +52,10 @@ class RunsItemsTable(RunsTable):
         super().__init__(keys, schema, rows)
 
     def reset(self) -> None:
-        """The working set is empty."""
+        """Start with an empty working set."""
         super().reset()
         self.any_large = False
-        self._looked_at = 0  # rows with lower numbers are known to be large or not
+        self._looked_at = 0  # for rows with lower numbers, it is known whether they are large
         self._large = np.zeros(0, dtype=np.bool_)
         self._counts = np.zeros(0, dtype=np.int64)
         self._following = np.zeros(0, dtype=np.int64)
@@ -87,14 +87,14 @@ class RunsItemsTable(RunsTable):
         return self.any_large and bool(self._large[self.working.one(key, namespace).number])
 
     def large_in(self, prefixes: KeyBatch) -> Flags:
-        """Which of these keys, just touched, have large ones."""
+        """Whether the lists or maps of keys that were just touched are large."""
         if not self.any_large:
             return np.zeros(len(prefixes), dtype=np.bool_)
         found: Flags = self._large[self.working.index.find(prefixes.encoded, 0)]
         return found
 
     def to_change(self, key: Any, namespace: Any) -> bytes:
-        """As of `RunsTable`; the row of a large map changes with the number of entries only."""
+        """See `RunsTable`; the row of a large map changes only with its number of entries."""
         prefix = self.to_read(key, namespace)
         number = self.working.one(key, namespace).number
         if not self._large[number]:
@@ -109,7 +109,7 @@ class RunsItemsTable(RunsTable):
         return prefixes
 
     def to_replace(self, key: Any, namespace: Any) -> bytes:
-        """As of `RunsTable`; the entries of a large one are removed."""
+        """See `RunsTable`; the entries of a large one are removed."""
         prefix = super().to_replace(key, namespace)
         if self.is_large(key, namespace):
             self._remove_all(np.array([self.working.one(key, namespace).number]))
@@ -132,28 +132,28 @@ class RunsItemsTable(RunsTable):
     # -------------------------------------------------------------- large ones
 
     def entries_of(self, prefixes: pa.BinaryArray) -> tuple[Positions, Positions]:
-        """How many entries each of some large ones, just touched, has, and their numbers."""
+        """The number of entries of large ones that were just touched, and the entries' numbers."""
         if self.layout.kind is StateKind.LIST:
             self._take_tails(distinct(self.working.index.find(prefixes, 0)))
         return self.entries.of_keys(prefixes)
 
     def count(self, prefix: bytes) -> int:
-        """How many entries a large one, just touched, has."""
+        """The number of entries of a large one that was just touched."""
         return int(self._counts[self.working.index.find_one(prefix, 0)])
 
     def put_entries(
         self, prefixes: pa.BinaryArray, user_keys: pa.BinaryArray, cells: Cells
     ) -> None:
-        """Set an entry in each of some large maps, just touched."""
+        """Set an entry in each of some large maps that were just touched."""
         owners = self.working.index.find(prefixes, 0)
         self._add(owners, self.entries.put(entry_rows(prefixes, user_keys), cells), 1)
 
     def remove_entries(
         self, prefixes: pa.BinaryArray, user_keys: pa.BinaryArray, *, keep_empty: bool
     ) -> None:
-        """Remove an entry of each of some large maps, just touched, there or not.
+        """Remove an entry of each of some large maps that were just touched, if it exists.
 
-        The last one takes the map with it, unless empty ones are kept.
+        Removing the last one removes the map, unless empty maps are kept.
         """
         owners = self.working.index.find(prefixes, 0)
         numbers = self.entries.numbers(entry_rows(prefixes, user_keys))
@@ -162,8 +162,8 @@ class RunsItemsTable(RunsTable):
             self._end_empty(distinct(owners))
 
     def count_out(self, prefixes: pa.BinaryArray) -> None:
-        """Note that entries of these keys were removed, one of each; the last one ends a key's."""
-        numbers = self.working.kept_numbers(prefixes)  # a walk has not seen all in memory yet
+        """Note that one entry of each of these keys was removed; a key's last one removes all."""
+        numbers = self.working.kept_numbers(prefixes)  # a walk may still visit rows
         self._make_room()
         self._add(numbers, np.ones(len(numbers), dtype=np.bool_), -1)
         self._end_empty(distinct(numbers))
@@ -179,7 +179,7 @@ class RunsItemsTable(RunsTable):
         self.working.dirty[ended] = True
 
     def _take_tails(self, numbers: Positions) -> None:
-        """Make entries of what was appended to large lists."""
+        """Turn elements that were appended to large lists into entries."""
         keys = KeyBatch(BYTES, self.working.prefixes(numbers))
         there, items = read(self.front, keys)
         if not there.any():
@@ -209,7 +209,7 @@ class RunsItemsTable(RunsTable):
     # -------------------------------------------------------------- the whole table
 
     def cells_now(self, numbers: Positions) -> pa.BinaryArray:
-        """As of `RunsTable`; what has become too large for a cell moves into the second table."""
+        """See `RunsTable`; what is too large for a cell moves into the second table."""
         self._make_room()
         if self.layout.kind is StateKind.LIST and self._large[numbers].any():
             self._take_tails(numbers[self._large[numbers]])
@@ -242,5 +242,5 @@ class RunsItemsTable(RunsTable):
         return found | self._large[numbers] if self.any_large else found
 
     def walk(self) -> Walk:
-        """A walk from the beginning: first the rows, then the second table."""
+        """A new walk: first the rows, then the second table."""
         return EntriesWalk(self, super().walk())

@@ -1,4 +1,4 @@
-"""Opened rows: heap tables whose keys are prefixes, and how many cells go in and out at once."""
+"""Opened rows: heap tables whose keys are prefixes; cells are put in and taken out in bulk."""
 
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ _PREFIXES = KeyLayout.of(pa.binary(), pa.binary(), 1)
 
 
 def make_front(layout: ValueLayout) -> Front:
-    """A heap table for a state of this layout, with nothing in it."""
+    """An empty heap table for a state of this layout."""
     if layout.kind is StateKind.LIST:
         return HeapListTable(_PREFIXES, layout)
     if layout.kind is StateKind.MAP:
@@ -31,7 +31,7 @@ def make_front(layout: ValueLayout) -> Front:
 
 
 def load(front: Front, keys: KeyBatch, items: Items) -> None:
-    """Put what distinct keys have into a heap table, after what it has of lists."""
+    """Put the data of distinct keys into a heap table; lists are appended to existing ones."""
     if not len(keys):
         return
     cells = items.cells
@@ -48,7 +48,7 @@ def load(front: Front, keys: KeyBatch, items: Items) -> None:
 
 
 def read(front: Front, keys: KeyBatch) -> tuple[Flags, Items]:
-    """Which of distinct keys a heap table has, and what those have."""
+    """Which of these distinct keys a heap table has, and their data."""
     front.settle()
     numbers = front.columns.index.find(keys.encoded, 0)
     there = numbers != ABSENT

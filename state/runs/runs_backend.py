@@ -1,8 +1,8 @@
 """Keyed state in runs: a shard's tables in a folder, and the rows in use in memory.
 
-What was touched is in memory until `commit()`, which writes one run per table that changed and
-then the record that names them. If there is too much in memory, rows are written back before: such
-runs count from the next commit on.
+Touched rows stay in memory until `commit()`, which writes one run per changed table and then the
+record that names the runs. If memory gets full, rows are written back earlier; such runs take
+effect with the next commit.
 """
 
 from collections.abc import Mapping
@@ -42,18 +42,18 @@ from idlestate.timers.timer import TimerQueue
 ROWS = "rows"
 EVERYTHING = MergePolicy(dense=0, floor_rows=0)
 SEGMENT_BYTES = 1 << 28
-"""Cells of one segment, about: Arrow's arrays of bytes end at two gigabytes."""
+"""The approximate size of a segment's cells: Arrow's arrays of bytes are limited to 2 GB."""
 
 
 class RunsKeyedStateBackend(KeyedStateBackend):
-    """States in the columns of one table, large lists and maps in second tables of their own,
-    timers in a table for each queue.
+    """States in the columns of one table; large lists and maps in a second table each; timers in
+    a table per queue.
     """
 
     kind = "runs"
 
     def __init__(self, path: Path, settings: BackendSettings) -> None:
-        """A backend with what is in the folder, or in the snapshots."""
+        """A backend with the state of the folder, or of the snapshots."""
         super().__init__(settings)
         self._settings = settings
         self._folder = CommittedFolder(path)
@@ -111,14 +111,14 @@ class RunsKeyedStateBackend(KeyedStateBackend):
     # -------------------------------------------------------------- batches
 
     def fetch(self, keys: Many, namespace: Any = None) -> None:
-        """Bring the rows of keys that single calls are about to use into memory, together."""
+        """Load the rows of the keys of the next single calls together."""
         self._working.many(KeyBatch.of(self._keys.key, keys), namespace)
 
     def commit(self) -> None:
-        """Make everything so far durable, as a whole.
+        """Make everything so far durable, atomically.
 
         Raises:
-            StoreError: the disk refused; what was committed before is in force.
+            StoreError: the disk refused; the previous commit stays in effect.
         """
         self._write_back()
         record = self._record()
@@ -129,7 +129,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             self._folder.keep_only(self._named())
 
     def _write_back(self, merge: MergePolicy | None = None) -> None:
-        """Write what changed to runs, which count from the next commit on, and forget it here."""
+        """Write changes to runs, which take effect with the next commit, and free their memory."""
         changed: dict[str, tuple[Runs, WrittenRows | None]] = {
             ROWS: (
                 self._working.stored,
@@ -138,7 +138,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
                 ),
             )
         }
-        # After the rows: entries of what has become large move when rows are encoded.
+        # After the rows: entries of newly large lists and maps move when rows are encoded.
         for family, entries in self._entries.items():
             changed[self._table_of_entries[family]] = (entries.stored, entries.changed())
         for name, table in self._table_of_queue.items():
@@ -197,7 +197,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
     # -------------------------------------------------------------- all of it
 
     def usage(self) -> Usage:
-        """How much room the runs take, and what is in memory."""
+        """The bytes of the runs and of the data in memory."""
         total = dead = 0
         for record in self._records.values():
             total += record.bytes
@@ -208,12 +208,12 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         return Usage(total + memory, dead)
 
     def compact(self) -> None:
-        """Commit, and give the disk back that rows of removed keys take up."""
+        """Commit, and release the disk space of removed keys."""
         self._write_back(EVERYTHING)
         self.commit()
 
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
-        """Hold the state as it is now, committed or not: its runs stay as they are."""
+        """Hold the current state, committed or not; its runs do not change."""
         self._write_back()
         parts = [
             Part(name, schema, self._columns[schema.family].stored_rows())
@@ -254,7 +254,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         return self._columns[family]
 
     def _next_entries(self) -> str:
-        """A name that no second table has."""
+        """An unused name for a second table."""
         taken = [int(name.partition("_")[2]) for name in self._table_of_entries.values()]
         return f"entries_{max(taken, default=-1) + 1}"
 
@@ -272,8 +272,8 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         self._working.use_columns(self._columns)
 
     def _record_schemas(self) -> None:
-        """The next commit records them."""
+        """Does nothing: the next commit records them."""
 
     def _let_go(self) -> None:
-        """Let another program open the folder; what was not committed is gone."""
+        """Let another program open the folder; uncommitted changes are lost."""
         self._folder.close()

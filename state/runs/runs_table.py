@@ -1,9 +1,9 @@
-"""What the tables on runs share: a heap table holds the opened rows of the working set.
+"""The common part of tables on runs: a heap table contains the opened rows of the working set.
 
 A row is *opened* for a state when the state is first asked about it: its cell is decoded into the
-heap table, where it is found by its prefix. What nobody asked about goes back as the bytes that
-came. Elements that are appended to a list that is not open are a *tail*: the heap table has them
-alone, and they are joined to the cell when rows are written back.
+heap table, under its prefix. Cells of other states are written back as the same bytes. Elements
+that are appended to a list that is not open are a *tail*: the heap table contains only them, and
+they are appended to the cell when rows are written back.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row, Table, Walk
 
 LOADED: Final = 10_000
-"""Rows of a snapshot that are taken in together."""
+"""Rows of a snapshot that are loaded together."""
 
 
 class RunsTable(Table):
@@ -41,7 +41,7 @@ class RunsTable(Table):
     Attributes:
         family: its column.
         working: the working set.
-        front: the heap table with what is opened, by prefix.
+        front: the heap table with opened rows, by prefix.
         entries: the second table, of lists and maps.
     """
 
@@ -49,14 +49,14 @@ class RunsTable(Table):
     entries: EntryTable | None = None
 
     def __init__(self, keys: KeyLayout, schema: StateSchema, rows: WorkingSet) -> None:
-        """The table of a column that the working set has."""
+        """The table of a column of the working set."""
         self.key_layout, self.layout = keys, schema.layout
         self.schema, self.family = schema, schema.family
         self.working = rows
         self.reset()
 
     def reset(self) -> None:
-        """The working set is empty."""
+        """Start with an empty working set."""
         self.front = make_front(self.layout)
         self._opened = np.zeros(0, dtype=np.bool_)
         self._tailed = np.zeros(0, dtype=np.bool_)
@@ -68,18 +68,18 @@ class RunsTable(Table):
         prefix, number = self.working.one(key, namespace)
         self._make_room()
         if not self._opened[number]:
-            # What was fetched together will be read together.
+            # Rows that were fetched together will be read together.
             self._open(self.working.together(number))
         return prefix
 
     def to_change(self, key: Any, namespace: Any) -> bytes:
-        """The same for a call that changes what is there."""
+        """The same for a call that changes existing data."""
         prefix = self.to_read(key, namespace)
         self.working.dirty[self.working.one(key, namespace).number] = True
         return prefix
 
     def to_replace(self, key: Any, namespace: Any) -> bytes:
-        """The same for a call after which nothing of what was there counts."""
+        """The same for a call that replaces all existing data."""
         prefix, number = self.working.one(key, namespace)
         self._make_room()
         self._opened[number] = self.working.dirty[number] = True
@@ -87,7 +87,7 @@ class RunsTable(Table):
         return prefix
 
     def to_append(self, key: Any, namespace: Any) -> bytes:
-        """The same for a call that looks at nothing: the row stays closed."""
+        """The same for a call that reads nothing: the row stays closed."""
         prefix, number = self.working.one(key, namespace)
         self._make_room()
         self._tailed[number] = not self._opened[number]
@@ -131,7 +131,7 @@ class RunsTable(Table):
             self._opened[had:] = self._tailed[had:] = False
 
     def _open(self, numbers: Positions) -> None:
-        """Have rows opened."""
+        """Open rows."""
         self._make_room()
         numbers = distinct(numbers[~self._opened[numbers]])
         if not len(numbers):
@@ -149,7 +149,7 @@ class RunsTable(Table):
         self._tailed[numbers] = False
 
     def clear(self, key: Any, namespace: Any) -> None:
-        """Remove all that the key has in the namespace."""
+        """Remove everything of the key in the namespace."""
         prefix = self.to_replace(key, namespace)
         self.front.clear(prefix, None)
 
@@ -161,7 +161,7 @@ class RunsTable(Table):
     # -------------------------------------------------------------- the whole table
 
     def cells_now(self, numbers: Positions) -> pa.BinaryArray:
-        """The cells of rows as they are now."""
+        """The current cells of rows."""
         self._make_room()
         cells = self.working.cells(self.family, numbers)
         changed = self._opened[numbers] | self._tailed[numbers]
@@ -177,7 +177,7 @@ class RunsTable(Table):
         return now if changed.all() else pc.replace_with_mask(cells, pa.array(changed), now)
 
     def _are_there(self, numbers: Positions) -> Flags:
-        """Which rows in memory have something of this state."""
+        """Whether each row in memory has data of this state."""
         self._make_room()
         found = is_valid(self.working.cells(self.family, numbers))
         changed = self._opened[numbers] | self._tailed[numbers]
@@ -189,7 +189,7 @@ class RunsTable(Table):
         return found
 
     def addresses(self) -> Iterator[pa.BinaryArray]:
-        """The prefixes of all rows that have something of this state."""
+        """The prefixes of all rows with data of this state."""
         numbers = np.arange(self.working.index.count)
         yield self.working.prefixes(numbers[self._are_there(numbers)])
         for rows in portions(self.working.stored):
@@ -198,7 +198,7 @@ class RunsTable(Table):
             yield prefixes.filter(pa.array(~self.working.has(prefixes)))
 
     def size(self) -> int:
-        """Keys over all namespaces, those with an empty map included."""
+        """Keys of all namespaces, including those with an empty map."""
         return sum(map(len, self.addresses()))
 
     def is_blank(self) -> bool:
@@ -206,7 +206,7 @@ class RunsTable(Table):
         return not any(map(len, self.addresses()))
 
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """Keys that have something in the namespace."""
+        """Keys with stored data in the namespace."""
         prefixes = [row for some in self.addresses() for row in some.to_pylist()]
         split = map(self.key_layout.split, prefixes)
         return (each.key for each in split if each.namespace == namespace)
@@ -216,7 +216,7 @@ class RunsTable(Table):
         return StoredWalk(self)
 
     def open_all(self) -> None:
-        """Have all rows in memory opened."""
+        """Open all rows in memory."""
         self._open(np.arange(self.working.index.count))
 
     def rows(self, groups: KeyGroupRange = ALL_GROUPS) -> Iterator[Row]:
@@ -225,12 +225,12 @@ class RunsTable(Table):
         return self.stored_rows()(groups)
 
     def stored_rows(self) -> Callable[[KeyGroupRange], Iterator[Row]]:
-        """What the runs have now, as the part of a snapshot."""
+        """The current content of the runs, as a part of a snapshot."""
         entries = None if self.entries is None else self.entries.stored
         return state_rows(self.working.stored, self.schema, entries)
 
     def load(self, rows: Iterable[Row]) -> None:
-        """Take rows over that another table gave, into their places."""
+        """Add rows of another table."""
         left, end = iter(rows), self.key_layout.end_of_prefix
         while some := list(islice(left, LOADED)):
             each = [
@@ -244,16 +244,16 @@ class RunsTable(Table):
             self._take_in(KeyBatch(BYTES, prefixes), numbers, self._items(each))
 
     def _take_in(self, keys: KeyBatch, _numbers: Positions, items: Items) -> None:
-        """Have what distinct keys, just opened, have in a snapshot."""
+        """Add the data of a snapshot for distinct keys that were just opened."""
         load(self.front, keys, items)
 
     def _items(self, each: list[tuple[bytes, list[Row]]]) -> Items:
-        """What rows, those of one key together, hold."""
+        """The content of rows, which are grouped by key."""
         layout = self.layout
         if layout.kind is StateKind.LIST:
             cells = [b"".join([row.value for row in rows]) for _, rows in each]
             return cell_bytes.decode(layout, pa.array(cells, pa.binary()))
-        # A row that is not longer than its prefix is of an empty map.
+        # A row that is not longer than its prefix belongs to an empty map.
         entries = [
             [row for row in rows if layout.user_key is None or len(row.key) > len(prefix)]
             for prefix, rows in each

@@ -1,6 +1,6 @@
 """The tables of each kind of state on runs: rows are touched, then a heap table does the work.
 
-Touching a row may write the others back, which makes a new heap table: so it comes first.
+Touching a row may write others back, which creates a new heap table, so it comes first.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class RunsSingleTable(RunsTable, SingleTable):
     front: HeapSingleTable
 
     def get(self, key: Any, namespace: Any) -> Stored:
-        """What is stored, None when nothing is."""
+        """The stored value; None if there is none."""
         prefix = self.to_read(key, namespace)
         return self.front.get(prefix, None)
 
@@ -44,12 +44,12 @@ class RunsSingleTable(RunsTable, SingleTable):
     def put_many(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
     ) -> None:
-        """Store a value, or `clear` where there is none."""
+        """Store a value, or `clear` if there is none."""
         prefixes = self.many_to_replace(keys, namespace)
         self.front.put_many(prefixes, None, values, has, stamp_ms)
 
     def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
-        """Give what was just found a new timestamp."""
+        """Set a new timestamp for values that were just found."""
         prefixes = self.many_to_change(keys, namespace)
         self.front.restamp(prefixes, None, found, stamp_ms)
 
@@ -60,7 +60,7 @@ class RunsListTable(RunsItemsTable, ListTable):
     front: HeapListTable
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
-        """A copy of the list, None when there is none."""
+        """A copy of the list; None if there is none."""
         prefix = self.to_read(key, namespace)
         if self.is_large(key, namespace):
             _, numbers = self.entries_of(pa.array([prefix], pa.binary()))
@@ -68,12 +68,12 @@ class RunsListTable(RunsItemsTable, ListTable):
         return self.front.get(prefix, None)
 
     def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Replace the list; an empty one is removed."""
+        """Replace the list; an empty list is removed."""
         prefix = self.to_replace(key, namespace)
         self.front.put(prefix, None, items)
 
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Put items after the others."""
+        """Append items."""
         prefix = self.to_append(key, namespace)
         self.front.append(prefix, None, items)
 
@@ -99,21 +99,21 @@ class RunsMapTable(RunsItemsTable, MapTable):
     front: HeapMapTable
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
-        """Whether there is an entry, also one without a value."""
+        """Whether there is an entry, with or without a value."""
         prefix = self.to_read(key, namespace)
         if self.is_large(key, namespace):
             return self.entries.has(self._row(prefix, user_key))
         return self.front.has(prefix, None, user_key)
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
-        """The entry's value, None when there is none."""
+        """The entry's value; None if there is none."""
         prefix = self.to_read(key, namespace)
         if self.any_large and self.is_large(key, namespace):
             return self.entries.get(self._row(prefix, user_key))
         return self.front.get(prefix, None, user_key)
 
     def put_all(self, key: Any, namespace: Any, entries: dict[Any, Stored]) -> None:
-        """Set entries; without any a map that is not there becomes an empty one."""
+        """Set entries; without entries, a missing map becomes an empty one."""
         prefix = self.to_change(key, namespace)
         if not self.is_large(key, namespace):
             self.front.put_all(prefix, None, entries)
@@ -126,7 +126,7 @@ class RunsMapTable(RunsItemsTable, MapTable):
             self.put_entries(owners, pa.array(user_keys, pa.binary()), cells)
 
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry; the last one takes the map with it."""
+        """Remove an entry; removing the last one removes the map."""
         prefix = self.to_change(key, namespace)
         if self.is_large(key, namespace):
             self._remove(prefix, user_key, keep_empty=False)
@@ -134,7 +134,7 @@ class RunsMapTable(RunsItemsTable, MapTable):
             self.front.remove(prefix, None, user_key)
 
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry as an iterator does: an empty map stays."""
+        """Remove an entry like an iterator: an empty map stays."""
         prefix = self.to_change(key, namespace)
         if self.is_large(key, namespace):
             self._remove(prefix, user_key, keep_empty=True)

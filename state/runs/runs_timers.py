@@ -1,9 +1,9 @@
 """Timers on runs: one row each, in order of time, the next ones and the newest in memory.
 
-A row's place in a run is its time, with some bits of a hash behind it so that timers of one time
-are found by a search too. So the next timers are the first rows. They move into a queue on heap
-some at a time; what is added goes there as well. Only when rows are written back is it asked which
-of them the runs have already.
+A row's place in a run is its time, followed by some bits of a hash, so that a search also finds one
+of several timers of the same time. So the next timers are the first rows. They move into a queue on
+heap in portions; new timers are added there too. Only when rows are written back, it is checked
+which of them the runs already have.
 """
 
 from collections.abc import Iterator
@@ -29,18 +29,18 @@ AHEAD: Final = 1 << 12
 _HASH_BITS: Final = 17
 _HASHES: Final = (1 << _HASH_BITS) - 1
 _LAST_MS: Final = (1 << 63 - _HASH_BITS) - 1
-"""Times beyond this, before and after 1970, share a place: some two thousand years."""
+"""Times further from 1970 than this, some two thousand years, share a place."""
 
 
 def places_of(rows: pa.BinaryArray) -> Positions:
-    """Where timers stand in a run: by time, then by hash."""
+    """The places of timers in a run: by time, then by hash."""
     times = np.clip(times_of(by_time_many(rows)), -_LAST_MS - 1, _LAST_MS)
     found: Positions = (times << _HASH_BITS) | (hash_keys([rows]) & _HASHES)
     return found
 
 
 def _last_place(time_ms: int) -> int:
-    """The last place of timers of this time."""
+    """The last place of timers with this time."""
     return min(max(time_ms, -_LAST_MS - 1), _LAST_MS) << _HASH_BITS | _HASHES
 
 
@@ -52,26 +52,26 @@ class RunsTimerQueue:
     """
 
     def __init__(self, codec: TimerCodec, stored: Runs) -> None:
-        """The timers that the runs have."""
+        """The timers of the runs."""
         self._codec = codec
-        self._at: int | None = LOWEST_HASH  # stored timers with lower places are in memory, or gone
+        self._at: int | None = LOWEST_HASH  # lower stored timers are in memory, or removed
         self._near = ColumnTimerQueue(codec)
         self.reset(stored)
 
     def reset(self, stored: Runs) -> None:
-        """Have all timers in these runs, none in memory."""
+        """Start with all timers in these runs, and none in memory."""
         if (next_ms := self._near.peek_ms()) is not None:
             place = _last_place(next_ms) - _HASHES
             self._at = place if self._at is None else min(self._at, place)
         self.stored = stored
         self._near = ColumnTimerQueue(self._codec)
-        self._gone: set[bytes] = set()  # were taken out, and are stored perhaps
+        self._gone: set[bytes] = set()  # were taken out, and may be stored
         self._size = stored.live
 
     # -------------------------------------------------------------- adding and removing
 
     def add(self, timer: Timer) -> bool:
-        """Add a timer; whether it is new."""
+        """Add a timer; return whether it is new."""
         row = self._codec.encode(timer)
         if row in self._gone:
             self._gone.remove(row)
@@ -82,7 +82,7 @@ class RunsTimerQueue:
         return is_new
 
     def add_rows(self, rows: pa.BinaryArray) -> int:
-        """Add the timers of these rows; how many are new."""
+        """Add the timers of these rows; return how many are new."""
         rows = rows.unique()
         is_back = self._are_gone(rows)
         fresh = rows.filter(pa.array(is_back | ~self._is_stored(rows)))
@@ -93,7 +93,7 @@ class RunsTimerQueue:
         return added
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; whether it was there."""
+        """Remove a timer; return whether it existed."""
         row = self._codec.encode(timer)
         is_there = row not in self._gone and (
             self._near.remove(timer) or bool(self._is_stored(pa.array([row], pa.binary()))[0])
@@ -116,7 +116,7 @@ class RunsTimerQueue:
         return found
 
     def _is_stored(self, rows: pa.BinaryArray) -> Flags:
-        """Which timers the runs have, of those that are not in memory anyway."""
+        """Whether the runs have each of these timers, which are not in memory."""
         found = np.zeros(len(rows), dtype=np.bool_)
         if self.stored.runs and self._at is not None and len(rows):
             places = places_of(rows)
@@ -125,7 +125,7 @@ class RunsTimerQueue:
         return found
 
     def _found(self, rows: pa.BinaryArray, places: Positions) -> Positions:
-        """Where the runs have timers."""
+        """The positions of timers in the runs."""
         found = np.full(len(rows), -1)
         if self.stored.runs and len(rows):
             order = np.argsort(places)
@@ -135,7 +135,7 @@ class RunsTimerQueue:
     # -------------------------------------------------------------- taking the next ones
 
     def peek_ms(self) -> int | None:
-        """The earliest time, None when there is no timer."""
+        """The earliest time; None if there is no timer."""
         while True:
             next_ms = self._near.peek_ms()
             if self._at is None or (next_ms is not None and self._at > _last_place(next_ms)):
@@ -151,7 +151,7 @@ class RunsTimerQueue:
         return timer
 
     def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
-        """Take timers out that are not later than this, so many at most; their rows."""
+        """Take out at most this many timers that are not later than this; return their rows."""
         parts = [self._near.poll_rows(until_ms, limit)]
         left = limit - len(parts[0])
         while left and self._at is not None and self._at <= _last_place(until_ms):
@@ -186,11 +186,11 @@ class RunsTimerQueue:
         return pa.concat_arrays([stored, self._near.all_rows()]).unique()
 
     def usage_bytes(self) -> int:
-        """Memory of what is not in the runs."""
+        """Memory of the timers that are not in the runs."""
         return self._near.usage().total_bytes
 
     def changed(self) -> WrittenRows | None:
-        """What is to be written; None for nothing."""
+        """The changes to write; None if there are none."""
         near = self._near.all_rows()
         gone = pa.array(self._gone, pa.binary())
         near_places, gone_places = places_of(near), places_of(gone)

@@ -1,4 +1,4 @@
-"""Reading all rows of runs: by key group, as snapshots have them, and portion by portion."""
+"""Reads all rows of runs: by key group for snapshots, or in portions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -34,7 +34,7 @@ def cells_of(rows: Rows, runs: Runs, family: str) -> pa.BinaryArray:
 
 
 def portions(runs: Runs) -> Iterator[Rows]:
-    """All rows in order of place, some at a time."""
+    """All rows in order of place, in portions."""
     since: int | None = LOWEST_HASH
     while since is not None:
         rows, since = runs.open_rows(since, AT_ONCE)
@@ -43,7 +43,7 @@ def portions(runs: Runs) -> Iterator[Rows]:
 
 
 def of_groups(runs: Runs, groups: KeyGroupRange) -> Iterator[Rows]:
-    """The rows of key groups, whole groups at a time."""
+    """The rows of key groups, in portions of whole groups."""
     since: int | None = groups.first << GROUP_BITS
     end = min((groups.last + 1 << GROUP_BITS) - 1, FOREVER_MS)
     parts: list[Rows] = []
@@ -68,7 +68,7 @@ def _group(place: int | None) -> int:
 def state_rows(
     runs: Runs, schema: StateSchema, entries: Runs | None
 ) -> Callable[[KeyGroupRange], Iterator[Row]]:
-    """The rows of a state as the part of a snapshot, with those of its second table."""
+    """The rows of a state as a part of a snapshot, with those of its second table."""
 
     def rows(groups: KeyGroupRange) -> Iterator[Row]:
         for some in of_groups(runs, groups):
@@ -126,7 +126,7 @@ def _large(entries: Runs | None, prefix: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def timer_rows(runs: Runs) -> Callable[[KeyGroupRange], Iterator[Row]]:
-    """The timers of a queue as the part of a snapshot."""
+    """The timers of a queue as a part of a snapshot."""
     return lambda groups: (Row(row, b"") for row in sorted_timers(all_timers(runs), groups))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StoredWalk(Walk):
-    """Rows from which something is removed come into the working set, the others do not."""
+    """Only rows from which something is removed are loaded into the working set."""
 
     def __init__(self, table: "RunsTable") -> None:
         """A walk from the beginning."""
@@ -32,11 +32,11 @@ class StoredWalk(Walk):
         self._in_memory: Walk | None = None
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many rows."""
+        """Visit at most this many rows."""
         visit = Visit()
         working = self._table.working
         if self._since is not None and working.is_full:
-            # They are to be seen now: when they are written back, the walk may be past them.
+            # They must be visited now: when they are written back, the walk may be past them.
             self._visit_memory(sys.maxsize, horizon_ms, visit, removed)
             visit.done, self._in_memory = False, None
             working.spill()
@@ -101,7 +101,7 @@ class StoredWalk(Walk):
             table.open_all()
             self._front, self._in_memory = table.front, table.front.walk()
         if self._front is not table.front:
-            # Rows were written back: the next walk meets them. To begin again would not end.
+            # Rows were written back: the next walk visits them. Starting again might never end.
             visit.done = True
             return
         mine = Removed.nothing()

@@ -1,9 +1,9 @@
 """The working set: rows of the keys that were touched since rows were last written back.
 
-A row belongs to a key and namespace, which `row_keys.py` makes one string of bytes, its prefix. It
-has a column per state. A prefix that is touched for the first time is looked up in the runs, once
-for all states, and numbered; from then on everything about it is found by its number. A batch of
-prefixes is looked up together.
+A row belongs to a key and namespace, which `row_keys.py` encodes as its prefix. It has a column per
+state. When a prefix is touched for the first time, it is looked up in the runs, once for all
+states, and numbered; from then on, its number identifies it. A batch of prefixes is looked up
+together.
 """
 
 from bisect import bisect_right
@@ -33,10 +33,10 @@ MOST_ROWS: Final = 1 << 18
 """Rows in memory before they are written back."""
 
 GROUP_BITS: Final = 48
-"""Below them a row's place is its hash, above them its key group: a group is one range of rows."""
+"""Bits of the hash in a row's place, below its key group: a group is one range of rows."""
 
 NO_POLICY: Final = Policy()
-"""Nothing ends by itself: times to live are the business of the layer above tables."""
+"""Nothing expires by itself: the layer above tables handles time to live."""
 
 BYTES: Final = codec_for(pa.binary())
 KEYS: Final = (("row", pa.binary()),)
@@ -51,7 +51,7 @@ class RowAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenRows:
-    """What is to be written of a table: rows in order of place, and the rows that they replace."""
+    """The changes of a table to write: rows in order of place, and the rows that they replace."""
 
     rows: Rows
     closed: Positions
@@ -63,7 +63,7 @@ class WrittenRows:
         return cls(Rows.empty(runs.schema), np.zeros(0, dtype=np.int64), runs.live)
 
     def after(self, runs: Runs, version: int, merge: MergePolicy) -> Next:
-        """What it makes of the runs."""
+        """The runs after these changes."""
         return runs.after(self.rows, self.closed, self.live, NO_POLICY, None, version, merge)
 
 
@@ -75,15 +75,15 @@ def changed_rows(
     columns: Iterable[pa.BinaryArray],
     places_of: Callable[[pa.BinaryArray], Positions],
 ) -> WrittenRows | None:
-    """What is to be written of rows that changed; None for nothing.
+    """The changes to write for changed rows; None if there are none.
 
     Args:
         stored: the runs below.
         at: the position of each row, or `ABSENT`.
-        gone: which rows are to go.
+        gone: whether each row is removed.
         keys: the rows' keys.
-        columns: what they have now.
-        places_of: where rows stand in a run.
+        columns: their current data.
+        places_of: returns the places of rows in a run.
     """
     was = at != ABSENT
     kept = was | ~gone
@@ -101,20 +101,20 @@ def column(family: str) -> Column:
 
 
 def places_of(prefixes: pa.BinaryArray) -> Positions:
-    """Where rows stand in a run: by key group, then by hash."""
+    """The places of rows in a run: by key group, then by hash."""
     found: Positions = groups_of(prefixes) << GROUP_BITS | upper_bits(prefixes, GROUP_BITS)
     return found
 
 
 def groups_of(rows: pa.BinaryArray) -> Positions:
-    """The key groups of rows: all begin with them."""
+    """The key groups of rows, with which all rows begin."""
     data, starts, _ = layout_of(rows)
     found: Positions = data[starts].astype(np.int64) << 8 | data[starts + 1]
     return found
 
 
 def upper_bits(strings: pa.BinaryArray, bits: int) -> Positions:
-    """So many bits of the hash of each byte string."""
+    """This many bits of the hash of each byte string."""
     found: Positions = (hash_keys([strings]).view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
     return found
 
@@ -122,7 +122,7 @@ def upper_bits(strings: pa.BinaryArray, bits: int) -> Positions:
 def rows_of(
     places: Positions, keys: pa.BinaryArray, gone: Flags, payload: Iterable[pa.Array] = ()
 ) -> Rows:
-    """Rows for a run, in order of place; tombstones where the key is gone."""
+    """Rows for a run, in order of place; tombstones for removed keys."""
     order = np.argsort(places, kind="stable")
     at = pa.array(order)
     written = np.where(gone[order], NEVER_MS, 0)
@@ -137,7 +137,7 @@ class WorkingSet:
     Attributes:
         stored: the runs below.
         index: numbers the prefixes.
-        dirty: which rows changed, by number.
+        dirty: whether each row has changed, by number.
         spill: writes rows back.
     """
 
@@ -148,23 +148,23 @@ class WorkingSet:
         spill: Callable[[], None],
         entries: Callable[[], int],
     ) -> None:
-        """No rows are in memory.
+        """Start without rows in memory.
 
         Args:
-            keys: how keys become bytes.
+            keys: the layout of keys.
             stored: the runs.
-            spill: writes rows back, when there are too many.
-            entries: how many rows of second tables are in memory too.
+            spill: writes rows back if there are too many.
+            entries: returns the number of rows of second tables in memory.
         """
         self.keys, self.spill, self._entries = keys, spill, entries
         self.reset(stored)
 
     def reset(self, stored: Runs) -> None:
-        """Forget all rows: these runs have them."""
+        """Drop all rows from memory: these runs have them."""
         self.stored = stored
         self.index = ByteIndex()
         self.dirty = np.zeros(0, dtype=np.bool_)
-        self._at = np.zeros(0, dtype=np.int64)  # where the runs have the row
+        self._at = np.zeros(0, dtype=np.int64)  # the row's position in the runs
         self._ones: dict[Any, dict[Any, RowAddress]] = {}
         self._starts: list[int] = []
         self._parts: dict[str, list[pa.BinaryArray]] = {
@@ -172,7 +172,7 @@ class WorkingSet:
         }
 
     def use_columns(self, families: Iterable[str]) -> None:
-        """Have these columns: new ones are empty, others are forgotten."""
+        """Use these columns: new ones are empty, others are dropped."""
         self.stored = self.stored.with_schema(TableSchema(KEYS, tuple(map(column, families))))
         sizes = np.diff([*self._starts, self.index.count]).tolist()
         self._parts = {
@@ -203,13 +203,13 @@ class WorkingSet:
         return KeyBatch(BYTES, prefixes), self.numbers(prefixes)
 
     def numbers(self, prefixes: pa.BinaryArray) -> Positions:
-        """The numbers of rows; those that are not in memory are fetched together."""
+        """The numbers of rows; those not in memory are fetched together."""
         if self.is_full:
             self.spill()
         return self.kept_numbers(prefixes)
 
     def kept_numbers(self, prefixes: pa.BinaryArray) -> Positions:
-        """The same, and what is in memory stays there, however much it is."""
+        """The same, without writing rows back, however many are in memory."""
         first = self.index.count
         numbers, new = self.index.add(prefixes, 0)
         if len(new):
@@ -226,14 +226,14 @@ class WorkingSet:
         self.dirty[self.index.find(prefixes, 0)] = True
 
     def put(self, prefixes: pa.BinaryArray, family: str, cells: pa.BinaryArray) -> None:
-        """Have rows that are not in memory yet there, with other cells of one state."""
+        """Load rows that are not in memory yet, with given cells for one state."""
         first = self.index.count
         self.index.add(prefixes, 0)
         self._fetch(prefixes, first, {family: cells})
         self.dirty[first:] = True
 
     def has(self, prefixes: pa.BinaryArray) -> Flags:
-        """Which rows are in memory."""
+        """Whether each row is in memory."""
         found: Flags = self.index.find(prefixes, 0) != ABSENT
         return found
 
@@ -275,7 +275,7 @@ class WorkingSet:
         return np.arange(self._starts[at - 1], end)
 
     def cells(self, family: str, numbers: Positions) -> pa.BinaryArray:
-        """What rows had in the column of a state when they were fetched."""
+        """The cells of rows in the column of a state when they were fetched."""
         parts, starts = self._parts[family], self._starts
         if not len(numbers):
             return pa.array([], pa.binary())
@@ -287,7 +287,7 @@ class WorkingSet:
         return parts[at].take(pa.array(numbers - self._starts[at]))
 
     def cells_since(self, family: str, first: int) -> Iterator[pa.BinaryArray]:
-        """The same of all rows from this number on, as they lie."""
+        """The same for all rows from this number on, in order."""
         at = max(bisect_right(self._starts, first) - 1, 0)
         for start, part in zip(self._starts[at:], self._parts[family][at:], strict=True):
             yield part.slice(max(first - start, 0))
@@ -302,10 +302,10 @@ class WorkingSet:
     def changed(
         self, cells: Mapping[str, Callable[[Positions], pa.BinaryArray]]
     ) -> WrittenRows | None:
-        """What changed; None for nothing.
+        """The changes to write; None if there are none.
 
         Args:
-            cells: per column what gives the cells of rows as they are now.
+            cells: per column a function that returns the current cells of rows.
         """
         numbers = np.flatnonzero(self.dirty[: self.index.count])
         columns = [cells[each.id](numbers) for each in self.stored.schema.columns]
