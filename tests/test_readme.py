@@ -45,6 +45,7 @@ ELSEWHERE = {
     "docs/sidecar.md": "test_sidecar_docs.py",
     "docs/plan.md": "service/test_plan_docs.py",
     "docs/spark-versions.md": "test_scripts.py",
+    "docs/sql.md": "test_sql_docs.py",
     "docs/state.md": "test_state_docs.py",
     "docs/testing.md": "pipeline/test_retain_harness.py",
 }

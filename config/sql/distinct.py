@@ -181,7 +181,7 @@ def _check_condition(select: Select, name: str, outer: str) -> None:
         fix = "select the columns alone, and aggregate in a query of its own"
         raise select.words.refused("numbered rows cannot be grouped in the same query", fix)
     words = select.where
-    fix = f"write WHERE {name} = 1; filter rows before, in the subquery, or after, in the result"
+    fix = f"write WHERE {name} = 1, and filter in the subquery; for more rows use top_n(col, n)"
     if words is None:
         raise select.words.refused(f"a condition on {name} is missing", fix)
     condition = words.folded

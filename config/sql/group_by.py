@@ -96,6 +96,8 @@ class _Grouping:
 
     def _key(self, words: Words) -> Key | None:
         """A key; None for a window."""
+        while len(words) > 2 and words.words[0].shown == "(" and words.closing(0) == len(words) - 1:
+            words = words[1:-1]
         expression = read_expression(words)
         tree = expression.tree
         if isinstance(tree, exp.Literal) and tree.is_int:

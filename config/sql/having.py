@@ -43,10 +43,8 @@ def _stays_true(tree: exp.Expression, functions: Mapping[str, str]) -> bool:
         return True  # keys stay as they are
     if not isinstance(tree, _MORE | _LESS) or len(aggregates) > 1:
         return False
-    is_left = tree.left is aggregates[0]
-    if not is_left and tree.right is not aggregates[0]:
+    is_left = tree.left.unnest() is aggregates[0]
+    if not is_left and tree.right.unnest() is not aggregates[0]:
         return False
-    if any(True for _ in (tree.right if is_left else tree.left).find_all(exp.Column)):
-        return False  # a bound must not depend on more than itself
     grows = isinstance(tree, _MORE) == is_left
     return functions[aggregates[0].name.lower()] in (_GROWS if grows else _FALLS)

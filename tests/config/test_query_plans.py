@@ -68,6 +68,7 @@ PLAIN: list[tuple[str, list[str], dict[str, str]]] = [
     ("SELECT t.k, max(t.v) AS v FROM t GROUP BY t.k", ["k"], {"v": "max(v)"}),
     ("SELECT `a b`, max(`c,d`) AS v FROM t GROUP BY `a b`", ["a b"], {"v": "max(`c,d`)"}),
     ("SELECT k, count(*) AS n FROM t GROUP BY 1", ["k"], {"n": "count"}),
+    ("SELECT k, count(*) AS n FROM t GROUP BY (k)", ["k"], {"n": "count"}),
     ("SELECT key, date, count(*) AS n FROM t GROUP BY key, date", ["key", "date"], {"n": "count"}),
     ("SELECT k, -- the key\n count(*) /* all */ AS n FROM t GROUP BY k", ["k"], {"n": "count"}),
 ]
@@ -234,6 +235,8 @@ def test_what_is_computed_before_and_after(
         ("count(*) > 3", "`n` > 3"),
         ("n >= 3", "n >= 3"),
         ("3 < count(*)", "3 < `n`"),
+        ("count(*) > length(k)", "`n` > length(k)"),
+        ("(min(v)) < 3", "(`min(v)`) < 3"),
         ("max(v) > 10 AND min(v) <= 2", "`max(v)` > 10 AND `min(v)` <= 2"),
         ("(n > 3 OR k = 'a')", "(n > 3 OR k = 'a')"),
         ("k LIKE 'a%'", "k LIKE 'a%'"),

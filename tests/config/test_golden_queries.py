@@ -1,0 +1,29 @@
+"""Recorded plans of Flink: the hint STATE_TTL of a query over one table says what it says there."""
+
+import pytest
+
+from idlestate.config.sql.planning import plan_query
+from idlestate.config.sql.query_error import QueryError
+from idlestate.retention.durations import parse_duration
+from tests.golden_files import read_traces
+
+pytestmark = pytest.mark.golden
+JOINED = ("join", "hint of zero", "hint on unknown alias", "hint with a bad value")
+NOT_ONE_ROW = ("rank", "over")
+
+
+def test_golden_sql_plan_state_ttl() -> None:
+    checked = 0
+    for trace in read_traces("sql_plan_state_ttl", "case"):
+        if trace["case"].startswith((*JOINED, *NOT_ONE_ROW)):
+            with pytest.raises(QueryError):
+                plan_query(trace["sql"])
+            continue
+        (node,) = trace["stateful_nodes"]
+        (state,) = node["state"]
+        hint = plan_query(trace["sql"]).retention
+        default_ms = parse_duration(trace["table_exec_state_ttl"].replace(" ", ""))
+        ttl_ms = default_ms if hint is None else hint.ttl_ms
+        assert ttl_ms == parse_duration(state["ttl"].replace(" ", "")), trace["sql"]
+        checked += 1
+    assert checked == 6
