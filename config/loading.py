@@ -79,9 +79,9 @@ class Config:
         choice = self.choice_for(uid, state)
         policy = self.defaults if choice.policy is None else self.policies[choice.policy]
         what = f"policy {choice.policy}, {choice.because}" if choice.policy else choice.because
-        hint = self.queries[uid].retention if uid in self.queries else None
-        if hint is not None and hint.ttl_ms is not None:
-            return policy.with_ttl_alone(hint.ttl_ms, f"STATE_TTL in its query ({self.file})")
+        ttl_ms = self._hinted_ttl_ms(uid)
+        if ttl_ms is not None:
+            return policy.with_ttl_alone(ttl_ms, f"STATE_TTL in its query ({self.file})")
         return replace(policy, chosen_by=f"{what} ({self.file})")
 
     def budget_for(self, uid: str) -> Budget:
@@ -90,6 +90,15 @@ class Config:
         if named and named.budget:
             return named.budget.limits
         return self.budgets.get(self.choice_for(uid).policy, Budget())
+
+    def unbounded_advice(self, uid: str) -> tuple[str, str]:
+        """The warning about an operator whose state grows without bound, and what to set."""
+        by_hint = self._hinted_ttl_ms(uid) is not None
+        return unbounded_advice(uid, self.choice_for(uid), by_hint=by_hint)
+
+    def _hinted_ttl_ms(self, uid: str) -> int | None:
+        hint = self.queries[uid].retention if uid in self.queries else None
+        return hint.ttl_ms if hint else None
 
     def _named(self, uid: str) -> Pipeline | HostedOperator | None:
         hosted = self.sidecar.operators if self.sidecar else {}
@@ -169,6 +178,6 @@ def _warnings(config: Config) -> Iterator[Finding]:
     paths |= {uid: ("pipelines", uid) for uid in config.pipelines}
     for uid, path in paths.items():
         if config.policy_for(uid).is_unbounded:
-            yield Finding(path, *unbounded_advice(uid, config.choice_for(uid)))
+            yield Finding(path, *config.unbounded_advice(uid))
     if config.sidecar:
         yield from clear_text_warnings(config.sidecar)

@@ -3,11 +3,20 @@
 from idlestate.config.policy_selectors import Choice
 
 
-def unbounded_advice(uid: str, choice: Choice) -> tuple[str, str]:
-    """The warning about an operator of a file: what is wrong, and what to set in the file."""
+def unbounded_advice(uid: str, choice: Choice, *, by_hint: bool) -> tuple[str, str]:
+    """The warning about an operator of a file: what is wrong, and what to set in the file.
+
+    Args:
+        uid: the operator.
+        choice: the policy it has.
+        by_hint: whether a hint of its query takes the place of this policy.
+    """
     name = choice.policy or "sessions"
     rule = "idle: {min: 30m, max: 45m}"
     grows = "state grows WITHOUT BOUND, as every key is kept forever"
+    if by_hint:
+        what = f"the hint STATE_TTL in the query of {uid} says never: its {grows}"
+        return what, "write a time, such as '1d', or remove the hint"
     if choice.policy is None:
         fix = f"add policy: {name} here, and policies: {{{name}: {{{rule}}}}} at the top level"
         return f"{uid} has no policy: its {grows}", fix

@@ -20,6 +20,7 @@ from idlestate.config.sql.query_plan import (
     QueryRows,
     Retention,
     Selected,
+    Step,
     Where,
 )
 from idlestate.config.sql.quoting import quoted
@@ -96,32 +97,40 @@ def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str,
 
 
 def _read(plan: QueryPlan, events: DataFrame, uid: str, needed: list[str | None]) -> DataFrame:
-    malformed = needed[-1]
     for step in plan.rows.steps:
-        with reads_of_spark(uid, plan.rows.place):
-            match step:
-                case Named(name):
-                    events = events.alias(name)
-                case Where(condition):
-                    # A malformed row has no values to compare; it is counted as rejected later.
-                    is_kept = F.expr(condition)
-                    events = events.where(
-                        is_kept if malformed is None else is_kept | F.col(malformed).isNotNull()
-                    )
-                case Selected(columns):
-                    chosen = [F.expr(text) for text in columns]
-                    if malformed not in (None, *events.select(*chosen).columns):
-                        chosen.append(F.col(str(malformed)))
-                    events = events.select(*chosen)
-                case Only(columns):
-                    names = dict.fromkeys((*columns, *filter(None, needed)))
-                    events = events.select(*map(quoted, _folded_once(names)))
-                case Computed(columns):
-                    _check_names(plan, events, uid, [*columns], needed)
-                    events = events.withColumns(
-                        {name: F.expr(text) for name, text in columns.items()}
-                    )
+        place = step.place if isinstance(step, Where | Selected) else None
+        with reads_of_spark(uid, place or plan.rows.place):
+            events = _after(step, events, plan, uid, needed)
     return events
+
+
+def _after(
+    step: Step, events: DataFrame, plan: QueryPlan, uid: str, needed: list[str | None]
+) -> DataFrame:
+    malformed = needed[-1]
+    match step:
+        case Named(name):
+            return events.alias(name)
+        case Where(condition):
+            # A malformed row has no values to compare; it is counted as rejected later.
+            is_kept = F.expr(condition)
+            return events.where(
+                is_kept if malformed is None else is_kept | F.col(malformed).isNotNull()
+            )
+        case Selected(columns):
+            chosen = [F.expr(text) for text in columns]
+            if malformed not in (None, *events.select(*chosen).columns):
+                chosen.append(F.col(str(malformed)))
+            return events.select(*chosen)
+        case Only(columns):
+            names = dict.fromkeys((*columns, *filter(None, needed)))
+            return events.select(*map(quoted, _folded_once(names)))
+        case Computed(columns, places):
+            _check_names(plan, events, uid, [*columns], needed)
+            for name, text in columns.items():
+                with reads_of_spark(uid, places.get(name, plan.rows.place)):
+                    events.select(F.expr(text))
+            return events.withColumns({name: F.expr(text) for name, text in columns.items()})
 
 
 def _check_names(

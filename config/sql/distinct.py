@@ -12,6 +12,7 @@ from idlestate.config.sql.expressions import (
     no_window,
     read_expression,
 )
+from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, Only, QueryPlan, Selected
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
@@ -33,6 +34,7 @@ def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:
     """
     qualifiers = frozenset({source.name} if source.name else ())
     computed: dict[str, str] = {}
+    places: dict[str, QueryPlace] = {}
     keys: list[str] = []
     output: list[str] = []
     for words in select.items:
@@ -46,6 +48,7 @@ def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:
         name = column or item.alias or item.words.text.replace("`", "")
         if column is None:
             computed[name] = item.words.text
+            places[name] = words.place
         for each in {name, item.alias or name}:
             check_name(each, words)
         if name.lower() in (key.lower() for key in keys):
@@ -56,7 +59,7 @@ def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:
         output.append(named(quoted(name), item.alias or name))
     rows = filtered(select, source.rows)
     if computed:
-        rows = rows.then(Computed(computed))
+        rows = rows.then(Computed(computed, places))
     rows = rows.then(Only(tuple(keys)))
     return QueryPlan("deduplicate", rows, {"key": keys, "keep": "first"}, tuple(output))
 
@@ -97,7 +100,8 @@ def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
     if not any(item.is_star for item in others):
         names = [_name(item, qualifiers) for item in others]
     if [item.is_star for item in others] != [True]:
-        rows = rows.then(Selected(_columns(others, names, numbering, qualifiers)))
+        columns = _columns(others, names, numbering, qualifiers)
+        rows = rows.then(Selected(columns, inner.items[0].place))
     outer = select.tree.args["from_"].this.alias.lower()
     _check_condition(select, numbering.name, outer)
     arguments = {"key": numbering.key, "keep": numbering.keep, "event_time": numbering.time}

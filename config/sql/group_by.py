@@ -58,7 +58,7 @@ def group_plan(select: Select, source: QuerySource) -> QueryPlan:
     names = [*(key.name for key in grouping.keys), *bounds, *grouping.aggregates]
     rows = filtered(select, source.rows)
     if grouping.computed:
-        rows = rows.then(Computed(grouping.computed))
+        rows = rows.then(Computed(grouping.computed, grouping.places))
     return QueryPlan(
         "retain",
         rows,
@@ -82,6 +82,7 @@ class _Grouping:
         self.new_names: dict[str, QueryPlace] = {}
         self.aggregates: dict[str, AggregateCall] = {}
         self.computed: dict[str, str] = {}
+        self.places: dict[str, QueryPlace] = {}
         self.window: WindowCall | None = None
         found = [self._key(words) for words in select.keys or ()]
         self.keys = [key for key in found if key is not None]
@@ -120,6 +121,7 @@ class _Grouping:
         given = [each.alias for each in self.items if each.words.folded == expression.words.folded]
         name = next(filter(None, given), None) or expression.words.text.replace("`", "")
         self.computed[name] = expression.words.text
+        self.places[name] = expression.words.place
         return Key(name, expression.words, is_column=False)
 
     def _item(self, position: int, words: Words) -> Expression:
@@ -155,6 +157,7 @@ class _Grouping:
         for argument in call.arguments:
             if argument.expression is not None:
                 self.computed[argument.column] = argument.expression
+                self.places[argument.column] = call.words.place
             elif argument.column.lower() in computed:
                 what = f"{argument.column} is an expression of the key here, and a column too"
                 raise call.words.refused(what, "give the key another name: AS ...")

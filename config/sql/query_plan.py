@@ -18,23 +18,28 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Only rows that meet a condition."""
+    """Only rows that meet a condition, which stands at `place`."""
 
     condition: str
+    place: QueryPlace | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Only these columns, each an expression that may have a name."""
+    """Only these columns, each an expression that may have a name; `place` is that of the list."""
 
     columns: tuple[str, ...]
+    place: QueryPlace | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """More columns, name to expression; one takes the place of a column of its name."""
+    """More columns, name to expression; one replaces a column of its name. `places` has their
+    places by name.
+    """
 
     columns: Mapping[str, str]
+    places: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def filtered(select: Select, rows: QueryRows) -> QueryRows:
     condition = read_expression(select.where)
     no_window(condition)
     no_aggregate(condition, "WHERE")
-    return rows.then(Where(condition.words.text))
+    return rows.then(Where(condition.words.text, condition.words.place))
 
 
 def subquery(select: Select) -> Select:
@@ -106,5 +106,6 @@ def _of_subquery(select: Select) -> QuerySource:
         no_window(item)
         no_aggregate(item, "a subquery")
     if any(not item.is_star for item in items) or len(items) > 1:
-        rows = rows.then(Selected(tuple(item.named() for item in items)))
+        columns = tuple(item.named() for item in items)
+        rows = rows.then(Selected(columns, select.items[0].place))
     return replace(source, rows=rows)

@@ -247,7 +247,16 @@ NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM 
             {},
             "operator 'q': query, line 1, column 25, \"visits\": The table or view `visits` cannot",
         ),
-        ("SELECT k, count(*) FROM clicks WHERE c > 1 GROUP BY k", {}, "`c` cannot be resolved"),
+        (
+            "SELECT k, count(*) FROM clicks WHERE c > 1 GROUP BY k",
+            {},
+            'query, line 1, column 38, "c > 1": A column, variable, or function',
+        ),
+        (
+            "SELECT k, sum(a) AS s, sum(a + c) AS t FROM clicks GROUP BY k",
+            {},
+            'query, line 1, column 24, "sum(a + c)": A column, variable',
+        ),
         ("SELECT k, max(c) AS m FROM clicks GROUP BY k", {}, "c"),
         ("SELECT kk, count(*) FROM clicks GROUP BY kk", {}, "column kk not found"),
         (
