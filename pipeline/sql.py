@@ -34,6 +34,7 @@ def sql(
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
     fire_after: Duration | None = None,
+    in_order: bool | None = None,
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
@@ -50,7 +51,8 @@ def sql(
             policy uses processing time, or the query names it in a window or ORDER BY.
         read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
-        malformed, null_key, rejects, shards, backend, sidecar, runs: as for `retain`.
+        malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for `retain`;
+            None means its default.
 
     Returns:
         The columns that the query selects, `change`, `created_at`, `last_access`, `expired_at`,
@@ -86,4 +88,5 @@ def sql(
         runs=runs,
         renamed=renamed,
         fire_after=fire_after,
+        in_order=in_order,
     )
