@@ -2,10 +2,14 @@
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from threading import Thread
 from typing import Any, cast
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from idlestate.pipeline.spark_version import private_part
@@ -17,6 +21,9 @@ _DAEMON = "idlestate.pipeline.worker_daemon"
 def load_once(spark: SparkSession) -> None:
     """Let the workers of a local session be forked from a process that has loaded our libraries.
 
+    The process starts at once, while the query is written and planned. Otherwise Spark starts it
+    for the first task that needs it, and the first batch waits until it has loaded.
+
     The executors of a cluster have already started, and may get idlestate only later, with the
     job's files. So Spark's own daemon stays there, and also if the user has chosen a daemon.
     """
@@ -26,7 +33,20 @@ def load_once(spark: SparkSession) -> None:
         return
     with private_part("the settings of a running SparkContext (_jsc)"):
         settings: Any = cast("Any", context)._jsc.sc().conf()  # noqa: SLF001
-        settings.setIfMissing(_DAEMON_SETTING, _DAEMON)
+        if settings.contains(_DAEMON_SETTING):
+            return
+        settings.set(_DAEMON_SETTING, _DAEMON)
+    Thread(target=_run_a_task, args=(spark,), name="idlestate-python-workers", daemon=True).start()
+
+
+def _run_a_task(spark: SparkSession) -> None:
+    """Have Spark start a worker. If it cannot, the tasks of a query say so."""
+    with suppress(Exception):
+        spark.range(1).mapInArrow(_same, "id long").collect()
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def _is_installed() -> bool:

@@ -1,7 +1,9 @@
 """When Spark's workers are forked from our process, and when from another."""
 
 import sys
+from threading import Barrier, current_thread
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,14 +14,16 @@ from idlestate.pipeline.python_worker import load_once
 class Settings(dict[str, str]):
     """Those of a running SparkContext."""
 
-    def setIfMissing(self, name: str, value: str) -> None:  # noqa: N802 - Spark's name
-        self.setdefault(name, value)
+    contains = dict.__contains__
+    set = dict.__setitem__
 
 
-def session(settings: Settings, master: str, python: str = sys.executable) -> SimpleNamespace:
+def session(
+    settings: Settings, master: str, python: str = sys.executable, rows: Any = None
+) -> SimpleNamespace:
     java = SimpleNamespace(sc=lambda: SimpleNamespace(conf=lambda: settings))
     context = SimpleNamespace(master=master, pythonExec=python, _jsc=java)
-    return SimpleNamespace(sparkContext=context)
+    return SimpleNamespace(sparkContext=context, range=rows)
 
 
 OURS = {"spark.python.daemon.module": "idlestate.pipeline.worker_daemon"}
@@ -30,6 +34,22 @@ def test_workers_of_a_local_session_are_forked_with_libraries_loaded(master: str
     settings = Settings()
     load_once(session(settings, master))  # type: ignore[arg-type]
     assert settings == OURS
+
+
+def test_the_process_that_workers_are_forked_from_starts_at_once_and_once() -> None:
+    settings, threads, started = Settings(), [], Barrier(2)
+
+    def rows(count: int) -> None:
+        threads.append(current_thread())
+        started.wait(timeout=60)
+        raise RuntimeError(f"the session was stopped: {count}")
+
+    for _ in range(2):
+        load_once(session(settings, "local[2]", rows=rows))  # type: ignore[arg-type]
+    started.wait(timeout=60)
+    for thread in threads:
+        thread.join(timeout=60)
+    assert [thread.name for thread in threads] == ["idlestate-python-workers"]
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn"])
