@@ -137,7 +137,7 @@ RUN_MUTATIONS = [
     Mutation(
         "a sum takes over a decimal of another scale",
         BACKENDS,
-        "if is_sum and was.scale != now.scale:",
-        "if is_sum and was.scale > now.scale:",
+        "if has_units and pa.types.is_decimal(was) and was.scale != now.scale:",
+        "if has_units and pa.types.is_decimal(was) and was.scale > now.scale:",
     ),
 ]
