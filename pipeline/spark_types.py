@@ -38,4 +38,8 @@ def _spark_type(kind: pa.DataType) -> spark.DataType:
         return spark.DecimalType(kind.precision, kind.scale)
     if pa.types.is_list(kind):
         return spark.ArrayType(_spark_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return spark.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return spark_schema(pa.schema(list(kind)))
     return _TO_SPARK[kind]

@@ -1,0 +1,185 @@
+"""`process` through Spark: the rows of the harness, over restarts, errors and changed states."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate import KeyedProcessFunction, Policy, process, read_state, run_to_end
+from idlestate.errors import RefusedError
+from idlestate.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from idlestate.testing import FunctionHarness
+from tests.pipeline.streams import TIMESTAMP, Feed, Sink, run, start
+
+UID = "alerts"
+BEGIN = datetime(2024, 5, 1, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [("user", pa.string()), ("at", TIMESTAMP), ("page", pa.string()), ("unused", pa.string())]
+)
+OUTPUT = "user string, what string, at_ms bigint"
+POLICY = Policy(idle_min="20s", idle_max="30s", min_gap="0s")
+
+
+class Alert(KeyedProcessFunction):
+    count = ValueStateDescriptor(name="count", value_type=pa.int32(), default=0)
+    pages = ListStateDescriptor(name="pages", value_type=pa.string())
+    last = MapStateDescriptor(
+        name="last",
+        key_type=pa.string(),
+        value_type=TIMESTAMP,
+        ttl=StateTtlConfig(ttl="5s"),
+    )
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        count = ctx.state(self.count)
+        count.update(count.value() + 1)
+        ctx.state(self.pages).add(row.page)
+        ctx.state(self.last).put(row.page, row.at)
+        ctx.timer("quiet", ctx.timestamp_ms + 4_000)
+        if count.value() % 5 == 0:
+            yield ctx.key, f"{count.value()}", ctx.timestamp_ms
+        if row.page == "bad":
+            raise ZeroDivisionError("no such page")
+
+    def on_timer(self, name: str | None, ctx: Any) -> Any:
+        pages = ",".join(ctx.state(self.pages).get())
+        yield ctx.key, f"{name} {pages} {sorted(ctx.state(self.last).keys())}", ctx.timestamp_ms
+        ctx.state(self.pages).clear()
+
+    def on_expire(self, ctx: Any) -> Any:
+        yield ctx.key, f"end {ctx.state(self.count).value()}", ctx.timestamp_ms
+
+
+class Forgiving(Alert):
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        if row.page != "bad":
+            yield from super().process_element(row, ctx)
+
+
+def make_batches() -> list[list[dict[str, Any]]]:
+    """Some 25 users, a batch of ten seconds; rows up to two seconds out of order."""
+    chance = Random(5)
+    batches = []
+    for batch in range(4):
+        times_ms = [10_000 * batch + at for at in range(0, 10_000, 40)]
+        times_ms.sort(key=lambda t_ms: t_ms + chance.randrange(2_000))
+        batches.append(
+            [
+                {
+                    "user": f"u{chance.randrange(25)}" if chance.random() < 0.95 else None,
+                    "at": BEGIN + timedelta(milliseconds=t_ms),
+                    "page": chance.choice("abc"),
+                    "unused": "-",
+                }
+                for t_ms in times_ms
+            ]
+        )
+    return batches
+
+
+def processed(events: DataFrame, function: KeyedProcessFunction, **more: Any) -> DataFrame:
+    arguments = {
+        "key": "user",
+        "function": function,
+        "output": OUTPUT,
+        "uid": UID,
+        "event_time": "at",
+        "columns": ["at", "page"],
+        "delay": "3s",
+        "policy": POLICY,
+    }
+    return process(events, **{**arguments, **more})
+
+
+def expected(function: KeyedProcessFunction) -> FunctionHarness:
+    """A harness with these arguments."""
+    return FunctionHarness(
+        SCHEMA,
+        key="user",
+        function=function,
+        output=OUTPUT,
+        event_time="at",
+        columns=["at", "page"],
+        delay="3s",
+        policy=POLICY,
+    )
+
+
+def counted(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(map(repr, rows))
+
+
+def test_a_query_gives_what_the_harness_gives_over_restarts_and_errors(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = make_batches()
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    for batch in batches[:2]:
+        feed.add(batch)
+    run(processed(feed.stream(spark), Alert()), checkpoint, sink)
+    feed.add([*batches[2], batches[2][-1] | {"page": "bad", "user": "u3"}])
+    feed.add(batches[3])
+    with pytest.raises(StreamingQueryException) as raised:
+        run(processed(feed.stream(spark), Alert()), checkpoint, sink)
+    for part in ("ZeroDivisionError: no such page", "'alerts'", "'u3'", "process_element"):
+        assert part in str(raised.value)
+    run_to_end(
+        lambda: start(
+            processed(feed.stream(spark), Forgiving()), checkpoint, sink, availableNow=True
+        )
+    )
+    harness = expected(Forgiving())
+    rows = [row for batch in batches for row in harness.batch(batch)] + harness.finish()
+    assert counted(sink.table.to_pylist()) == counted(rows)
+    states = read_state(spark, str(checkpoint)).toArrow().to_pylist()
+    assert counted(states) == counted(harness.lives())
+
+
+def test_a_batch_dataframe_gives_what_bounded_input_gives(spark: SparkSession) -> None:
+    batches = make_batches()
+    rows = [row for batch in batches for row in batch]
+    events = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
+    found = processed(events, Alert()).toArrow().to_pylist()
+    harness = expected(Alert())
+    assert counted(found) == counted(harness.batch(rows) + harness.finish())
+
+
+def test_states_change_as_definitions_do(spark: SparkSession, tmp_path: Path) -> None:
+    class Wider(Alert):
+        count = ValueStateDescriptor(name="count", value_type=pa.int64(), default=0)
+        seen = ValueStateDescriptor(name="seen", value_type=pa.string())
+
+        def on_timer(self, name: str | None, ctx: Any) -> Any:
+            ctx.state(self.seen).update("yes")
+            yield from super().on_timer(name, ctx)
+
+    class Other(Alert):
+        count = ValueStateDescriptor(name="count", value_type=pa.string())
+
+    batches = make_batches()
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    feed.add(batches[0])
+    run(processed(feed.stream(spark), Alert()), checkpoint)
+    feed.add(batches[1])
+    with pytest.raises(RefusedError, match="state count was value int32, is now value string"):
+        run(processed(feed.stream(spark), Other()), checkpoint)
+    sink = run(processed(feed.stream(spark), Wider()), checkpoint)
+    harness = expected(Alert())
+    harness.batch(batches[0])
+    harness.batch([])
+    rows = harness.batch(batches[1]) + harness.batch([])
+    assert counted(sink.table.to_pylist()) == counted(rows)
+    states = read_state(spark, str(checkpoint)).toArrow()
+    assert states.schema.field("count").type == pa.int64()
+    assert "yes" in states.column("seen").to_pylist()
