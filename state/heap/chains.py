@@ -1,12 +1,12 @@
-"""Many items per key on heap, as columns: no object for a key, a list, a map or an item.
+"""Many items per key on heap, as columns: no object per key, list, map or item.
 
-    index          `ByteIndex` numbers the keys, the owners; a key is there iff it has a list or map
-    head, tail     of each key its first and last item, -1 for none
-    counts         of each key how many items are there
-    values …       of each item, with its owner, the next of the same owner, whether it is there
+    index          `ByteIndex` numbers the keys (owners); a key exists iff it has a list or map
+    head, tail     per key its first and last item, -1 for none
+    counts         per key its number of items
+    values …       per item its value, owner, the owner's next item, and whether it exists
 
-Items are numbered in the order in which they come, so a key's chain runs upwards. A removed item
-stays in its chain until `compact`, or until its key is removed from a list.
+Items are numbered in the order of insertion, so the numbers in a key's chain increase. A removed
+item stays in its chain until `compact`, or until its key is removed from a list.
 """
 
 from typing import Any, Final
@@ -25,22 +25,22 @@ from idlestate.state.rows import ValueLayout
 from idlestate.state.usage import Usage
 
 ONE: Final = np.int32(1)
-"""In the counts' own type: numpy counts sixty times as fast as with a plain number."""
+"""In the type of the counts: numpy counts sixty times as fast as with a plain number."""
 
 FEW: Final = 8
-"""Chains that are followed one by one: array steps are not worth it."""
+"""Up to this many chains are followed one by one: array steps are not worth it."""
 
 
 class HeapChains(HeapKeys):
     """Items of many keys.
 
     Attributes:
-        count: items numbered so far, those of removed ones included.
-        live: how many of them are there.
+        count: number of items, including removed ones.
+        live: number of existing items.
     """
 
     def __init__(self, layout: ValueLayout) -> None:
-        """No keys."""
+        """Start without keys."""
         super().__init__(layout)
         self.count = self.live = 0
         self._alive = np.empty(0, dtype=np.bool_)
@@ -51,7 +51,7 @@ class HeapChains(HeapKeys):
         self._counts = np.empty(0, dtype=np.int32)
 
     def usage(self) -> Usage:
-        """How much room the columns take."""
+        """The bytes of the columns."""
         links = (self._alive, self._owner, self._next)
         size = self._stored.nbytes + sum([each.nbytes for each in links])
         owners = sum([each.nbytes for each in (self._head, self._tail, self._counts)])
@@ -62,7 +62,7 @@ class HeapChains(HeapKeys):
     # -------------------------------------------------------------- one key
 
     def find_one(self, data: bytes, namespace: Any) -> int:
-        """The number of a key, `ABSENT` when it is not there."""
+        """The number of a key; `ABSENT` if it does not exist."""
         return self.index.find_one(data, self.spaces.find(namespace))
 
     def items_of(self, owner: int) -> list[int]:
@@ -70,7 +70,7 @@ class HeapChains(HeapKeys):
         return self._from(int(self._head[owner]))
 
     def _from(self, at: int) -> list[int]:
-        """The items from this one on."""
+        """The items of a chain from this one on."""
         following, alive, found = self._next.data, self._alive.data, list[int]()
         while at >= 0:
             if alive[at]:
@@ -79,18 +79,18 @@ class HeapChains(HeapKeys):
         return found
 
     def stored(self, number: int) -> Stored:
-        """What an item holds."""
+        """The content of an item."""
         return self._stored.one(number)
 
     # -------------------------------------------------------------- many keys
 
     def find(self, keys: KeyBatch, namespace: Any) -> Positions:
-        """The number of each key that is there, once."""
+        """The number of each existing key, once."""
         numbers = self.index.find(keys.encoded, self.spaces.find(namespace))
         return distinct(numbers[numbers != ABSENT])
 
     def own(self, keys: KeyBatch, namespace: Any) -> Positions:
-        """The number of each key, given to it now where it has none: then it has no items."""
+        """The number of each key; a new key gets a number, and has no items."""
         before = self.index.count
         numbers, _ = self.index.add(keys.encoded, self.spaces.number(namespace))
         count = self.index.count
@@ -104,7 +104,7 @@ class HeapChains(HeapKeys):
     def append(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamps: Any
     ) -> None:
-        """Put an item behind the others of each key; arguments as of `HeapColumns.store`."""
+        """Append an item to each key; arguments as for `HeapColumns.store`."""
         owners, first = self.own(keys, namespace), self.count
         self._make_room(first + len(owners))
         numbers = np.arange(first, self.count)
@@ -114,7 +114,7 @@ class HeapChains(HeapKeys):
         self._count_in(owners)
 
     def _make_room(self, count: int) -> None:
-        """Number items, not there yet, until there are so many."""
+        """Number new items, which do not exist yet, up to this count."""
         first, self.count = self.count, count
         self._alive = grown(self._alive, count)
         self._owner, self._next = grown(self._owner, count), grown(self._next, count)
@@ -125,13 +125,13 @@ class HeapChains(HeapKeys):
         np.add.at(self._counts, owners, ONE)
 
     def _link(self, first: int, owners: Positions) -> None:
-        """Put the items from `first` on behind the others of these owners."""
+        """Append the items from `first` on to the chains of these owners."""
         numbers = np.arange(first, first + len(owners), dtype=np.int32)
         self._owner[first : first + len(owners)] = owners
         self._next[first : first + len(owners)] = ABSENT
         before = self._tail[owners]
         self._tail[owners] = numbers
-        if not np.array_equal(self._tail[owners], numbers):  # a key comes more than once
+        if not np.array_equal(self._tail[owners], numbers):  # a key occurs more than once
             order = np.argsort(owners, kind="stable")
             owners, numbers, before = owners[order], numbers[order], before[order]
             same = owners[1:] == owners[:-1]
@@ -145,7 +145,7 @@ class HeapChains(HeapKeys):
         self._head[owners[~behind]] = numbers[~behind]
 
     def at(self, numbers: Positions) -> Cells:
-        """What items hold; `ABSENT` and what was removed hold nothing."""
+        """The content of items; `ABSENT` and removed ones have none."""
         there = numbers != ABSENT
         there[there] = self._alive[numbers[there]]
         return self._stored.at(numbers, there)
@@ -157,12 +157,12 @@ class HeapChains(HeapKeys):
         return Lists(owners != ABSENT, sizes, self.at(items))
 
     def items(self, owners: Positions) -> tuple[Positions, Positions]:
-        """How many items each of these owners has, and their numbers, those of one in order."""
+        """The number of items of each owner, and the items' numbers, in order per owner."""
         rows, items = self._chains(owners)
         return np.bincount(rows, minlength=len(owners)), items[np.argsort(rows, kind="stable")]
 
     def _chains(self, owners: Positions) -> tuple[Positions, Positions]:
-        """All items of these owners, those of one in order, and the row that each is of."""
+        """All items of these owners, in order per owner, and the row of each."""
         rows = np.flatnonzero(owners != ABSENT)
         at = self._head[owners[rows]] if len(rows) else np.empty(0, dtype=np.int32)
         of, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
@@ -185,14 +185,14 @@ class HeapChains(HeapKeys):
     # -------------------------------------------------------------- removing
 
     def clear(self, owners: Positions) -> None:
-        """Remove keys, each there and given once, with all they have."""
+        """Remove existing keys, each given once, with their items."""
         _, items = self._chains(owners)
         self._take_out(items)
         self._counts[owners] = 0
         self._drop(owners)
 
     def remove(self, items: Positions) -> None:
-        """Remove items, each there and given once; the last one takes the key with it."""
+        """Remove existing items, each given once; removing a key's last one removes the key."""
         self._take_out(items)
         owners = self._owner[items]
         np.subtract.at(self._counts, owners, ONE)
@@ -208,13 +208,13 @@ class HeapChains(HeapKeys):
         self._head[owners] = self._tail[owners] = ABSENT
 
     def compact_if_sparse(self) -> None:
-        """Make the columns anew when most of what they have is gone."""
+        """Rebuild the columns if most of their content was removed."""
         owners = self.index
         if self.count > 2 * self.live + SPARE or owners.count > 2 * owners.live + SPARE:
             self.compact()
 
     def compact(self) -> None:
-        """Make the columns anew, as long as there are items, and forget unused namespaces."""
+        """Rebuild the columns without removed items, and drop unused namespaces."""
         self.made += 1
         kept = np.flatnonzero(self._alive[: self.count])
         owners = self.index.compact()
@@ -234,7 +234,7 @@ class HeapChains(HeapKeys):
     # -------------------------------------------------------------- the whole
 
     def old(self, first: int, end: int, horizon_ms: int) -> tuple[Positions, int, int]:
-        """Of the items from `first` to `end`: the old ones, how many there are, the oldest kept."""
+        """Of the items from `first` to `end`: the old ones, the number of all, the oldest kept."""
         numbers = first + np.flatnonzero(self._alive[first:end])
         stamps = self._stored.stamps[numbers]
         kept = stamps[stamps > horizon_ms]
@@ -242,12 +242,12 @@ class HeapChains(HeapKeys):
         return numbers[stamps <= horizon_ms], len(numbers), oldest
 
     def owners_of(self, items: Positions) -> tuple[pa.BinaryArray, list[Any]]:
-        """The bytes of the keys of items, and their namespaces."""
+        """The encoded keys of items, and their namespaces."""
         owners, names = self._owner[items].astype(np.int64), self.spaces.names
         return self.keys(owners), [names[each] for each in self.index.spaces[owners].tolist()]
 
     def freeze(self) -> FrozenItems:
-        """The keys and items as they are now, unchanged by what comes: only flags are copied."""
+        """The current keys and items, unaffected by later changes; only flags are copied."""
         # An item's owner never changes, and a key's items are numbered in their order.
         alive = self._alive[: self.count].copy()
         return FrozenItems(super().freeze(), self._owner, alive, self._item_names())

@@ -1,8 +1,8 @@
 """Entries of maps on heap, as columns: `HeapChains` whose items have names.
 
-An entry's name is the key's length (4 bytes), the key, the user key. It keeps its number while it
-is gone, and its place in the chain: so a chain here is as long as all entries a key ever had since
-the columns were made.
+An entry's name consists of the key's length (4 bytes), the key, and the user key. A removed entry
+keeps its number and its place in the chain. So a chain contains all entries that a key ever had
+since the columns were built.
 """
 
 from typing import Any
@@ -24,29 +24,29 @@ class HeapEntries(HeapChains):
     """Entries of many maps."""
 
     def __init__(self, layout: ValueLayout) -> None:
-        """No keys."""
+        """Start without keys."""
         super().__init__(layout)
         self._names = ByteIndex()
 
     def usage(self) -> Usage:
-        """How much room the columns take."""
+        """The bytes of the columns."""
         size = self._names.total_bytes
         dead = size * (self.count - self.live) // max(self.count, 1)
         return super().usage() + Usage(size, dead)
 
     def find_entry(self, key: bytes, namespace: Any, user_key: bytes) -> int:
-        """The number of an entry, `ABSENT` when it is not there."""
+        """The number of an entry; `ABSENT` if it does not exist."""
         name = len(key).to_bytes(4, "big") + key + user_key
         number = self._names.find_one(name, self.spaces.find(namespace))
         return number if number >= 0 and self._alive[number] else ABSENT
 
     def user_key(self, number: int) -> bytes:
-        """The bytes of an entry's user key."""
+        """The encoded user key of an entry."""
         name = self._names.key(number)
         return name[4 + int.from_bytes(name[:4], "big") :]
 
     def user_keys(self, items: Positions) -> pa.BinaryArray:
-        """The bytes of the user keys of entries."""
+        """The encoded user keys of entries."""
         names = self._names.keys.take(pa.array(items)).cast(pa.binary())
         data, starts, sizes = layout_of(names)
         size_of_key = np.ndarray((max(len(data) - 3, 0),), ">u4", buffer=data, strides=(1,))
@@ -54,7 +54,7 @@ class HeapEntries(HeapChains):
         return slices(data, starts + skipped, sizes - skipped)
 
     def find_entries(self, keys: KeyBatch, namespace: Any, user_keys: pa.BinaryArray) -> Positions:
-        """The number of each entry, `ABSENT` for one that never was."""
+        """The number of each entry; `ABSENT` for one that never existed."""
         return self._names.find(_names_of(keys, user_keys), self.spaces.find(namespace))
 
     def put(
@@ -66,7 +66,7 @@ class HeapEntries(HeapChains):
         has: Flags,
         stamps: Any,
     ) -> None:
-        """Set an entry for each key; of an entry that comes twice the last counts."""
+        """Set an entry for each key; of several values for an entry, the last one counts."""
         first = self._names.count
         numbers, _ = self._names.add(_names_of(keys, user_keys), self.spaces.number(namespace))
         self._make_room(self._names.count)
@@ -78,7 +78,7 @@ class HeapEntries(HeapChains):
     def _revive(
         self, keys: KeyBatch, namespace: Any, numbers: Positions, rows: Positions, first: int
     ) -> None:
-        """Have the entries of these rows there; those from `first` on are new."""
+        """Mark the entries of these rows as existing; those from `first` on are new."""
         row_of = np.empty(self.count, dtype=np.int64)
         row_of[numbers[rows]] = rows
         back = distinct(numbers[rows])
@@ -88,7 +88,7 @@ class HeapEntries(HeapChains):
         self._count_in(owners)
 
     def remove_entries(self, keys: KeyBatch, namespace: Any, user_keys: pa.BinaryArray) -> None:
-        """Remove entries, there or not; the last one takes the map with it, as does none."""
+        """Remove entries, if they exist; a map without entries is removed."""
         numbers = self.find_entries(keys, namespace, user_keys)
         numbers = distinct(numbers[numbers != ABSENT])
         self.remove(numbers[self._alive[numbers]])
@@ -96,11 +96,11 @@ class HeapEntries(HeapChains):
         self._drop(owners[self._counts[owners] == 0])
 
     def _drop(self, owners: Positions) -> None:
-        """Entries stay in their chains, where they are found when they come back."""
+        """Does nothing: entries stay in their chains, where they are found if they return."""
         self.index.remove(owners)
 
     def compact(self) -> None:
-        """Make the columns anew, as long as there are entries."""
+        """Rebuild the columns without removed entries."""
         self._names.remove(np.flatnonzero(~self._alive[: self.count]))
         self._names.compact()
         super().compact()

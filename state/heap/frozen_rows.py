@@ -1,4 +1,4 @@
-"""Heap tables as a snapshot holds them. Another thread may read them while the table goes on."""
+"""Frozen heap tables of a snapshot. Another thread may read them while the table changes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -23,16 +23,16 @@ from idlestate.state.rows import MERGED, ValueLayout
 from idlestate.state.table import Row
 
 AT_ONCE: Final = 1 << 14
-"""Keys that become rows together: few, since other threads wait for Python's lock meanwhile."""
+"""Keys that are encoded together: few, since other threads wait for Python's lock."""
 
 Owners = npt.NDArray[np.int32]
 
 Front = dict[Any, dict[Any, Any]]
-"""What is in dicts, by namespace and key; None stands for what is gone."""
+"""The content of dicts by namespace and key; None for removed keys."""
 
 
 def merged_fronts(fronts: list[Front]) -> Front:
-    """What several dicts tell together: of a key that is in more than one the last one counts."""
+    """Several dicts merged: for a key in more than one, the last one counts."""
     if len(fronts) == 1:
         return fronts[0]
     found: Front = {}
@@ -43,20 +43,20 @@ def merged_fronts(fronts: list[Front]) -> Front:
 
 
 class FrozenKeys:
-    """Numbered keys as they were.
+    """Frozen numbered keys.
 
     Attributes:
         index: numbers the keys.
-        names: the namespace of each of its numbers.
-        held: what is stored.
+        names: the namespaces by number.
+        held: the stored values.
     """
 
     def __init__(self, index: ByteIndex, names: dict[int, Any], held: HeldColumns) -> None:
-        """Copies that the table does not change."""
+        """Take copies that the table does not change."""
         self.index, self.names, self.held = index, names, held
 
     def portions(self) -> Iterator[tuple[Any, Positions]]:
-        """Namespaces with the numbers of their keys, so many at a time."""
+        """Namespaces with the numbers of their keys, in portions."""
         numbers = np.flatnonzero(self.index.alive)
         spaces = self.index.spaces[numbers]
         order = np.argsort(spaces, kind="stable")
@@ -76,22 +76,22 @@ class FrozenItems(FrozenKeys):
 
         Args:
             keys: the keys.
-            owners: of each item its key's number.
-            alive: whether it is there.
-            names: of entries of maps, each with its key's; nothing for lists.
+            owners: the number of each item's key.
+            alive: whether the item exists.
+            names: the names of entries of maps; nothing for lists.
         """
         super().__init__(keys.index, keys.names, keys.held)
         self._owners, self._alive, self._item_names = owners, alive, names
 
     def sort(self) -> None:
-        """Find the items of each key; before the first is asked for."""
+        """Find the items of each key; call it before reading items."""
         items = np.flatnonzero(self._alive)
         of = self._owners[items]
         self._items = items[np.argsort(of, kind="stable")]
         self._ends = np.cumsum(np.bincount(of, minlength=self.index.count))
 
     def of(self, numbers: Positions) -> tuple[Positions, list[int]]:
-        """The items of these keys, those of one in order, and how many each has."""
+        """The items of these keys, in order per key, and the number of each key's items."""
         ends = self._ends[numbers]
         starts = np.where(numbers > 0, self._ends[numbers - 1], 0)
         sizes = ends - starts
@@ -100,36 +100,36 @@ class FrozenItems(FrozenKeys):
         return self._items[at], sizes.tolist()
 
     def user_key(self, item: int) -> bytes:
-        """The bytes of an entry's user key."""
+        """The encoded user key of an entry."""
         name = self._item_names.key(item)
         return name[4 + int.from_bytes(name[:4], "big") :]
 
 
 class FrozenTable(Held, ABC):
-    """The rows of a table as they were."""
+    """The frozen rows of a table."""
 
     def __init__(self, keys: KeyLayout, layout: ValueLayout, fronts: Iterable[Front]) -> None:
-        """Nothing changes the dicts; of a key that is in several of them the last one counts."""
+        """Take dicts that nothing changes; for a key in several of them, the last one counts."""
         super().__init__()
         self._keys, self._layout = keys, layout
         self._fronts = list(fronts)
 
     @abstractmethod
     def _columns(self) -> FrozenKeys:
-        """The keys in columns; what is stored is taken over now."""
+        """The keys in columns; takes the stored values over now."""
 
     @abstractmethod
     def _rows_of(
         self, prefixes: list[bytes], numbers: Positions, there: list[Any]
     ) -> Iterator[Row]:
-        """The rows of keys in order: of the columns by number, or below 0 of those in dicts."""
+        """The rows of keys in order: numbers of columns, or negative ones for those in dicts."""
 
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
         prefixes, numbers, there = self._all()
-        order = pc.array_sort_indices(prefixes)  # other threads run meanwhile
+        order = pc.array_sort_indices(prefixes)  # other threads run in between
         prefixes, numbers = prefixes.take(order), numbers[order.to_numpy()]
-        if there:  # what is in dicts is newer than what is in columns, and comes behind it
+        if there:  # the content of dicts is newer than that of columns, and follows it
             again = pc.equal(prefixes[:-1], prefixes[1:]).to_numpy(zero_copy_only=False)
             last = np.concatenate((~again, [True]))
             prefixes, numbers = prefixes.filter(pa.array(last)), numbers[last]
@@ -141,7 +141,7 @@ class FrozenTable(Held, ABC):
                     yield row
 
     def _all(self) -> tuple[pa.LargeBinaryArray, Positions, list[Any]]:
-        """What the rows of each key begin with, the numbers, and what is in dicts."""
+        """The prefix of each key's rows, the numbers, and the content of dicts."""
         columns = self._columns()
         prefixes, numbers, there = [], [], list[Any]()
         for namespace, some in columns.portions():
@@ -164,12 +164,12 @@ class FrozenTable(Held, ABC):
 
 
 class FrozenSingles(FrozenTable):
-    """One stored value per key; what is in dicts is newer than what is in columns."""
+    """One stored value per key; the content of dicts is newer than that of columns."""
 
     def __init__(
         self, keys: KeyLayout, layout: ValueLayout, front: Front, columns: FrozenKeys, gone: object
     ) -> None:
-        """`gone` stands in the dicts for a key that was removed."""
+        """`gone` marks a removed key in the dicts."""
         super().__init__(keys, layout, [front])
         self._frozen, self._gone = columns, gone
 
@@ -198,7 +198,7 @@ class FrozenChains(FrozenTable):
     def __init__(
         self, keys: KeyLayout, layout: ValueLayout, fronts: Iterable[Front], columns: FrozenItems
     ) -> None:
-        """A key is in dicts or in columns; in dicts None stands for one that is gone."""
+        """A key is in dicts or in columns; in dicts, None marks a removed key."""
         super().__init__(keys, layout, fronts)
         self._frozen = columns
 

@@ -1,4 +1,4 @@
-"""Keyed state in this process's memory. What a snapshot did not write is gone with the process."""
+"""Keyed state in this process's memory. Data that is in no snapshot is lost with the process."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
     kind = "heap"
 
     def __init__(self, settings: BackendSettings) -> None:
-        """A backend with what the snapshots hold."""
+        """A backend with the state of the snapshots."""
         super().__init__(settings)
         for folder in settings.restore:
             info = SnapshotInfo.read(folder)
@@ -54,7 +54,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             self._each_record.append(step)
 
     def usage(self) -> Usage:
-        """How much room tables and timers take."""
+        """The bytes of tables and timers."""
         found = Usage(0, 0)
         for table in self._tables.values():
             assert isinstance(table, HeapTable)
@@ -65,13 +65,13 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return found
 
     def compact(self) -> None:
-        """Give memory of removed keys back: columns and dicts keep their size until made anew."""
+        """Release the memory of removed keys: columns and dicts keep their size until rebuilt."""
         for table in self._tables.values():
             assert isinstance(table, HeapTable)
             table.shrink()
 
     def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
-        """Hold the state as it is now: what is written afterwards is copied first."""
+        """Hold the current state: later writes copy the data first."""
         parts, held = list[Part](), list[Held]()
         for name, schema in self._schemas.items():
             table = self._tables[name]
@@ -97,13 +97,13 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return ColumnTimerQueue(self._timer_layout)
 
     def _drop_table(self, schema: StateSchema) -> None:
-        """The table is no longer referred to."""
+        """Does nothing: the table is no longer referenced."""
 
     def _record_schemas(self) -> None:
-        """Nothing on heap is durable but snapshots."""
+        """Does nothing: on heap, only snapshots are durable."""
 
     def _let_go(self) -> None:
-        """Memory goes with the objects."""
+        """Does nothing: memory is released with the objects."""
 
 
 def _rows_of(timers: FrozenTimers) -> Callable[[KeyGroupRange], Iterator[Row]]:

@@ -1,4 +1,4 @@
-"""Keys of namespaces on heap, numbered: what all columns on heap begin with."""
+"""Numbered keys of namespaces on heap: the common base of all columns on heap."""
 
 from typing import Any, Final
 
@@ -15,23 +15,23 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rows import ValueLayout
 
 SPARE: Final = 1024
-"""What was removed and is not worth new columns."""
+"""Number of removed keys that are not worth new columns."""
 
 AT_ONCE: Final = 1 << 16
-"""Keys that are gathered or moved at once: Arrow's arrays end at two gigabytes."""
+"""Keys that are gathered or moved at once: Arrow's arrays are limited to 2 GB."""
 
 
 class HeapKeys:
-    """Numbered keys, and what is stored.
+    """Numbered keys, and their stored values.
 
     Attributes:
         index: numbers the keys.
         spaces: numbers the namespaces.
-        made: how often the columns were made anew.
+        made: how often the columns were rebuilt.
     """
 
     def __init__(self, layout: ValueLayout) -> None:
-        """No keys."""
+        """Start without keys."""
         self.index, self.spaces = ByteIndex(), Spaces()
         self.made = 0
         self._stored = StoredColumns(layout)
@@ -41,20 +41,20 @@ class HeapKeys:
         return np.flatnonzero(self.index.alive & (self.index.spaces == self.spaces.find(namespace)))
 
     def keys(self, numbers: Positions) -> pa.BinaryArray:
-        """The bytes of these keys."""
+        """The encoded keys with these numbers."""
         return self.index.keys.take(pa.array(numbers)).cast(pa.binary())
 
     def named(self, namespace: Any, codec: Codec) -> list[Any]:
-        """The keys of a namespace as Python has them."""
+        """The keys of a namespace as Python objects."""
         there, found = self.in_namespace(namespace), list[Any]()
         for at in range(0, len(there), AT_ONCE):
             found += KeyBatch(codec, self.keys(there[at : at + AT_ONCE])).keys
         return found
 
     def _forget_spaces(self) -> None:
-        """Forget namespaces that no key has, once there are no removed ones."""
+        """Drop namespaces without keys, if no removed keys are left."""
         self.spaces.keep(np.unique(self.index.spaces).tolist())
 
     def freeze(self) -> FrozenKeys:
-        """The keys as they are now, unchanged by what comes: only flags are copied."""
+        """The current keys, unaffected by later changes; only flags are copied."""
         return FrozenKeys(self.index.copy(), self.spaces.names, self._stored.hold())

@@ -22,22 +22,22 @@ class HeapListTable(ItemsTable, ListTable):
     _frozen = FrozenLists
 
     def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
-        """A table with nothing in it."""
+        """An empty table."""
         super().__init__(keys, layout, HeapChains(layout))
 
     def get(self, key: Any, namespace: Any) -> list[Stored] | None:
-        """A copy of the list, None when there is none."""
+        """A copy of the list; None if there is none."""
         found = self.found(key, namespace)
         return None if found is None else found.copy()
 
     def put(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Replace the list; an empty one is removed."""
+        """Replace the list; an empty list is removed."""
         self.clear(key, namespace)
         if items:
             self.place(key, namespace, items)
 
     def append(self, key: Any, namespace: Any, items: list[Stored]) -> None:
-        """Put items behind the others."""
+        """Append items."""
         found = self.mine(key, namespace)
         if found is None:
             self.place(key, namespace, list(items))
@@ -66,7 +66,7 @@ class HeapListTable(ItemsTable, ListTable):
         return items
 
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
-        """Remove old elements, wherever they are."""
+        """Remove old elements anywhere in the list."""
         items = self.items(key, namespace)
         old = [item for item in items if item[1] <= horizon_ms]
         if old:
@@ -88,5 +88,5 @@ class HeapListTable(ItemsTable, ListTable):
         self.columns.append(owners, namespace, cells.values, cells.has, cells.stamps)
 
     def _take(self, space: Space, key: Any, value: bytes, _rest: bytes, /) -> None:
-        # A row of appends comes behind the row of the merged list.
+        # Rows of appends follow the row of the merged list.
         space.setdefault(key, []).extend(self.layout.decode_items(value))

@@ -26,7 +26,7 @@ class HeapMapTable(ItemsTable, MapTable):
     _frozen = FrozenMaps
 
     def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
-        """A table with nothing in it."""
+        """An empty table."""
         super().__init__(keys, layout, HeapEntries(layout))
         codec = layout.user_key
         assert codec is not None
@@ -37,7 +37,7 @@ class HeapMapTable(ItemsTable, MapTable):
         return {} if found is None else found
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
-        """Whether there is an entry, also one without a value."""
+        """Whether there is an entry, with or without a value."""
         if self._normal is not None and user_key is not None:
             user_key = self._normal(user_key)
         if (entries := self.in_dicts(key, namespace)) is not None:
@@ -45,7 +45,7 @@ class HeapMapTable(ItemsTable, MapTable):
         return self._entry(key, namespace, user_key) != ABSENT
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
-        """The entry's value, None when there is none."""
+        """The entry's value; None if there is none."""
         if self._normal is not None and user_key is not None:
             user_key = self._normal(user_key)
         space = self._spaces.get(namespace)
@@ -63,7 +63,7 @@ class HeapMapTable(ItemsTable, MapTable):
         return self.columns.find_entry(data, namespace, self.layout.encode_user_key(user_key))
 
     def put_all(self, key: Any, namespace: Any, entries: dict[Any, Stored]) -> None:
-        """Set entries; without any a map that is not there becomes an empty one."""
+        """Set entries; without entries, a missing map becomes an empty one."""
         found = self.mine(key, namespace)
         if found is None:
             self.place(key, namespace, dict(entries))
@@ -71,17 +71,17 @@ class HeapMapTable(ItemsTable, MapTable):
             found.update(entries)
 
     def remove(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry; the last one takes the map with it."""
+        """Remove an entry; removing the last one removes the map."""
         found = self._popped(key, namespace, user_key)
         if found is not None and not found:
             self.clear(key, namespace)
 
     def discard(self, key: Any, namespace: Any, user_key: Any) -> None:
-        """Remove an entry as an iterator does: an empty map stays."""
+        """Remove an entry like an iterator: an empty map stays."""
         self._popped(key, namespace, user_key)
 
     def _popped(self, key: Any, namespace: Any, user_key: Any) -> dict[Any, Stored] | None:
-        """The map of a key without an entry; None when there is none."""
+        """The map of a key without one entry; None if there is no map."""
         found: dict[Any, Stored] | None = self.mine(key, namespace)
         if found is not None:
             if self._normal is not None and user_key is not None:
@@ -137,7 +137,7 @@ class HeapMapTable(ItemsTable, MapTable):
         return self._map(key, namespace).values()
 
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
-        """Remove old entries; the last one takes the map with it."""
+        """Remove old entries; removing the last one removes the map."""
         entries = self._map(key, namespace)
         old = {each: item for each, item in entries.items() if item and item[1] <= horizon_ms}
         for user_key in old:
@@ -165,7 +165,7 @@ class HeapMapTable(ItemsTable, MapTable):
         flat = [stored for _, entries in some for stored in entries.values()]
         cells = Cells.of(flat, self.layout.value.kind, stamped=self.layout.stamped)
         owners = keys.take(np.repeat(np.arange(len(some)), sizes))
-        self.columns.own(keys, namespace)  # those with an empty map as well
+        self.columns.own(keys, namespace)  # including those with an empty map
         self.columns.put(
             owners, namespace, user_keys.encoded, cells.values, cells.has, cells.stamps
         )

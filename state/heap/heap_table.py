@@ -1,8 +1,8 @@
-"""Lists and maps on heap, what they share: dicts for single calls, columns for batches.
+"""The common part of lists and maps on heap: dicts for single calls, columns for batches.
 
-A key's list or map is in one of two places. Single calls find and change it in dicts, where they
-are fast; a batch moves what is in dicts into columns first, where a million keys are no objects. A
-single call that changes what is in the columns takes that one key out again; reads leave it there.
+A key's list or map is in one of two places. Single calls read and change it in dicts, where they
+are fast. A batch first moves the content of dicts into columns, which need no objects for a million
+keys. A single call that changes data in the columns moves that key back; reads leave it there.
 """
 
 import sys
@@ -35,24 +35,24 @@ from idlestate.state.usage import Usage
 Space = dict[Any, Any]
 
 DICT_BYTES: Final = 110
-"""A dict's bytes for each key, at most, while it only grows."""
+"""The maximum bytes of a dict per key, while it only grows."""
 
 SMALL: Final = 16
-"""Batches of fewer keys are done key by key."""
+"""Smaller batches are processed key by key."""
 
 FOLD: Final = 1 << 10
-"""Keys that one call moves from one layer of dicts into the one below, at most."""
+"""The maximum of keys that one call moves from a layer of dicts into the one below."""
 
 SHARE: Final = 8
-"""So are those of fewer keys than one in so many of the keys in dicts."""
+"""So are batches smaller than this fraction of the keys in dicts."""
 
 
 class HeapTable(Table):
-    """What snapshots and compactions ask of all tables on heap."""
+    """The interface of all tables on heap for snapshots and compactions."""
 
     @abstractmethod
     def freeze(self) -> FrozenTable:
-        """The table as it is now, unchanged by what comes."""
+        """The current table, unaffected by later changes."""
 
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:
         """All rows of these key groups, in the order of their bytes."""
@@ -62,19 +62,19 @@ class HeapTable(Table):
 
     @abstractmethod
     def shrink(self) -> None:
-        """Give the memory of what was removed back."""
+        """Release the memory of removed data."""
 
     @abstractmethod
     def usage(self) -> Usage:
-        """How much room the table takes."""
+        """The bytes of the table."""
 
 
 class ItemsTable(HeapTable):
-    """What lists and maps share: `{namespace: {key: list or map}}`, and columns.
+    """The common part of lists and maps: `{namespace: {key: list or map}}`, and columns.
 
-    A snapshot takes the dicts as they are: from then on they are layers that do not change. What
-    changes goes into new dicts above them, where None stands for what is gone; a list or map is
-    copied when it is first changed. When no snapshot is left, layers are folded into one.
+    A snapshot takes the dicts themselves: from then on, they are layers that do not change. Changes
+    go into new dicts above them, in which None marks removed keys; a list or map is copied at its
+    first change. When no snapshot is left, layers are merged into one.
 
     Attributes:
         columns: lists and maps that are in no dict.
@@ -93,13 +93,13 @@ class ItemsTable(HeapTable):
     # -------------------------------------------------------------- one key
 
     def in_dicts(self, key: Any, namespace: Any) -> Any:
-        """The list or map of a key in dicts, not to be changed; None when there is none."""
+        """The list or map of a key in dicts, read-only; None if there is none."""
         space = self._spaces.get(namespace)
         found = None if space is None else space.get(key)
         return self.in_layers(key, namespace) if found is None and self._layers else found
 
     def in_layers(self, key: Any, namespace: Any) -> Any:
-        """`in_dicts` for what is not in the uppermost ones, when there are layers."""
+        """`in_dicts` for keys that are not in the top layer."""
         self._fold()
         for front in (self._spaces, *self._layers[::-1]):
             space = front.get(namespace)
@@ -108,7 +108,7 @@ class ItemsTable(HeapTable):
         return None
 
     def _fold(self) -> None:
-        """Move a part of what is above the last layer into it, when no snapshot holds it."""
+        """Move a part of the layers above the last one into it, if no snapshot holds it."""
         self._held = [held for held in self._held if not held.released]
         if self._held:
             return
@@ -127,7 +127,7 @@ class ItemsTable(HeapTable):
             self._spaces = {name: space for name, space in spaces.items() if space or name is None}
 
     def found(self, key: Any, namespace: Any) -> Any:
-        """The list or map of a key as it is, not to be changed; None when there is none."""
+        """The list or map of a key, read-only; None if there is none."""
         if (items := self.in_dicts(key, namespace)) is not None:
             return items
         number = self._in_columns(key, namespace)
@@ -143,7 +143,7 @@ class ItemsTable(HeapTable):
         """The list or map of a key in the columns."""
 
     def mine(self, key: Any, namespace: Any) -> Any:
-        """The list or map of a key, to be changed: it is in the dicts and in no snapshot."""
+        """The list or map of a key for changes: it is in the dicts and in no snapshot."""
         space = self._spaces.get(namespace)
         items = None if space is None else space.get(key)
         if items is not None:
@@ -160,14 +160,14 @@ class ItemsTable(HeapTable):
         return items
 
     def place(self, key: Any, namespace: Any, items: Any) -> None:
-        """Have a list or map of a key in the dicts that nothing else holds."""
+        """Put a list or map of a key, which nothing else refers to, into the dicts."""
         space = self._spaces.get(namespace)
         if space is None:
             space = self._spaces[namespace] = {}
         space[key] = items
 
     def clear(self, key: Any, namespace: Any) -> None:
-        """Remove all that the key has in the namespace."""
+        """Remove everything of the key in the namespace."""
         if self.in_dicts(key, namespace) is None:
             if (number := self._in_columns(key, namespace)) != ABSENT:
                 self.columns.clear(np.array([number]))
@@ -180,7 +180,7 @@ class ItemsTable(HeapTable):
                 del self._spaces[namespace]
 
     def _all_dicts(self) -> Front:
-        """What is in dicts, whatever the layers; not to be changed when there are any."""
+        """The content of all dicts; read-only if there are layers."""
         if not self._layers:
             return self._spaces
         merged = merged_fronts(self._fronts())
@@ -192,7 +192,7 @@ class ItemsTable(HeapTable):
     # -------------------------------------------------------------- many keys
 
     def is_small(self, keys: KeyBatch) -> bool:
-        """Whether a batch is done key by key; else all is in the columns now."""
+        """Whether to process a batch key by key; if not, moves everything into the columns."""
         count = sum([len(space) for front in self._fronts() for space in front.values()])
         if len(keys) < max(SMALL, count // SHARE):
             return True
@@ -214,7 +214,7 @@ class ItemsTable(HeapTable):
 
     @abstractmethod
     def _pack(self, keys: KeyBatch, namespace: Any, some: list[tuple[Any, Any]], /) -> None:
-        """Put lists or maps of keys into the columns, which have none of theirs."""
+        """Put lists or maps of keys into the columns, which do not have these keys."""
 
     def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
         """`clear` of many keys."""
@@ -228,16 +228,16 @@ class ItemsTable(HeapTable):
     # -------------------------------------------------------------- the whole table
 
     def size(self) -> int:
-        """Keys over all namespaces, those with an empty map included."""
+        """Keys of all namespaces, including those with an empty map."""
         return sum(map(len, self._all_dicts().values())) + self.columns.index.live
 
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """Keys that have something in the namespace."""
+        """Keys with stored data in the namespace."""
         in_columns = self.columns.named(namespace, self.key_layout.key)
         return iter([*self._all_dicts().get(namespace, ()), *in_columns])
 
     def addresses(self) -> list[tuple[Any, Any]]:
-        """(key, namespace) of what is in dicts."""
+        """(key, namespace) of the content of dicts."""
         return [(key, name) for name, space in self._all_dicts().items() for key in space]
 
     def walk(self) -> Walk:
@@ -250,14 +250,14 @@ class ItemsTable(HeapTable):
 
     @abstractmethod
     def expel(self, key: Any, namespace: Any, horizon_ms: int, removed: Removed | None) -> int:
-        """Remove what is not younger than the horizon of one key; how much that was."""
+        """Remove values of one key up to the horizon; return their number."""
 
     def user_keys_of(self, _numbers: Any, /) -> list[Any]:
         """The user keys of items in the columns, in a map."""
         return []
 
     def shrink(self) -> None:
-        """Make dicts and columns anew, as large as what they hold."""
+        """Rebuild dicts and columns in the size of their content."""
         if not self._layers:  # layers may be shared with a snapshot
             self._spaces = {name: dict(space) for name, space in self._spaces.items()}
         self.columns.compact()
@@ -273,7 +273,7 @@ class ItemsTable(HeapTable):
         return self.columns.usage() + Usage(sum([size for size, _ in sizes]), dead)
 
     def freeze(self) -> FrozenTable:
-        """The table as it is now: dicts become a layer, columns are copied before they change."""
+        """The current table: dicts become a layer, columns are copied before they change."""
         if any(self._spaces.values()):
             self._layers.append(self._spaces)
             self._spaces = {None: {}}
@@ -284,10 +284,10 @@ class ItemsTable(HeapTable):
     @property
     @abstractmethod
     def _frozen(self) -> type[FrozenChains]:
-        """What holds tables of this kind."""
+        """The class of frozen tables of this kind."""
 
     def load(self, rows: Iterable[Row]) -> None:
-        """Take rows over that another table gave, into their places."""
+        """Add rows of another table."""
         split = self.key_layout.split
         for row in rows:
             _, key, namespace, rest = split(row.key)
@@ -296,4 +296,4 @@ class ItemsTable(HeapTable):
 
     @abstractmethod
     def _take(self, space: Space, key: Any, value: bytes, rest: bytes, /) -> None:
-        """Put one row into its place."""
+        """Add one row."""

@@ -1,8 +1,8 @@
-"""Columns as they were at one moment, shared with the table that goes on writing to them.
+"""Columns at one moment, shared with a table that continues to write to them.
 
-A page of rows is copied before it is first written again, by the one who writes, or when the
-snapshot reads it. Which thread comes first does not matter: a reader that finds a page saved after
-it read the shared one takes the saved one.
+A page of rows is copied by the writer before its first change, or when the snapshot reads it. The
+order of threads does not matter: if a page was saved after a reader read the shared one, the reader
+uses the saved page.
 """
 
 from collections.abc import Sequence
@@ -14,22 +14,22 @@ from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.batch_values import Column
 
 PAGE: Final = 1 << 12
-"""Rows that are copied at once."""
+"""Rows that are copied together."""
 
 
 class Held:
-    """What a snapshot holds, until it is released; another thread may do that.
+    """The part of a table that a snapshot holds until it is released, maybe by another thread.
 
     Attributes:
-        released: nobody reads it any more.
+        released: whether reading has ended.
     """
 
     def __init__(self) -> None:
-        """Held."""
+        """Start held."""
         self.released = False
 
     def release(self) -> None:
-        """Let go: writers need not keep anything from now on."""
+        """Release it: writers need not save pages from now on."""
         self.released = True
 
 
@@ -37,13 +37,13 @@ class HeldColumns(Held):
     """Columns of one length."""
 
     def __init__(self, columns: Sequence[Column], count: int) -> None:
-        """The first rows of these columns as they are now; a column may be empty instead."""
+        """Take the first rows of these columns at this moment; a column may be empty instead."""
         super().__init__()
         self._columns, self._count = columns, count
         self._saved: list[list[Any] | None] = [None] * -(-count // PAGE)
 
     def save(self, numbers: Positions) -> None:
-        """Keep the pages of these rows, which are about to be written."""
+        """Save the pages of these rows, which are about to be written."""
         touched = np.zeros(len(self._saved), dtype=np.bool_)
         touched[numbers[(numbers >= 0) & (numbers < self._count)] // PAGE] = True
         for page in np.flatnonzero(touched).tolist():
@@ -55,7 +55,7 @@ class HeldColumns(Held):
         return [column[rows].copy() for column in self._columns]
 
     def take(self) -> list[Column]:
-        """The columns, once; they are released."""
+        """The columns, once; releases them."""
         for page, saved in enumerate(self._saved):
             if saved is None:
                 read = self._read(page)

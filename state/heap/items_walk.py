@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ItemsWalk(Walk):
-    """First the columns, item by item; then the keys that are in dicts then."""
+    """A walk over the columns, item by item, then over the keys in dicts at that time."""
 
     def __init__(self, table: "ItemsTable") -> None:
         """A walk from the beginning."""
@@ -21,9 +21,9 @@ class ItemsWalk(Walk):
         self._removed = 0
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many items or keys."""
+        """Visit at most this many items or keys."""
         visit, columns = Visit(), self._table.columns
-        if self._made != columns.made:  # numbered anew since
+        if self._made != columns.made:  # renumbered since
             self._at, self._made = 0, columns.made
         while visit.seen < limit and self._at < columns.count:
             self._visit_columns(limit - visit.seen, horizon_ms, visit, removed)

@@ -1,8 +1,8 @@
 """One stored value per key on heap: new ones in dicts, the others in columns.
 
-Calls for one key at a time find plain dicts faster than anything else, batches find columns
-faster, and a million keys fit into memory only as columns. So what single calls write stays in
-dicts, `FRONT` keys at most, and moves into the columns when there are more, or a batch comes.
+Single calls are fastest on plain dicts, batches on columns, and only columns can keep many millions
+of keys in memory. So writes of single calls stay in dicts, up to `FRONT` keys, and move into the
+columns when there are more, or with the next batch.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ FRONT: Final = 1 << 14
 """Keys in dicts before they move into columns."""
 
 SMALL: Final = 16
-"""Batches of fewer keys are not worth array steps."""
+"""Smaller batches are not worth array steps."""
 
 _ABSENT: Final = object()
 _GONE: Final = object()  # in the front: the columns have the key, but it was removed
@@ -35,7 +35,7 @@ class HeapSingleTable(HeapTable, SingleTable):
     """One stored value per key."""
 
     def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
-        """A table with nothing in it."""
+        """An empty table."""
         self.key_layout, self.layout = keys, layout
         self.front: Front = {None: {}}
         self.columns = HeapColumns(layout)
@@ -44,7 +44,7 @@ class HeapSingleTable(HeapTable, SingleTable):
     # -------------------------------------------------------------- one key
 
     def get(self, key: Any, namespace: Any) -> Stored:
-        """What is stored, None when nothing is."""
+        """The stored value; None if there is none."""
         space = self.front.get(namespace)
         if space is not None and (found := space.get(key, _ABSENT)) is not _ABSENT:
             return None if found is _GONE else found
@@ -53,11 +53,11 @@ class HeapSingleTable(HeapTable, SingleTable):
         return None
 
     def put(self, key: Any, namespace: Any, stored: Stored) -> None:
-        """Store; None stays as an entry without a value, as in Flink."""
+        """Store; None is stored as an entry without a value, as in Flink."""
         self._set(key, namespace, self._typed(stored))
 
     def _typed(self, stored: Stored) -> Stored:
-        """What a column would give back."""
+        """The value that a column would return."""
         if not self.layout.stamped or stored is None:
             return stored if stored is None else self.layout.value.normal(stored)
         value, stamp = stored
@@ -75,7 +75,7 @@ class HeapSingleTable(HeapTable, SingleTable):
                 self.settle()
 
     def clear(self, key: Any, namespace: Any) -> None:
-        """Remove what the key has in the namespace."""
+        """Remove the key's value in the namespace."""
         columns = self.columns
         if columns.index.live and columns.has(self.key_layout.key.encode(key), namespace):
             self._set(key, namespace, _GONE)
@@ -99,7 +99,7 @@ class HeapSingleTable(HeapTable, SingleTable):
     def put_many(
         self, keys: KeyBatch, namespace: Any, values: Column, has: Flags, stamp_ms: int
     ) -> None:
-        """Store a value, or `clear` where there is none."""
+        """Store a value, or `clear` if there is none."""
         if len(keys) >= SMALL:
             self.settle()
             self.columns.put(keys, namespace, values, has, stamp_ms)
@@ -112,7 +112,7 @@ class HeapSingleTable(HeapTable, SingleTable):
                 self.clear(key, namespace)
 
     def restamp(self, keys: KeyBatch, namespace: Any, found: Cells, stamp_ms: int) -> None:
-        """Give what was just found a new timestamp."""
+        """Set a new timestamp for values that were just found."""
         if len(keys) >= SMALL:
             self.settle()
             self.columns.restamp(keys, namespace, stamp_ms)
@@ -146,7 +146,7 @@ class HeapSingleTable(HeapTable, SingleTable):
         self.front, self._in_front = {None: {}}, 0
 
     def in_front(self, numbers: Positions) -> int:
-        """How many of these rows of the columns say nothing, since dicts have something newer."""
+        """The number of these rows of the columns that are outdated by dicts."""
         if not self._in_front or not len(numbers):
             return 0
         columns, nothing = self.columns, dict[Any, Any]()
@@ -163,14 +163,14 @@ class HeapSingleTable(HeapTable, SingleTable):
         self.columns.store(keys, namespace, cells.values, cells.has, cells.stamps, cells.there)
 
     def size(self) -> int:
-        """Keys over all namespaces."""
+        """Keys of all namespaces."""
         self.settle()
         return self.columns.index.live
 
     def keys(self, namespace: Any) -> Iterator[Any]:
-        """Keys that have something in the namespace."""
+        """Keys with stored data in the namespace."""
         self.settle()
-        # All of them now: who asks may remove them while he goes through them.
+        # All of them now: the caller may remove keys during the iteration.
         return iter(self.columns.named(namespace, self.key_layout.key))
 
     def walk(self) -> Walk:
@@ -178,22 +178,22 @@ class HeapSingleTable(HeapTable, SingleTable):
         return SingleWalk(self)
 
     def shrink(self) -> None:
-        """Make the columns anew, as long as there are keys."""
+        """Rebuild the columns without removed keys."""
         self.settle()
         self.columns.compact()
 
     def usage(self) -> Usage:
-        """How much room the columns take."""
+        """The bytes of the columns."""
         self.settle()
         return self.columns.usage()
 
     def freeze(self) -> FrozenTable:
-        """The table as it is now: the few dicts are copied, columns before they are written."""
+        """The current table: the small dicts are copied now, columns before they are written."""
         front = {namespace: dict(space) for namespace, space in self.front.items()}
         return FrozenSingles(self.key_layout, self.layout, front, self.columns.freeze(), _GONE)
 
     def load(self, rows: Iterable[Row]) -> None:
-        """Take rows over that another table gave, into their places."""
+        """Add rows of another table."""
         left, split, decode = iter(rows), self.key_layout.split, self.layout.decode
         while some := list(islice(left, FRONT)):
             spaces: dict[Any, tuple[list[Any], list[Stored]]] = {}

@@ -13,18 +13,18 @@ from idlestate.state.rows import ValueLayout
 NOTHING: Final = 0
 NO_VALUE: Final = 1
 VALUE: Final = 2
-"""What a number holds: neither value nor timestamp, no value, or a value."""
+"""The content of a number: neither value nor timestamp, no value, or a value."""
 
 
 class StoredColumns:
-    """Values, whether there is one, and timestamps.
+    """Values, flags for existing ones, and timestamps.
 
     Attributes:
-        stamps: the timestamp of each number, anything in a state without.
+        stamps: the timestamp of each number; undefined in a state without timestamps.
     """
 
     def __init__(self, layout: ValueLayout) -> None:
-        """Nothing."""
+        """Start empty."""
         self._stamped = layout.stamped
         self._dtype = dtype_of(layout.value.kind)
         self._values: Column = np.empty(0, dtype=self._dtype)
@@ -34,13 +34,13 @@ class StoredColumns:
 
     @classmethod
     def of(cls, layout: ValueLayout, held: HeldColumns) -> "StoredColumns":
-        """What is held, which is released."""
+        """The held columns; releases them."""
         found = cls(layout)
         found._values, found._marks, found.stamps = held.take()
         return found
 
     def hold(self) -> HeldColumns:
-        """The columns as they are now."""
+        """The current columns, held for a snapshot."""
         held = HeldColumns((self._values, self._marks, self.stamps), len(self._marks))
         self._held.append(held)
         return held
@@ -53,11 +53,11 @@ class StoredColumns:
 
     @property
     def nbytes(self) -> int:
-        """Memory besides what values of no fixed width are."""
+        """The bytes, without those of values of variable width."""
         return self._values.nbytes + self._marks.nbytes + self.stamps.nbytes
 
     def one(self, number: int) -> Stored:
-        """What one number holds."""
+        """The content of one number."""
         mark = self._marks[number]
         if mark == NOTHING:
             return None
@@ -67,7 +67,7 @@ class StoredColumns:
         return (value, int(self.stamps[number])) if self._stamped else value
 
     def at(self, numbers: Positions, there: Flags | None = None) -> Cells:
-        """What these numbers hold; those that are not there, as `ABSENT`, hold nothing."""
+        """The content of these numbers; missing ones, such as `ABSENT`, have none."""
         if there is None:
             there = numbers != ABSENT
         if not len(self._values):
@@ -86,14 +86,14 @@ class StoredColumns:
         stamps: Any,
         there: Flags | None = None,
     ) -> None:
-        """Have these numbers hold values; of a number that comes twice the last counts.
+        """Store values for these numbers; of several values for a number, the last one counts.
 
         Args:
-            numbers: which ones; the columns grow to hold them.
+            numbers: the numbers; the columns grow if needed.
             values: the values.
-            has: where there is a value.
-            stamps: the timestamps, or one for all; anything in a state without.
-            there: where there is anything, a value or a timestamp; None for everywhere.
+            has: whether there is a value.
+            stamps: the timestamps, or one for all; ignored in a state without timestamps.
+            there: whether there is a value or a timestamp; None: for all.
         """
         self._before_write(numbers)
         count = int(numbers.max(initial=-1)) + 1
@@ -106,28 +106,28 @@ class StoredColumns:
             self.stamps[numbers] = stamps
 
     def restamp(self, numbers: Positions, stamp_ms: int) -> None:
-        """Give these numbers a new timestamp."""
+        """Set a new timestamp for these numbers."""
         self._before_write(numbers)
         self.stamps[numbers] = stamp_ms
 
     def lacking(self, numbers: Positions) -> Flags:
-        """Which of these numbers hold an entry without a value."""
+        """Whether each of these numbers has an entry without a value."""
         found: Flags = self._marks[numbers] != VALUE
         return found
 
     def stamped(self, numbers: Positions) -> Positions:
-        """Those of these numbers that hold a timestamp."""
+        """The numbers among these with a timestamp."""
         found: Positions = numbers[self._marks[numbers] != NOTHING]
         return found
 
     def let_go(self, numbers: Positions) -> None:
-        """Hold no objects for these numbers any more."""
+        """Release the objects of these numbers."""
         if self._dtype.hasobject:
             self._before_write(numbers)
             self._values[numbers] = None
 
     def keep(self, numbers: Positions) -> None:
-        """Hold what these numbers held, numbered from 0, in columns that nobody else holds."""
+        """Keep only the content of these numbers, renumbered from 0, in new columns."""
         self._held = []
         self._values, self._marks = self._values[numbers], self._marks[numbers]
         if self._stamped:

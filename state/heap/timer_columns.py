@@ -1,9 +1,9 @@
 """Timers on heap: the next ones and the newest as objects, all others in flat arrays.
 
-A timer waits long and is touched twice: registered and fired. Those that wait lie in a `ByteIndex`
-with a column of times, no object for any of them. The part that comes next, an eighth of them, is
-kept sorted and moves into the queue of objects a chunk at a time; behind it nothing is sorted.
-Registering a timer alone puts it into the queue of objects, from where it moves on in bulk.
+A timer waits long and is touched twice: when it is registered and when it fires. Waiting timers are
+in a `ByteIndex` with a column of times, without objects. The next eighth of them is kept sorted,
+and moves into the queue of objects in chunks; the others are not sorted. Registering a single timer
+puts it into the queue of objects, from which timers move into the arrays in bulk.
 """
 
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ FRONT: Final = 1 << 14
 """Timers that are objects before they move into arrays."""
 
 CHUNK: Final = 1 << 10
-"""Timers that become objects at once when their time comes near."""
+"""Timers that become objects together when their time comes near."""
 
 AT_ONCE: Final = 1 << 14
-"""Timers of a snapshot that become rows together."""
+"""Timers of a snapshot that are encoded together."""
 
 SPARE: Final = 1 << 12
-"""Removed timers that are not worth new arrays."""
+"""Number of removed timers that are not worth new arrays."""
 
 
 class ColumnTimerQueue(HeapTimerQueue):
@@ -45,7 +45,7 @@ class ColumnTimerQueue(HeapTimerQueue):
         self._window: Positions = np.empty(0, dtype=np.int64)
         self._window_at = 0
         self._horizon = NEVER_MS  # timers up to here are in the window; none is before the first
-        self._is_read = False  # whether there ever was a window since the arrays were made
+        self._is_read = False  # whether there ever was a window since the arrays were built
         self._next: bytes | None = None
 
     # -------------------------------------------------------------- one timer
@@ -60,7 +60,7 @@ class ColumnTimerQueue(HeapTimerQueue):
         return True
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; whether it was there."""
+        """Remove a timer; return whether it existed."""
         if super().remove(timer):
             return True
         entry = by_time(self._codec.encode(timer))
@@ -82,18 +82,18 @@ class ColumnTimerQueue(HeapTimerQueue):
     # -------------------------------------------------------------- many timers
 
     def add_rows(self, rows: pa.BinaryArray) -> int:
-        """Add the timers of these rows; how many are new."""
+        """Add the timers of these rows; return how many are new."""
         if len(rows) < CHUNK:
             return sum([self._add(by_time(row)) for row in rows.to_pylist()])
         self._settle()
         return self._append(by_time_many(rows))
 
     def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
-        """Take timers out that are not later than this, the first ones; their rows, in order."""
+        """Take out the first timers that are not later than this; return their rows in order."""
         self._settle()
         due = np.flatnonzero(self._index.alive & (self._times[: self._index.count] <= until_ms))
         times = self._times[due]
-        if len(due) > limit:  # no need to sort those that are not taken
+        if len(due) > limit:  # the others need not be sorted
             due = due[times <= np.partition(times, limit - 1)[limit - 1]]
         entries = self._entries(due)
         order = order_of(entries)[:limit]
@@ -119,9 +119,9 @@ class ColumnTimerQueue(HeapTimerQueue):
         near = new[self._times[new] <= self._horizon] if self._is_read else new[:0]
         waiting = len(self._window) - self._window_at + len(near)
         if waiting > max(self._index.live // 4, 2 * CHUNK):
-            self._forget_window()  # too much to keep sorted: the next look takes a part anew
+            self._forget_window()  # too many to keep sorted: the next call selects a new part
         elif len(near):
-            # A timer that was removed and is back may be in the window already.
+            # A timer that was removed and added again may be in the window already.
             both = np.concatenate((self._window[self._window_at :], near))
             self._window = self._sorted(distinct(both))
             self._window_at = 0
@@ -136,7 +136,7 @@ class ColumnTimerQueue(HeapTimerQueue):
         return found
 
     def _find_next(self) -> None:
-        """Know the first timer of the arrays, of which some may have been removed."""
+        """Find the first timer of the arrays, in which some may have been removed."""
         while self._next is None:
             while self._window_at < len(self._window):
                 number = int(self._window[self._window_at])
@@ -148,7 +148,7 @@ class ColumnTimerQueue(HeapTimerQueue):
                 return
 
     def _read_window(self) -> bool:
-        """Sort the timers that come next; whether there are any."""
+        """Sort the next timers; return whether there are any."""
         waiting = self._index.alive
         if self._is_read:
             waiting = waiting & (self._times[: self._index.count] > self._horizon)
@@ -162,7 +162,7 @@ class ColumnTimerQueue(HeapTimerQueue):
         return True
 
     def _pull(self) -> None:
-        """Make the next timers objects."""
+        """Turn the next timers into objects."""
         numbers = self._window[self._window_at : self._window_at + CHUNK]
         numbers = numbers[self._index.alive[numbers]]
         entries = self._entries(numbers).to_pylist()
@@ -184,7 +184,7 @@ class ColumnTimerQueue(HeapTimerQueue):
     # -------------------------------------------------------------- all timers
 
     def usage(self) -> Usage:
-        """How much room the arrays take."""
+        """The bytes of the arrays."""
         total = self._index.total_bytes + self._times.nbytes + self._window.nbytes
         return Usage(total, self._index.dead_share(total))
 
@@ -204,15 +204,15 @@ class ColumnTimerQueue(HeapTimerQueue):
         return by_group_many(self._entries(np.flatnonzero(self._index.alive)))
 
     def freeze(self) -> "FrozenTimers":
-        """The timers as they are now, unchanged by what comes."""
+        """The current timers, unaffected by later changes."""
         return FrozenTimers(list(self._live), self._index.copy())
 
 
 class FrozenTimers:
-    """Timers as they were. Another thread may read them while the queue goes on."""
+    """Frozen timers. Another thread may read them while the queue changes."""
 
     def __init__(self, objects: list[bytes], waiting: ByteIndex) -> None:
-        """Entries of timers, and those in arrays."""
+        """Take the timers that are objects, and those in arrays."""
         self._objects, self._waiting = objects, waiting
 
     def rows(self, first_group: int, last_group: int) -> Iterator[bytes]:
@@ -223,7 +223,7 @@ class FrozenTimers:
             some = self._waiting.keys.take(pa.array(numbers[at : at + AT_ONCE])).cast(pa.binary())
             parts.append(by_group_many(some).cast(pa.large_binary()))
         rows = pa.concat_arrays(parts)
-        rows = rows.take(pc.array_sort_indices(rows))  # other threads run meanwhile
+        rows = rows.take(pc.array_sort_indices(rows))  # other threads run in between
         low, high = first_group.to_bytes(2, "big"), last_group.to_bytes(2, "big")
         for at in range(0, len(rows), AT_ONCE):
             for row in rows[at : at + AT_ONCE].to_pylist():

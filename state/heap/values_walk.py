@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SingleWalk(Walk):
-    """First what is in dicts, then the columns."""
+    """A walk over the dicts, then over the columns."""
 
     def __init__(self, table: "HeapSingleTable") -> None:
         """A walk from the beginning."""
@@ -24,7 +24,7 @@ class SingleWalk(Walk):
         self._made = table.columns.made
 
     def visit(self, limit: int, horizon_ms: int, removed: Removed | None = None) -> Visit:
-        """Look at up to this many keys."""
+        """Visit at most this many keys."""
         visit = Visit()
         if removed is not None:
             self._table.settle()
@@ -51,7 +51,7 @@ class SingleWalk(Walk):
         self, limit: int, horizon_ms: int, visit: Visit, removed: Removed | None
     ) -> None:
         columns = self._table.columns
-        if self._made != columns.made:  # numbered anew since
+        if self._made != columns.made:  # renumbered since
             self._at, self._made = 0, columns.made
         while limit > 0 and self._at < columns.index.count:
             end = min(self._at + limit, columns.index.count)
