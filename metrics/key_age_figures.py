@@ -40,7 +40,8 @@ def keys_due(operators: Sequence[OperatorFigures], now_ms: int) -> list[dict[str
     moments_ms[:, 0] = [_closed_ms(each) for each in operators]
     counts = KeyTimes.counts([each.ends for each in operators], moments_ms)
     due = np.maximum(counts[:, 1:] - counts[:, :1], 0)
-    staying = np.array([[each.ends.keys] for each in operators]) - counts[:, 1:]
+    keys = np.array([each.ends.keys for each in operators], dtype=np.int64)[:, None]
+    staying = keys - counts[:, 1:]
     return [
         dict(zip(DUE_WITHIN_MS, map(Due, *both), strict=True))
         for both in zip(due.tolist(), staying.tolist(), strict=True)
@@ -57,7 +58,7 @@ def idle_ages(operators: Sequence[OperatorFigures], now_ms: int) -> list[BucketC
     accesses, times_ms = [each.accesses for each in operators], _times_ms(operators, now_ms)
     # A key is at most so old if it was used after the moment before that.
     before = KeyTimes.counts(accesses, times_ms - np.array(AGE_BUCKETS_MS) - 1)
-    keys = np.array([[each.keys] for each in accesses])
+    keys = np.array([each.keys for each in accesses], dtype=np.int64)[:, None]
     counts = np.diff(keys - before, axis=1, prepend=0, append=keys)
     sums_s = KeyTimes.sums_of_ages_ms(accesses, times_ms[:, 0]) / 1000
     return list(map(BucketCounts, map(tuple, counts.tolist()), sums_s.tolist()))

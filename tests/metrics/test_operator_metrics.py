@@ -10,6 +10,7 @@ from idlestate.metrics import names
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_metrics import samples_of
 from idlestate.metrics.samples import BucketCounts
 from idlestate.metrics.version import VERSION
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
@@ -80,6 +81,10 @@ def of(name: str, **more: str) -> str:
 def _with_labels(name: str, labels: dict[str, str]) -> str:
     pairs = (f'{label}="{labels[label]}"' for label in sorted(labels))
     return f"{name}{{{','.join(pairs)}}}"
+
+
+def test_before_the_first_operator_there_are_families_without_series() -> None:
+    assert not any(samples_of([], NOW_MS).values())
 
 
 def test_a_scrape_shows_the_figures() -> None:

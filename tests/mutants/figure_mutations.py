@@ -69,8 +69,8 @@ FIGURE_MUTATIONS = [
     _mutation(
         "the floor counts keys that are due",
         METRICS,
-        "staying = np.array([[each.ends.keys] for each in operators]) - counts[:, 1:]",
-        "staying = np.array([[each.ends.keys] for each in operators]) - counts[:, :1]",
+        "staying = keys - counts[:, 1:]",
+        "staying = keys - counts[:, :1]",
     ),
     _mutation(
         "a key that is exactly as old as a bound is older",
