@@ -1,7 +1,9 @@
 """`retain` on a batch DataFrame: one batch and the final sweep; keeps no state."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -24,15 +26,15 @@ from idlestate.timers.clock import SystemClock
 _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected", StringType())])
 
 
-def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
-    """The changelog of the whole input as one batch.
+def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec) -> DataFrame:
+    """The changelog of the whole input as one batch; arguments as of `changelog`.
 
     Its time is the time of this call. There is no earlier watermark, so no row is late. Lives that
     are due at the highest event time minus the delay are closed. With `in_order`, those due at the
     highest event time are closed, since a stream's time ends there. A separate pass over the input
     finds the highest event time.
     """
-    partitions = int(str(marked.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    partitions = int(str(inputs[0][0].sparkSession.conf.get("spark.sql.shuffle.partitions")))
     shards = list(range(spec.shards or SHARDS_PER_PARTITION * partitions))
     task = TaskBatch(
         BatchTimes(0, NO_WATERMARK_MS, SystemClock().now_ms()),
@@ -47,8 +49,11 @@ def retain_batch(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
         latest_ms = F.lit(task.times.time_ms + spec.max_ahead_ms)
         counts_on = (F.col(TIME) > F.lit(int(max(RejectCode)))) & (F.col(TIME) <= latest_ms)
         highest = F.max(F.when(counts_on, F.col(TIME)))
-    ends = marked.agg(highest.alias("highest_ms"))
-    cells = marked.mapInArrow(packer(spec, lambda: task), CELL_TYPE)
+    times = [marked.select(TIME) for marked, each in inputs if each.is_event_time]
+    timed_rows = reduce(DataFrame.union, times) if times else inputs[0][0]
+    ends = timed_rows.agg(highest.alias("highest_ms"))
+    packed = [marked.mapInArrow(packer(each, lambda: task), CELL_TYPE) for marked, each in inputs]
+    cells = reduce(DataFrame.union, packed)
     timed = cells.crossJoin(F.broadcast(ends))
 
     def run(rows: pa.Table) -> pa.Table:

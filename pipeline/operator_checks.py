@@ -12,6 +12,7 @@ from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, Timesta
 
 from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
@@ -142,7 +143,9 @@ def checked_operator(
     )
     is_event_time = resolved.time is TimeDomain.EVENT
     min_event_time_ms = given.instant_ms("min_event_time", min_event_time)
-    _check(schema, uid, event_time, read_when, malformed, is_event_time, shards)
+    check_columns(schema, uid, event_time, read_when, malformed, is_event_time=is_event_time)
+    if shards is not None and shards < 1:
+        raise RefusedError(f"operator {uid!r}: shards is {shards}; it must be at least 1")
     spec = OperatorSpec(
         uid=uid,
         table=table,
@@ -266,7 +269,8 @@ def _table(
         shows_ahead_ms,
         in_order=in_order,
     )
-    shown = (*table.shown_keys, *kind.results)
+    emitted = kind.emitted if isinstance(kind, EmitsRecords) else kind.results
+    shown = (*table.shown_keys, *emitted)
     _refuse_taken_names([name for name, _ in shown], given)
     return table
 
@@ -279,15 +283,20 @@ def _refuse_taken_names(names: Sequence[str], given: Arguments) -> None:
         )
 
 
-def _check(
+def check_columns(
     schema: StructType,
     uid: str,
-    event_time: str | None,
-    read_when: str | None,
-    malformed: str | None,
-    is_event_time: bool,
-    shards: int | None,
+    event_time: str | None = None,
+    read_when: str | None = None,
+    malformed: str | None = None,
+    *,
+    is_event_time: bool = True,
 ) -> None:
+    """Refuse columns that say something of rows and are not there, or of another type.
+
+    Raises:
+        RefusedError: with what to pass.
+    """
     for what, name in (
         ("event_time", event_time),
         ("read_when", read_when),
@@ -311,5 +320,3 @@ def _check(
             )
     if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):
         raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
-    if shards is not None and shards < 1:
-        raise RefusedError(f"operator {uid!r}: shards is {shards}; it must be at least 1")

@@ -2,7 +2,8 @@
 the shards. Only the kind of operator differs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Unpack
 
 from pyspark.sql import DataFrame
@@ -59,28 +60,51 @@ def operator_dataframe(
     )
     if function is not None:
         spec = with_function(spec, function)
+    refuse_watermark(events, uid)
+    return changelog([(marked_rows(events, spec, marking), spec)], spec)
+
+
+def refuse_watermark(events: DataFrame, uid: str) -> None:
+    """Refuse an input with a watermark.
+
+    Raises:
+        RefusedError: it is a stream that has one.
+    """
     if events.isStreaming and has_watermark(events):
         raise RefusedError(
             f"operator {uid!r}: the input has a watermark already; remove withWatermark and pass "
             "delay='...', which sets a watermark that bad event times do not affect"
         )
-    marked = marked_rows(events, spec, marking)
-    if not events.isStreaming:
-        return retain_batch(marked, spec)
-    check_session(events.sparkSession)
-    register(events.sparkSession, spec)
-    return _retain_stream(marked, spec) if backend == "spark" else sidecar_dataframe(marked, spec)
 
 
-def _retain_stream(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
-    changed = (
-        packed(marked, spec)
-        .groupBy("shard")
-        .transformWithState(
-            ShardOperator(spec.uid, spec.function),
-            OUTPUT_SCHEMA,
-            "Append",
-            "EventTime" if spec.is_event_time else "None",
-        )
+def changelog(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec) -> DataFrame:
+    """The changelog of marked rows.
+
+    Args:
+        inputs: all streams or none; with each the operator as its rows are packed.
+        spec: the operator.
+
+    Raises:
+        RefusedError: the session does not fit.
+    """
+    marked = inputs[0][0]
+    if not marked.isStreaming:
+        return retain_batch(inputs, spec)
+    check_session(marked.sparkSession)
+    register(marked.sparkSession, spec)
+    return (
+        _retain_stream(inputs, spec) if spec.backend == "spark" else sidecar_dataframe(marked, spec)
+    )
+
+
+def _retain_stream(
+    inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec
+) -> DataFrame:
+    cells = reduce(DataFrame.union, [packed(marked, each) for marked, each in inputs])
+    changed = cells.groupBy("shard").transformWithState(
+        ShardOperator(spec.uid, spec.function),
+        OUTPUT_SCHEMA,
+        "Append",
+        "EventTime" if spec.is_event_time else "None",
     )
     return unpacked(changed, spec)

@@ -62,6 +62,8 @@ class OperatorSpec:
     """New to old names of aggregates; the checkpoint has their state under the old name."""
     function: "BoundFunction | None" = None
     """The function of `process`."""
+    all_read: bool = False
+    """Whether all rows of this input are reads, as those of a join's probes."""
     link_file: str | None = None
     """The file through which the driver tells the source of expired records about its sidecar."""
 

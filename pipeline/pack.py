@@ -104,15 +104,23 @@ PACKER_NAME = "idlestate_pack_"
 
 
 def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> Steps:
-    columns = {name: _column(rows, name).cast(kind) for name, kind in spec.inputs}
     table = spec.table
+    columns = {name: _column(rows, name).cast(kind) for name, kind in spec.inputs}
+    # Those of the other input of a join.
+    columns |= {name: pa.nulls(len(rows), kind) for name, kind in table.inputs.items()
+                if name not in columns}  # fmt: skip
     keys = [columns[name] for name, _ in table.given_keys]
-    order = [columns[name] for name, _ in table.order]
     if table.fixed_window is not None:
         return windowed_steps(
-            table, table.fixed_window, keys, times_ms, columns, order=order, hashes=hashes
+            table,
+            table.fixed_window,
+            keys,
+            times_ms,
+            columns,
+            order=[columns[name] for name, _ in table.order],
+            hashes=hashes,
         )
-    reads = None
+    reads = np.ones(len(rows), dtype=bool) if spec.all_read else None
     if spec.read_when is not None:
         reads = pc.fill_null(_column(rows, spec.read_when), False).to_numpy(zero_copy_only=False)
     steps = Steps.from_records(
@@ -121,7 +129,7 @@ def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> 
         times_ms if spec.is_event_time else np.zeros_like(times_ms),
         columns,
         reads=reads,
-        order=order,
+        order=[columns[name] for name, _ in table.step_order],
         hashes=hashes,
     )
     return steps.collapsed(table.kind)

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.as_of import HOW, AsOf
 from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import OperatorKind
@@ -50,6 +51,7 @@ def _of_aggregates(
     kinds: tuple[OperatorKind, ...] = (
         Aggregation(aggregates),
         *(Deduplication(keep, aggregates, order) for keep in Keep),
+        *(AsOf.of(how, aggregates, order) for how in HOW),
     )
     found = next((each for each in kinds if each.name == name), None)
     if found is None:

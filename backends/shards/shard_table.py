@@ -24,6 +24,7 @@ from idlestate.backends.shards.changelog_rows import Changes, change_rows
 from idlestate.backends.shards.early_results import first_shown, showing_time_ms
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
+from idlestate.backends.shards.record_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -151,6 +152,9 @@ class ShardTable:
         if self.spec.in_order:
             held = self.others[HELD]
             steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
+        kind = self.spec.kind
+        if isinstance(kind, EmitsRecords):
+            steps = steps.collapsed(kind)
         at, old = self.current.look_up(steps.hashes, steps.keys)
         has_old = at >= 0
         writes_once = self.spec.kind.writes_once
@@ -189,6 +193,12 @@ class ShardTable:
             is_expire = np.zeros(len(opened), dtype=bool)
             changes.append(Changes(opened, opened.lives.ends(policy), is_expire))
             shown_ms = max(shown_ms, showing_ms)
+        if isinstance(kind, EmitsRecords):
+            stored = self._shown(old).payload
+            emitted = record_rows(self.spec.shown_keys, kind, steps, stored, walk, batch_id)
+        else:
+            silent = _silent_keys(steps, walk)
+            emitted = change_rows(self.spec, changes, silent, policy, batch_id)
         return Outcome(
             self.spec,
             self.current.after(
@@ -211,7 +221,7 @@ class ShardTable:
                 merge,
             ),
             keys_seen_sketch.add(self.seen, born) if len(born) else self.seen,
-            change_rows(self.spec, changes, _silent_keys(steps, walk), policy, batch_id),
+            emitted,
             tally,
             int(walk.ends.deadline_ms[is_kept].min(initial=FOREVER_MS)),
             others,

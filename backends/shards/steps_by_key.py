@@ -17,6 +17,7 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
 from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.table_spec import TableSpec
 
 Ints = npt.NDArray[np.int64]
@@ -58,7 +59,7 @@ class Steps:
             times_ms: event or batch time per record.
             values: the columns that the kind reads, by name.
             reads: which records only look; None when none does.
-            order: the spec's order columns.
+            order: the columns of `TableSpec.step_order`.
             hashes: key hashes if known, else they are computed here.
             sort: by time, order and kind, as a pipeline does; else the sequence is as given.
         """
@@ -69,7 +70,7 @@ class Steps:
             reads = None
         is_write = np.ones(n, dtype=bool) if reads is None else ~reads
         values = dict(values) | {
-            name: column for (name, _), column in zip(spec.order, order, strict=True)
+            name: column for (name, _), column in zip(spec.step_order, order, strict=True)
         }
         carried = spec.kind.lift(values, is_write, times_ms)
         return grouped(hashes, keys, None, times_ms, reads, list(order), carried, sort)
@@ -79,7 +80,7 @@ class Steps:
         """No records."""
         none = np.zeros(0, dtype=np.int64)
         values = {name: pa.array([], kind) for name, kind in spec.kind.inputs.items()}
-        order = [pa.array([], kind) for _, kind in spec.order]
+        order = [pa.array([], kind) for _, kind in spec.step_order]
         keys = [pa.array([], kind) for _, kind in spec.keys]
         steps = cls.from_records(spec, keys, none, values, order=order, hashes=none)
         return replace(steps, order=steps.order[: len(spec.step_order)])
@@ -116,6 +117,8 @@ class Steps:
         begins = np.zeros(n, dtype=bool)
         begins[starts] = True
         begins[1:] |= self.t_ms[1:] != self.t_ms[:-1]
+        if isinstance(kind, EmitsRecords):
+            begins |= kind.is_emitted(np.zeros(n, bool) if self.is_read is None else self.is_read)
         if self.is_read is not None:
             begins[1:] |= self.is_read[1:] != self.is_read[:-1]
         for column in self.order:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
 
@@ -65,6 +66,8 @@ class TableSpec:
     @property
     def step_order(self) -> tuple[tuple[str, pa.DataType], ...]:
         """The order columns of steps; the records of a window are one step, in whatever order."""
+        if isinstance(self.kind, EmitsRecords) and not self.kind.orders_steps:
+            return ()
         return self.order if self.fixed_window is None else ()
 
     @property

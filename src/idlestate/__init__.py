@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
+    from idlestate.pipeline.join_asof import join_asof as join_asof
     from idlestate.pipeline.policy_change import reload as reload
     from idlestate.pipeline.policy_plans import plan as plan
     from idlestate.pipeline.process import process as process
@@ -53,6 +54,7 @@ else:
             "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
             "idlestate.backends.shards.policy_plan": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
+            "idlestate.pipeline.join_asof": ["join_asof"],
             "idlestate.pipeline.policy_change": ["reload"],
             "idlestate.pipeline.policy_plans": ["plan"],
             "idlestate.pipeline.read_state": ["read_state"],
@@ -87,6 +89,7 @@ __all__ = [
     "deduplicate",
     "explain",
     "hopping",
+    "join_asof",
     "open_backend",
     "plan",
     "process",

@@ -1,0 +1,86 @@
+"""Kinds of operators that emit a row per record, where others emit rows of lives."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.keys import take_keys
+from idlestate.backends.runs.table_schema import KeyColumns
+from idlestate.retention.lives import DividedLives
+
+if TYPE_CHECKING:
+    from idlestate.backends.shards.steps_by_key import Steps
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class EmitsRecords(ABC):
+    """What such a kind has in addition to `idlestate.backends.shards.operator_kind.OperatorKind`.
+
+    Its records take their turn in order (`TableSpec.in_order`): what a record is emitted with
+    depends on all records of its key that come before it.
+    """
+
+    orders_steps = True
+    """Whether the order columns order the records of one time; else they are one step."""
+
+    @property
+    @abstractmethod
+    def emitted(self) -> KeyColumns:
+        """The columns of an emitted row, after the keys."""
+
+    @abstractmethod
+    def is_emitted(self, is_read: Flags) -> Flags:
+        """Which records are emitted. These are never combined with others into one step."""
+
+    @abstractmethod
+    def rows(
+        self, old: list[Field], carried: list[Field], is_read: Flags, walk: DividedLives
+    ) -> tuple[Ints, list[pa.Array]]:
+        """The emitted rows: the record that each is of, and the `emitted` columns.
+
+        Args:
+            old: the `life` columns of the lives that were stored.
+            carried: the records, by key and in their order.
+            is_read: which of them are reads.
+            walk: how stored lives and records fall into lives.
+        """
+
+
+def record_schema(keys: KeyColumns, kind: EmitsRecords) -> pa.Schema:
+    """The Arrow schema of emitted records."""
+    return pa.schema([*keys, *kind.emitted, ("batch_id", pa.int64())])
+
+
+def record_rows(
+    keys: KeyColumns,
+    kind: EmitsRecords,
+    steps: "Steps",
+    old: list[Field],
+    walk: DividedLives,
+    batch_id: int,
+) -> pa.Table:
+    """The emitted records of a batch.
+
+    Args:
+        keys: the key columns.
+        kind: what is emitted.
+        steps: the records.
+        old: the `life` columns of the lives that were stored.
+        walk: how both fall into lives.
+        batch_id: the batch.
+    """
+    schema = record_schema(keys, kind)
+    n = len(steps.t_ms)
+    if not n:
+        return schema.empty_table()
+    is_read = np.zeros(n, dtype=bool) if steps.is_read is None else steps.is_read
+    records, columns = kind.rows(old, steps.carried, is_read, walk)
+    key = np.repeat(np.arange(len(steps)), steps.counts)[records]
+    batch_ids = pa.array(np.full(len(records), batch_id))
+    return pa.table([*take_keys(steps.keys, key), *columns, batch_ids], schema=schema)
