@@ -41,6 +41,7 @@ ELSEWHERE = {
     "docs/functions.md": "test_function_docs.py",
     "docs/in-order.md": "test_in_order_docs.py",
     "docs/joins.md": "test_joins_docs.py",
+    "docs/over.md": "test_over_docs.py",
     "docs/errors.md": "test_public_face.py",
     "docs/metrics.md": "metrics/test_metrics_docs.py",
     "docs/sidecar.md": "test_sidecar_docs.py",

@@ -8,6 +8,7 @@ are one step: the last of them by the order columns, then by value, counts.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.config.aggregate_text import Call, parse_call
 from idlestate.retention.lives import DividedLives
+
+if TYPE_CHECKING:
+    from idlestate.backends.shards.steps_by_key import Steps
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -141,10 +145,11 @@ class AsOf(EmitsRecords):
         return is_read
 
     def rows(
-        self, old: list[Field], carried: list[Field], is_read: Flags, walk: DividedLives
+        self, old: list[Field], steps: "Steps", walk: DividedLives
     ) -> tuple[Ints, list[pa.Array]]:
         """As of `EmitsRecords`: each probe with the last version before it whose life is open."""
-        m = len(old[0])
+        m, n, carried = len(old[0]), len(steps.t_ms), steps.carried
+        is_read = np.zeros(n, dtype=bool) if steps.is_read is None else steps.is_read
         is_probe = np.concatenate([np.zeros(m, dtype=bool), is_read])[walk.source]
         at = np.arange(len(is_probe))
         version = np.maximum.accumulate(np.where(is_probe, 0, at))

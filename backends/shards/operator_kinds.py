@@ -11,6 +11,7 @@ from idlestate.backends.shards.as_of import HOW, AsOf
 from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.over import Over
 
 
 def kind_of(
@@ -52,6 +53,7 @@ def _of_aggregates(
         Aggregation(aggregates),
         *(Deduplication(keep, aggregates, order) for keep in Keep),
         *(AsOf.of(how, aggregates, order) for how in HOW),
+        Over.of(aggregates),
     )
     found = next((each for each in kinds if each.name == name), None)
     if found is None:

@@ -40,14 +40,13 @@ class EmitsRecords(ABC):
 
     @abstractmethod
     def rows(
-        self, old: list[Field], carried: list[Field], is_read: Flags, walk: DividedLives
+        self, old: list[Field], steps: "Steps", walk: DividedLives
     ) -> tuple[Ints, list[pa.Array]]:
         """The emitted rows: the record that each is of, and the `emitted` columns.
 
         Args:
             old: the `life` columns of the lives that were stored.
-            carried: the records, by key and in their order.
-            is_read: which of them are reads.
+            steps: the records, at least one.
             walk: how stored lives and records fall into lives.
         """
 
@@ -76,11 +75,9 @@ def record_rows(
         batch_id: the batch.
     """
     schema = record_schema(keys, kind)
-    n = len(steps.t_ms)
-    if not n:
+    if not len(steps):
         return schema.empty_table()
-    is_read = np.zeros(n, dtype=bool) if steps.is_read is None else steps.is_read
-    records, columns = kind.rows(old, steps.carried, is_read, walk)
+    records, columns = kind.rows(old, steps, walk)
     key = np.repeat(np.arange(len(steps)), steps.counts)[records]
     batch_ids = pa.array(np.full(len(records), batch_id))
     return pa.table([*take_keys(steps.keys, key), *columns, batch_ids], schema=schema)

@@ -108,22 +108,27 @@ class Steps:
             [slice_field(field, begin, end) for field in self.carried],
         )
 
+    def begins(self) -> Flags:
+        """Whether each of the rows, at least one, is the first of its step."""
+        begins = np.zeros(len(self.t_ms), dtype=bool)
+        begins[np.cumsum(self.counts) - self.counts] = True
+        begins[1:] |= self.t_ms[1:] != self.t_ms[:-1]
+        if self.is_read is not None:
+            begins[1:] |= self.is_read[1:] != self.is_read[:-1]
+        for column in self.order:
+            for code in order_keys(column):
+                begins[1:] |= code[1:] != code[:-1]
+        return begins
+
     def collapsed(self, kind: OperatorKind) -> "Steps":
         """The same with the rows of one step added up to one row."""
         n = len(self.t_ms)
         if n == 0 or not kind.combines:
             return self
         starts = np.cumsum(self.counts) - self.counts
-        begins = np.zeros(n, dtype=bool)
-        begins[starts] = True
-        begins[1:] |= self.t_ms[1:] != self.t_ms[:-1]
+        begins = self.begins()
         if isinstance(kind, EmitsRecords):
             begins |= kind.is_emitted(np.zeros(n, bool) if self.is_read is None else self.is_read)
-        if self.is_read is not None:
-            begins[1:] |= self.is_read[1:] != self.is_read[:-1]
-        for column in self.order:
-            for code in order_keys(column):
-                begins[1:] |= code[1:] != code[:-1]
         if begins.all():
             return self
         first = np.flatnonzero(begins)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
     from idlestate.pipeline.join_asof import join_asof as join_asof
+    from idlestate.pipeline.over import over as over
     from idlestate.pipeline.policy_change import reload as reload
     from idlestate.pipeline.policy_plans import plan as plan
     from idlestate.pipeline.process import process as process
@@ -55,6 +56,7 @@ else:
             "idlestate.backends.shards.policy_plan": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
             "idlestate.pipeline.join_asof": ["join_asof"],
+            "idlestate.pipeline.over": ["over"],
             "idlestate.pipeline.policy_change": ["reload"],
             "idlestate.pipeline.policy_plans": ["plan"],
             "idlestate.pipeline.read_state": ["read_state"],
@@ -91,6 +93,7 @@ __all__ = [
     "hopping",
     "join_asof",
     "open_backend",
+    "over",
     "plan",
     "process",
     "read_state",

@@ -1,0 +1,29 @@
+"""The example of docs/over.md runs and does what the page says."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.docs_pages import blocks
+from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
+
+BLOCKS = blocks("docs/over.md")
+PAID = [("a", 3, 9, 5), ("a", 3, 8, 20), ("b", 3, 8, 7), ("a", 5, 9, 1)]
+
+
+@pytest.mark.spark
+def test_example_runs(spark):  # noqa: F811 - the fixture, not the import
+    ((language, program),) = BLOCKS
+    assert language == "python"
+    rows = [
+        (card, datetime(2025, 3, day, hour, tzinfo=UTC), paid) for card, day, hour, paid in PAID
+    ]
+    names = {"payments": spark.createDataFrame(rows, "card string, paid_at timestamp, amount int")}
+    exec(program, names)
+    found = names["running"].orderBy("card", "paid_at").collect()
+    assert [(row.card, row.amount, row.spent, row.payments) for row in found] == [
+        ("a", 20, 20, 1),
+        ("a", 5, 25, 2),
+        ("a", 1, 1, 1),
+        ("b", 7, 7, 1),
+    ]
