@@ -4,6 +4,7 @@ Rows take the same path as in a query: they are marked, packed, applied to a sha
 marks and the watermark, which Spark computes in a query, are computed here.
 """
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -76,7 +77,9 @@ class OperatorHarness:
             place={"runs": None},
             **arguments,
         )
-        self._spec = spec if function is None else with_function(spec, function)
+        self._spec, self._function = spec, function
+        if function is not None:
+            self._spec = with_function(spec, copy.deepcopy(function))
         self.clock = clock
         if clock is None and not self._spec.is_event_time:
             self.clock = FakeClock()
@@ -139,6 +142,21 @@ class OperatorHarness:
             self._watermark_ms = max(self._watermark_ms, self._record.rows.highest_ms)
             rows += self.batch([])
         return rows
+
+    def restart(self) -> None:
+        """Go on as a query does after a restart: a function keeps nothing but its states."""
+        if self._function is not None:
+            self._spec = with_function(self._spec, copy.deepcopy(self._function))
+
+    @property
+    def key_names(self) -> list[str]:
+        """The columns that tell keys apart in output rows."""
+        return [name for name, _ in self._spec.table.shown_keys]
+
+    @property
+    def late_rows(self) -> int:
+        """Rows that were late so far."""
+        return self._record.rows.late
 
     def lives(self) -> list[dict[str, Any]]:
         """The open lives, with the columns of `read_state`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from idlestate._lazy import lazily
 
 if TYPE_CHECKING:
+    from idlestate.pipeline.check_cuts import check_cuts
     from idlestate.pipeline.function_harness import FunctionHarness
     from idlestate.pipeline.retain_harness import RetainHarness
     from idlestate.timers.clock import FakeClock
@@ -14,6 +15,7 @@ else:
     __getattr__ = lazily(
         __name__,
         {
+            "idlestate.pipeline.check_cuts": ["check_cuts"],
             "idlestate.pipeline.function_harness": ["FunctionHarness"],
             "idlestate.pipeline.retain_harness": ["RetainHarness"],
             "idlestate.timers.clock": ["FakeClock"],
@@ -24,4 +26,5 @@ __all__ = [
     "FakeClock",
     "FunctionHarness",
     "RetainHarness",
+    "check_cuts",
 ]

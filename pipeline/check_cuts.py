@@ -1,0 +1,135 @@
+"""`check_cuts`: whether results depend on how records are divided into batches, for tests of jobs."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from idlestate.errors import RefusedError
+from idlestate.pipeline.retain_harness import OperatorHarness
+
+Records = Sequence[Mapping[str, Any]]
+Rows = Counter[str]
+
+
+def check_cuts(make: Callable[[], OperatorHarness], records: Records, *, runs: int = 50) -> None:
+    """Divide records into batches in many ways, and compare what comes out.
+
+    Each run feeds the records to a new harness, in the given order. They are cut at other places in
+    each run, and a function starts anew before each batch, as after a restart. Compared are the
+    rows and the lives that are open in the end; of the updates of one life only the last one.
+
+    Args:
+        make: returns a new `FunctionHarness` or `RetainHarness`.
+        records: as for `batch`.
+        runs: how many divisions are tried, besides one batch and a batch for each record.
+
+    Raises:
+        AssertionError: results differ; the text has the fewest records for which they do.
+        RefusedError: a record is late in some divisions, which changes results by itself.
+    """
+    given = list(records)
+    _refuse_late(make, given)
+    whole = _run(make, given, [])
+    for number in range(-1, runs):
+        cuts = _cuts(len(given), number)
+        if _run(make, given, cuts) != whole:
+            raise AssertionError(_report(make, *_smallest(make, given, cuts)))
+
+
+def _cuts(n: int, number: int) -> list[int]:
+    """Where to cut n records in a run; the same in every call. In run -1 between any two."""
+    if number < 0:
+        return list(range(1, n))
+    rare = 1 + number % 5
+    return [at for at in range(1, n) if _chance(number, at) % (rare + 1) == 0]
+
+
+def _chance(*of: int) -> int:
+    text = ",".join(map(str, of)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def _batches(records: Records, cuts: Sequence[int]) -> list[Records]:
+    return [records[begin:end] for begin, end in pairwise([0, *cuts, len(records)])]
+
+
+def _run(make: Callable[[], OperatorHarness], records: Records, cuts: Sequence[int]) -> list[Rows]:
+    """Rows and open lives."""
+    harness = make()
+    rows = []
+    for batch in _batches(records, cuts):
+        harness.restart()
+        rows += harness.batch(batch)
+    harness.restart()
+    rows += harness.finish()
+    return [_counted(_last(rows, harness.key_names)), _counted(harness.lives())]
+
+
+def _last(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Without updates that a later row of the life replaces, and without batch numbers."""
+    shown: dict[Any, dict[str, Any]] = {}
+    for number, row in enumerate(rows):
+        life = (number,)
+        if row.get("change") in ("update", "expire"):
+            life = (*(row[name] for name in keys), row["created_at"])
+        shown.pop(life, None)
+        shown[life] = {name: value for name, value in row.items() if name != "batch_id"}
+    return list(shown.values())
+
+
+def _counted(rows: list[dict[str, Any]]) -> Rows:
+    return Counter(repr({name: _rounded(value) for name, value in row.items()}) for row in rows)
+
+
+def _rounded(value: Any) -> Any:
+    """Floats without the last digits, which the order of additions decides."""
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def _refuse_late(make: Callable[[], OperatorHarness], records: Records) -> None:
+    harness = make()
+    for number, record in enumerate(records):
+        before = harness.late_rows
+        harness.batch([record])
+        if harness.late_rows > before:
+            raise RefusedError(
+                f"record {number} ({dict(record)!r}) is late if each record is a batch of its own, "
+                "so results differ in any case; pass a longer delay, or records in order of time"
+            )
+
+
+def _smallest(
+    make: Callable[[], OperatorHarness], records: Records, cuts: Sequence[int]
+) -> tuple[Records, list[int]]:
+    """As few records, then as few cuts, as still make a difference."""
+
+    def differs(some: Records, at: Sequence[int]) -> bool:
+        return _run(make, some, at) != _run(make, some, [])
+
+    found, kept = list(records), list(cuts)
+    number = 0
+    while number < len(found):
+        fewer = found[:number] + found[number + 1 :]
+        at = sorted({each - (each > number) for each in kept} - {0, len(fewer)})
+        if differs(fewer, at):
+            found, kept = fewer, at
+        else:
+            number += 1
+    for cut in list(kept):
+        at = [each for each in kept if each != cut]
+        if differs(found, at):
+            kept = at
+    return found, kept
+
+
+def _report(make: Callable[[], OperatorHarness], records: Records, cuts: Sequence[int]) -> str:
+    whole, parts = _run(make, records, []), _run(make, records, cuts)
+    lines = ["results depend on how records are divided into batches"]
+    for number, batch in enumerate(_batches(records, cuts)):
+        lines += [f"batch {number}:", *(f"  {dict(record)!r}" for record in batch)]
+    for what, one, several in zip(("rows", "open lives"), whole, parts, strict=True):
+        lines += [f"{what} only if all records are one batch: {each}" for each in one - several]
+        lines += [f"{what} only in these batches: {each}" for each in several - one]
+    return "\n".join(lines)
