@@ -1,4 +1,4 @@
-"""`check_cuts`: whether results depend on how records are divided into batches, for tests of jobs."""
+"""`check_cuts`: whether results depend on how records are divided into batches."""
 
 import hashlib
 from collections import Counter
