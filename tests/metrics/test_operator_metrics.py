@@ -46,7 +46,12 @@ FIGURES = OperatorFigures(
     keys_expired={"idle": 60, "ttl": 7, "lifetime": 3},
     returning_keys=10,
     absences=BucketCounts((4, 0, 0, 5, *[0] * 7, 1), 3_000_000.5),
-    ends=KeyTimes([TimeBins([1_740_990_010_000, 1_740_993_630_000, 1_740_993_630_001], [3, 2, 1])]),
+    ends=KeyTimes(
+        [
+            TimeBins([1_740_990_009_999], [4]),  # before the first open life: closed by now
+            TimeBins([1_740_990_010_000, 1_740_993_630_000, 1_740_993_630_001], [3, 2, 1]),
+        ]
+    ),
     accesses=KeyTimes([TimeBins([1_740_989_970_000, 1_740_990_029_999], [1, 5])]),
     disk_bytes={"state": 3_000, "remembered": 320, "expired_log": 700, "dead": 1_000},
     policy=Policy(idle_min_ms=1_800_000, idle_max_ms=2_700_000, ttl_ms=500),

@@ -200,8 +200,8 @@ MUTATIONS = [
     Mutation(
         "sweep one ms late",
         BACKENDS,
-        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)",
-        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms - 1)",
+        "is_over = is_due(lives.due_ms(policy), upto_ms)",
+        "is_over = is_due(lives.due_ms(policy), upto_ms - 1)",
     ),
     Mutation(
         "sweep one ms late for keys of the batch",
@@ -212,8 +212,8 @@ MUTATIONS = [
     Mutation(
         "sweep one ms early",
         BACKENDS,
-        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms)",
-        "is_over = is_due(lives.ends(policy).deadline_ms, upto_ms + 1)",
+        "is_over = is_due(lives.due_ms(policy), upto_ms)",
+        "is_over = is_due(lives.due_ms(policy), upto_ms + 1)",
     ),
     # ---- keys and hashes
     Mutation(

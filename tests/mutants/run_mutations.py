@@ -51,14 +51,14 @@ RUN_MUTATIONS = [
     Mutation(
         "swept one ms too far",
         BACKENDS,
-        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms)",
-        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms + 1)",
+        "gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms)",
+        "gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms + 1)",
     ),
     Mutation(
         "swept one ms too short",
         BACKENDS,
-        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms)",
-        "gone |= is_due(lives.ends(sweep.policy).deadline_ms, sweep.to_ms - 1)",
+        "gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms)",
+        "gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms - 1)",
     ),
     Mutation(
         "a longer policy revives what was closed",
