@@ -50,6 +50,7 @@ ELSEWHERE = {
     "docs/sql.md": "test_sql_docs.py",
     "docs/state.md": "test_state_docs.py",
     "docs/testing.md": "pipeline/test_retain_harness.py",
+    "docs/windows.md": "test_windows_docs.py",
 }
 
 BLOCKS = [block for name in HERE for block in blocks(name)]
