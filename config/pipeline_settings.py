@@ -182,6 +182,9 @@ class Pipeline(Section):
     """Rows before this are rejected; default "1970-01-02", the earliest value allowed."""
     order: text.OrderColumns = ()
     """Columns that order rows of a key with the same event time."""
+    in_order: Flag | None = None
+    """Whether rows wait until the watermark reaches them and count in order of event time;
+    default: true with window session(...), else false."""
     read_when: text.Column | None = None
     """Boolean column; rows in which it is true read the key and write nothing."""
     query: text.Query | None = None

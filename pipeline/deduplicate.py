@@ -34,7 +34,7 @@ def deduplicate(
     backend: str = "spark",
     sidecar: str | Address | None = None,
     runs: str | None = None,
-    in_order: bool = False,
+    in_order: bool | None = None,
 ) -> DataFrame:
     """Emit one record per life of a key: the first at once, or the last when the life ends.
 

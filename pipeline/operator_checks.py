@@ -57,7 +57,7 @@ class SharedArguments(TypedDict):
     null_key: str
     rejects: bool
     shards: int | None
-    in_order: NotRequired[bool]
+    in_order: NotRequired[bool | None]
 
 
 class OperatorArguments(SharedArguments):
@@ -108,7 +108,7 @@ def checked_operator(
     renamed: Mapping[str, str] | None = None,
     window: Windows | None = None,
     fire_after: Duration | None = None,
-    in_order: bool = False,
+    in_order: bool | None = None,
     place: Mapping[str, Any],
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
@@ -129,9 +129,11 @@ def checked_operator(
     resolved = _resolve(policy, config, uid) if window is None else window.policy
     delay_ms = given.span_ms("delay", delay)
     shows_ahead_ms = _shows_ahead_ms(given, window, delay_ms, fire_after)
-    given.must_be("in_order", in_order, bool, "pass True or False")
-    table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms, in_order=in_order)
-    if in_order:
+    if in_order is not None:
+        given.must_be("in_order", in_order, bool, "pass True or False")
+    holds = in_order if in_order is not None else window is not None and window.is_session
+    table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms, in_order=holds)
+    if holds:
         _check_in_order(given, table, resolved, place.get("backend", "spark"))
     event_time, read_when, malformed = (
         None if column is None else given.column(what, column)
@@ -200,6 +202,9 @@ def _shows_ahead_ms(
 
 
 def _check_in_order(given: Arguments, table: TableSpec, policy: Policy, backend: str) -> None:
+    what, fix = "in_order=True", "remove in_order"
+    if table.window is not None:
+        what, fix = f"{table.window} counts rows in order, which", "pass in_order=False"
     if policy.time is TimeDomain.PROCESSING:
         raise given.refused(
             "in_order=True needs event time, but the policy uses processing time, in which rows "
@@ -212,13 +217,13 @@ def _check_in_order(given: Arguments, table: TableSpec, policy: Policy, backend:
         )
     if table.shows_ahead_ms is not None:
         raise given.refused(
-            "in_order cannot be combined with fire_after: rows that wait are in no early result; "
-            "remove one of them"
+            f"{what} cannot be combined with fire_after: rows that wait are in no early result; "
+            f"{fix}, or remove fire_after"
         )
     if backend != "spark":
         raise given.refused(
-            f"in_order=True needs backend='spark', not {backend!r}: a sidecar closes lives between "
-            "batches, when rows still wait; remove in_order or change backend"
+            f"{what} needs backend='spark', not {backend!r}: a sidecar closes lives between "
+            f"batches, when rows still wait; {fix}, or change backend"
         )
 
 

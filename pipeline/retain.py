@@ -41,7 +41,7 @@ def retain(
     renamed: Mapping[str, str] | None = None,
     window: Windows | None = None,
     fire_after: Duration | None = None,
-    in_order: bool = False,
+    in_order: bool | None = None,
 ) -> DataFrame:
     """Aggregate events per key, and expire keys by a retention policy.
 
@@ -90,7 +90,7 @@ def retain(
         in_order: whether rows wait until the watermark reaches them and then count in order of
             event time, so that no result depends on how the input came and was divided into
             batches. Rows come out `delay` later. Event time and `backend="spark"` only; fixed by
-            the first start.
+            the first start. Default: True for `session`, else False.
 
     Returns:
         Key columns, of windows `window_start` and `window_end`, aggregates, `change`,

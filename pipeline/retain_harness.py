@@ -250,7 +250,7 @@ class RetainHarness(OperatorHarness):
         rejects: bool = False,
         window: Windows | None = None,
         fire_after: Duration | None = None,
-        in_order: bool = False,
+        in_order: bool | None = None,
         clock: FakeClock | None = None,
     ) -> None:
         def kind_of(columns: Columns) -> Aggregation:

@@ -58,6 +58,7 @@ def pipeline_changelog(
         "policy": None if pipeline.window else policy,
         "config": None,
         "order": pipeline.order,
+        "in_order": pipeline.in_order,
         "max_ahead": f"{pipeline.max_ahead_ms}ms",
         "min_event_time": _instant(pipeline.min_event_time_ms),
         "malformed": events.malformed,

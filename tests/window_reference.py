@@ -88,11 +88,9 @@ class FixedWindows:
 class Sessions:
     """Sessions: a record merges every session of its key from which it is at most `gap` away."""
 
-    def __init__(self, gap_ms: int, texts: Mapping[str, str]) -> None:
+    def __init__(self, gap_ms: int) -> None:
         self.gap_ms = gap_ms
-        self.texts = texts
         self.open: list[Span] = []
-        self.closed: list[dict[str, Any]] = []
 
     def take(self, record: Record) -> None:
         """One record that is not late."""
@@ -105,13 +103,6 @@ class Sessions:
                 new.end_ms = max(new.end_ms, other.end_ms)
                 new.records = [*other.records, *new.records]
         self.open.append(new)
-
-    def close(self, watermark_ms: int) -> None:
-        """End every session that no record which is still to come can reach."""
-        for span in list(self.open):
-            if watermark_ms > span.end_ms:
-                self.closed.append(span.row(self.texts))
-                self.open.remove(span)
 
 
 def rows_of(spans: Sequence[Span], texts: Mapping[str, str]) -> list[dict[str, Any]]:
