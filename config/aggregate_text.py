@@ -53,6 +53,7 @@ _SAME = {
 FUNCTIONS = (*_FORMS, *_SAME)
 _DISTINCT = re.compile(r"distinct\s+(.*)", re.IGNORECASE)
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
+_OWN = re.compile(r"\s*([\w.]+:[\w.<>]+)\s*\(\s*(.*?)\s*\)\s*")
 _PLAIN = re.compile(r"[^\s,()`*]+")
 _NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
 _COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # not between back-quotes
@@ -69,20 +70,28 @@ class Call:
     function: str
     columns: tuple[str, ...]
     numbers: tuple[float, ...] = ()
+    is_own: bool = False
+    """Whether the function is a class of the user's, as `package.module:Class`."""
 
     def of(self, columns: tuple[str, ...]) -> str:
         """The text of the same function with other columns."""
         quoted = [each if _PLAIN.fullmatch(each) else f"`{each}`" for each in columns]
         inner = [*quoted[:1], *map(repr, self.numbers), *quoted[1:]]
-        return _written(self.function, ", ".join(inner))
+        return _written(self.function, ", ".join(inner)) + "()" * (self.is_own and not inner)
 
 
 def parse_call(text: str) -> Call:
-    """Parse `count`, `count(*)`, `sum(col)`, `min_by(col, by)`; back-quotes guard odd names.
+    """Parse `count`, `sum(col)`, `top_n(col, 3, by)` or `package.module:Class(col)` of a user's;
+    back-quotes guard odd names.
 
     Raises:
         AggregateError: the text is none of these.
     """
+    if own := _OWN.fullmatch(text):
+        columns = tuple(part.strip() for part in _COMMA.split(own[2])) if own[2] else ()
+        if any(not _NAME.fullmatch(column) for column in columns):
+            raise AggregateError(f"{text!r} is not valid: an accumulator takes names of columns")
+        return Call(own[1], tuple(column.strip("`") for column in columns), is_own=True)
     match = _CALL.fullmatch(text)
     function = match[1].lower() if match else ""
     function, inner = _SAME.get(function, function), (match and match[2]) or ""
@@ -96,10 +105,10 @@ def parse_call(text: str) -> Call:
     fitting = next((form for form in forms if len(form) == len(given)), None)
     if fitting is None:
         raise _invalid(text, function)
-    columns, numbers = [], {}
+    names, numbers = [], {}
     for part, value in zip(fitting, given, strict=True):
         if part not in _NUMBERS:
-            columns.append(value.strip("`"))
+            names.append(value.strip("`"))
             valid = _NAME.fullmatch(value) is not None
         else:
             numbers[part] = _NUMBERS[part].read(value)
@@ -108,7 +117,7 @@ def parse_call(text: str) -> Call:
             raise _invalid(text, function)
     wanted = [part for part in forms[-1] if part in _NUMBERS]
     filled = tuple(numbers.get(part) or _NUMBERS[part].default or 0 for part in wanted)
-    return Call(function, tuple(columns), filled)
+    return Call(function, tuple(names), filled)
 
 
 def _written(function: str, inner: str) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 from pyspark.sql import Column
 
-from idlestate.config.aggregate_text import AggregateError, parse_call
+from idlestate.backends.shards.accumulator import Accumulator
+from idlestate.backends.shards.own_accumulator import reference_of
+from idlestate.config.aggregate_text import AggregateError, Call, parse_call
 from idlestate.config.instants import parse_instant
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import DurationError, duration_ms
@@ -111,10 +113,13 @@ class Arguments:
         return found
 
     def _aggregate(self, name: object, value: object) -> str:
-        fix = "pass text, as in {'total': 'sum(price)'}, or a function of Spark's"
+        fix = "pass text, as in {'total': 'sum(price)'}, a function of Spark's, or an Accumulator"
         self.must_be("aggregates", name, str, fix)
-        self.must_be(f"aggregates: {name}", value, (str, Column), fix)
-        text = _parts(value)[0] if isinstance(value, Column) else str(value)
+        self.must_be(f"aggregates: {name}", value, (str, Column, Accumulator), fix)
+        if isinstance(value, Accumulator):
+            text = Call(reference_of(value), value.columns, is_own=True).of(value.columns)
+        else:
+            text = _parts(value)[0] if isinstance(value, Column) else str(value)
         try:
             call = parse_call(text)
         except AggregateError as error:

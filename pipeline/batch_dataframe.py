@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.late_rows import RejectCode
@@ -21,6 +22,7 @@ from idlestate.pipeline.pack import CELL_TYPE, packer
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.shard_partitions import SHARDS_PER_PARTITION
 from idlestate.pipeline.task_batch import TaskBatch
+from idlestate.pipeline.task_errors import marked as as_marked
 from idlestate.timers.clock import SystemClock
 
 _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected", StringType())])
@@ -64,16 +66,19 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
         behind_ms = 0 if spec.table.in_order else spec.delay_ms + 1
         watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - behind_ms
         times = replace(task.times, watermark_ms=watermark_ms)
-        advanced = advance(
-            task.table,
-            ShardRecord(spec.uid, 0),
-            None,
-            rows.column("packet").to_pylist(),
-            counts,
-            times,
-            task.in_force,
-            spec.function,
-        )
+        try:
+            advanced = advance(
+                task.table,
+                ShardRecord(spec.uid, 0),
+                None,
+                rows.column("packet").to_pylist(),
+                counts,
+                times,
+                task.in_force,
+                spec.function,
+            )
+        except IdlestateError as error:
+            raise as_marked(error, spec.uid) from error
         rejected = rows.column("rejected").drop_null().to_pylist()
         blank = [None] * len(rejected)
         return pa.table(

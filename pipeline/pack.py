@@ -94,7 +94,7 @@ def packer(
         try:
             yield from pack(batches, spec, open_batch())
         except IdlestateError as error:
-            raise marked(error) from error
+            raise marked(error, spec.uid) from error
 
     run.__name__ = f"{PACKER_NAME}{spec.token}"
     return run

@@ -13,8 +13,8 @@ from idlestate.pipeline.task_batch import open_task_batch
 
 def packed(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
     """Marked rows of a stream as cells: a packet per task and shard."""
-    uid = spec.uid
-    cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid)), CELL_TYPE)
+    uid, classes = spec.uid, spec.table.classes
+    cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid, classes)), CELL_TYPE)
     if spec.is_event_time:
         # One millisecond more: a row is late iff its time <= the watermark; the highest is not.
         # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 
+from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation, aggregation
 from idlestate.backends.shards.definition_change import check_renamed
+from idlestate.backends.shards.own_accumulator import reference_of
 from idlestate.config.aggregate_text import parse_call
 from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
@@ -21,7 +23,7 @@ def retain(
     events: DataFrame,
     *,
     key: Sequence[ColumnArgument] | ColumnArgument,
-    aggregates: Mapping[str, ColumnArgument] | Sequence[Column] | Column,
+    aggregates: Mapping[str, ColumnArgument | Accumulator] | Sequence[Column] | Column,
     uid: str,
     event_time: ColumnArgument | None = None,
     delay: Duration = "0s",
@@ -153,4 +155,6 @@ def aggregation_of(columns: Columns, aggregates: object, renamed: Mapping[str, s
     wrong = check_renamed(texts, renamed)
     if wrong:
         raise given.refused(wrong)
-    return aggregation(texts, types, columns.order)
+    values = aggregates.values() if isinstance(aggregates, Mapping) else ()
+    own = {reference_of(each): type(each) for each in values if isinstance(each, Accumulator)}
+    return aggregation(texts, types, columns.order, own)

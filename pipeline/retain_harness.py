@@ -21,6 +21,7 @@ from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.row_counts import RowCounts
@@ -236,7 +237,7 @@ class RetainHarness(OperatorHarness):
         schema: pa.Schema | Mapping[str, pa.DataType],
         *,
         key: Sequence[str] | str,
-        aggregates: Mapping[str, str],
+        aggregates: Mapping[str, str | Accumulator],
         event_time: str | None = None,
         delay: Duration = "0s",
         policy: str | Policy | None = None,

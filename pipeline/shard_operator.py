@@ -17,6 +17,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 if TYPE_CHECKING:
+    from idlestate.backends.shards.own_accumulator import Classes
     from idlestate.functions.bound_function import BoundFunction
     from idlestate.pipeline.stateful_step import StatefulStep
 
@@ -27,10 +28,15 @@ STATE_SCHEMA = StructType([StructField("value", BinaryType())])
 class ShardOperator(StatefulProcessor):
     """Keeps the shards of one operator."""
 
-    def __init__(self, uid: str, function: "BoundFunction | None" = None) -> None:
-        """Take the operator's uid, which leads executors to the spec, and the user's function."""
+    def __init__(
+        self, uid: str, function: "BoundFunction | None" = None, classes: "Classes | None" = None
+    ) -> None:
+        """Take the operator's uid, which leads executors to the spec, and code of the user's: the
+        function, and the classes of accumulators.
+        """
         self._uid = uid
         self._function = function
+        self._classes = classes or {}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the one state. Spark calls this for each partition of each batch."""
@@ -62,4 +68,4 @@ class ShardOperator(StatefulProcessor):
     def _step(self) -> "StatefulStep":
         from idlestate.pipeline.stateful_step import StatefulStep  # noqa: PLC0415 - see above
 
-        return StatefulStep(self._uid, self._handle, self._value, self._function)
+        return StatefulStep(self._uid, self._handle, self._value, self._function, self._classes)

@@ -70,7 +70,7 @@ def partition_of(shards: Sequence[int], shard: int, partitions: int) -> tuple[in
 
 
 def _exchange(spec: OperatorSpec, cells: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-    batch = open_task_batch(spec.uid)
+    batch = open_task_batch(spec.uid, spec.table.classes)
     routes = Routes(_link(spec.uid).address)
     try:
         for left in reversed(range(_TRIES)):

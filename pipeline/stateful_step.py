@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, Va
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
@@ -50,20 +51,22 @@ class StatefulStep:
         uid: str,
         handle: StatefulProcessorHandle,
         value: ValueState,
-        function: BoundFunction | None = None,
+        function: BoundFunction | None,
+        classes: Classes,
     ) -> None:
-        """The operator, Spark's timers, the state in which a shard's record is kept, and of a
-        `process` operator the function.
+        """The operator, Spark's timers, the state in which a shard's record is kept, and code of
+        the user's: the function of a `process` operator, and the classes of accumulators.
         """
         settle()
         self._uid = uid
+        self._classes = classes
         self._handle = handle
         self._value = value
         self._function = function
 
     @cached_property
     def _batch(self) -> TaskBatch:
-        return open_task_batch(self._uid)
+        return open_task_batch(self._uid, self._classes)
 
     def take_in(self, shard: int, cells: Iterable[Row]) -> Iterator[Row]:
         """A batch with data: take the packets in and close what is due."""
@@ -92,7 +95,7 @@ class StatefulStep:
         try:
             record, advanced = self._advance(shard, packets, counts, fired=fired)
         except IdlestateError as error:
-            raise marked(error) from error
+            raise marked(error, self._uid) from error
         report = report_of(record, self._batch.in_force, self._batch.times)
         yield _row(**report.facts())
         for cell in advanced.cells:

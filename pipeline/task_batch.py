@@ -11,6 +11,7 @@ from pyspark import TaskContext
 
 from idlestate.backends.files.batch_log import BatchTimes, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
@@ -35,8 +36,12 @@ class TaskBatch:
     """The run of the query to which the batch belongs."""
 
 
-def open_task_batch(uid: str) -> TaskBatch:
+def open_task_batch(uid: str, classes: Classes) -> TaskBatch:
     """The batch of the calling task.
+
+    Args:
+        uid: the operator.
+        classes: of users' accumulators, as the driver has them.
 
     Raises:
         RefusedError: idlestate's listener is missing.
@@ -54,5 +59,5 @@ def open_task_batch(uid: str) -> TaskBatch:
     in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
     run_id = str(context.getLocalProperty("spark.jobGroup.id"))
     runs = runs_of(checkpoint, uid, layout)
-    table = layout.at(times.batch_id).spec()
+    table = layout.at(times.batch_id).spec(classes)
     return TaskBatch(times, table, layout.shards, in_force, layout.retain_batches, runs, run_id)

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from idlestate.backends.shards.own_accumulator import AccumulatorError
+
 LATE_WORKER: Final = (
     "a Python worker of Spark did not start in time, usually because the machine is overloaded"
 )
@@ -12,9 +14,12 @@ _LABEL = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
-def marked(error: Exception) -> RuntimeError:
-    """The error to raise in a task, so that its text can be found in Spark's error."""
-    return RuntimeError(f"{_MARK}{error} [end]")
+def marked(error: Exception, uid: str | None = None) -> RuntimeError:
+    """The error to raise in a task, so that its text can be found in Spark's error; that of a
+    user's accumulator with the operator.
+    """
+    where = f"operator {uid!r}: " if uid and isinstance(error, AccumulatorError) else ""
+    return RuntimeError(f"{_MARK}{where}{error} [end]")
 
 
 def plain_message(text: str) -> str | None:

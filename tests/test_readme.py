@@ -35,6 +35,7 @@ HERE = (
 )
 ELSEWHERE = {
     "ARCHITECTURE.md": "test_readme.py",  # drawings alone
+    "docs/aggregates.md": "pipeline/test_own_accumulators.py",
     "docs/advise.md": "advisor/test_advise_docs.py",
     "docs/cluster.md": "cluster/test_cluster.py",
     "docs/deduplicate.md": "test_deduplicate_docs.py",

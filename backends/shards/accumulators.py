@@ -8,12 +8,20 @@ import pyarrow as pa
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.distinct_counts import ApproxDistinct
 from idlestate.backends.shards.extremes import Extreme
+from idlestate.backends.shards.own_accumulator import (
+    Classes,
+    OwnAccumulator,
+    blank_of,
+    class_of,
+    loaded_class,
+    state_of,
+)
 from idlestate.backends.shards.percentiles import ApproxPercentile
 from idlestate.backends.shards.sums import Count, ExactSum, FloatSum
 from idlestate.backends.shards.variances import Variance
 from idlestate.config.aggregate_text import AggregateError, Call
 
-Accumulator = (
+AnyAccumulator = (
     Count
     | ExactSum
     | FloatSum
@@ -23,6 +31,7 @@ Accumulator = (
     | DistinctCount
     | Extreme
     | Collected
+    | OwnAccumulator
 )
 
 
@@ -36,6 +45,8 @@ class AggregateRequest:
         call: as parsed.
         types: of the columns of the input.
         order: columns that order records of one event time.
+        classes: of users' accumulators.
+        blank: of a user's accumulator as it is stored; None for a new one.
     """
 
     name: str
@@ -43,6 +54,8 @@ class AggregateRequest:
     call: Call
     types: Mapping[str, pa.DataType]
     order: tuple[str, ...]
+    classes: Classes
+    blank: pa.RecordBatch | None
 
     @property
     def column(self) -> str:
@@ -66,13 +79,26 @@ class AggregateRequest:
             )
 
 
-def accumulator_of(request: AggregateRequest) -> Accumulator:
+def accumulator_of(request: AggregateRequest) -> AnyAccumulator:
     """The accumulator of an aggregate.
 
     Raises:
         AggregateError: the function has no meaning for the column's type.
     """
-    return _MAKERS[request.call.function](request)
+    return _own(request) if request.call.is_own else _MAKERS[request.call.function](request)
+
+
+def is_supported(kind: pa.DataType) -> bool:
+    """Whether columns that aggregates read, and states of users' accumulators, may be of a type."""
+    types = pa.types
+    return bool(
+        is_number(kind)
+        or types.is_boolean(kind)
+        or types.is_string(kind)
+        or types.is_binary(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+    )
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -81,11 +107,32 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
-def _count(request: AggregateRequest) -> Accumulator:
+def _own(request: AggregateRequest) -> AnyAccumulator:
+    name, reference, columns = request.name, request.call.function, request.call.columns
+    kind, stored = request.classes.get(reference) or loaded_class(reference), request.blank
+    if kind is None and stored is not None:
+        return OwnAccumulator(name, reference, columns, stored, None)
+    made = (kind or class_of(name, reference))(*columns)
+    blank = blank_of(name, made)
+    if stored is not None and state_of(stored) != state_of(blank):
+        return OwnAccumulator(name, reference, columns, stored, None)  # refused when it is used
+    *state, result = blank.schema
+    if pa.types.is_list(result.type):
+        result = result.with_type(result.type.value_type)
+    for field in (*state, result):
+        if not is_supported(field.type):
+            raise AggregateError(
+                f"aggregate {name}: {reference} declares {field.name} of type {field.type}; use "
+                "numbers, booleans, strings, binaries, dates and timestamps"
+            )
+    return OwnAccumulator(name, reference, columns, blank, made)
+
+
+def _count(request: AggregateRequest) -> AnyAccumulator:
     return Count(request.column if request.call.columns else None)
 
 
-def _sum(request: AggregateRequest) -> Accumulator:
+def _sum(request: AggregateRequest) -> AnyAccumulator:
     request.takes("sum and avg take numbers", is_number)
     kind, average = request.kind, request.call.function == "avg"
     if pa.types.is_floating(kind):
@@ -95,30 +142,30 @@ def _sum(request: AggregateRequest) -> Accumulator:
     return ExactSum(request.column, pa.float64() if average else pa.int64(), None, average)
 
 
-def _variance(request: AggregateRequest) -> Accumulator:
+def _variance(request: AggregateRequest) -> AnyAccumulator:
     function = request.call.function
     request.takes(f"{function} takes numbers", is_number)
     is_sample = not function.endswith("_pop")
     return Variance(request.column, is_sample, is_deviation=function.startswith("stddev"))
 
 
-def _percentile(request: AggregateRequest) -> Accumulator:
+def _percentile(request: AggregateRequest) -> AnyAccumulator:
     request.takes("approx_percentile takes numbers", is_number)
     p, accuracy = request.call.numbers
     result = pa.float64() if pa.types.is_decimal(request.kind) else request.kind
     return ApproxPercentile(request.column, p, int(accuracy), result)
 
 
-def _approx_distinct(request: AggregateRequest) -> Accumulator:
+def _approx_distinct(request: AggregateRequest) -> AnyAccumulator:
     return ApproxDistinct(request.column, *request.call.numbers)
 
 
-def _distinct(request: AggregateRequest) -> Accumulator:
+def _distinct(request: AggregateRequest) -> AnyAccumulator:
     (limit,) = request.call.numbers
     return DistinctCount(request.column, request.kind, int(limit))
 
 
-def _collected(request: AggregateRequest) -> Accumulator:
+def _collected(request: AggregateRequest) -> AnyAccumulator:
     (limit,) = request.call.numbers
     function = request.call.function
     by_time = function != "top_n"
@@ -127,12 +174,12 @@ def _collected(request: AggregateRequest) -> Accumulator:
     return Collected(kept, kept_types, int(limit), by_time, is_set=function == "collect_set")
 
 
-def _all_or_any(request: AggregateRequest) -> Accumulator:
+def _all_or_any(request: AggregateRequest) -> AnyAccumulator:
     request.takes(f"{request.call.function} takes booleans", pa.types.is_boolean)
     return _extreme(request)
 
 
-def _extreme(request: AggregateRequest) -> Accumulator:
+def _extreme(request: AggregateRequest) -> AnyAccumulator:
     """Min, max, min_by and max_by; false is less than true."""
     columns = request.call.columns
     compared = (1, 0) if len(columns) == 2 else (0,)
@@ -141,7 +188,7 @@ def _extreme(request: AggregateRequest) -> Accumulator:
     return Extreme(columns, compared, is_largest, request.kind, kept_types, by_time=False)
 
 
-def _first_or_last(request: AggregateRequest) -> Accumulator:
+def _first_or_last(request: AggregateRequest) -> AnyAccumulator:
     kept = (*request.order, request.column)
     compared = tuple(range(len(kept) + 1))
     kept_types = tuple(request.types[each] for each in kept)
@@ -161,7 +208,7 @@ def _decimal_result(kind: pa.DataType, average: bool) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-_MAKERS: dict[str, Callable[[AggregateRequest], Accumulator]] = {
+_MAKERS: dict[str, Callable[[AggregateRequest], AnyAccumulator]] = {
     "count": _count,
     **dict.fromkeys(("sum", "avg"), _sum),
     **dict.fromkeys(("stddev", "stddev_pop", "variance", "var_pop"), _variance),

@@ -15,13 +15,14 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.accumulators import (
-    Accumulator,
     AggregateRequest,
+    AnyAccumulator,
     accumulator_of,
-    is_number,
+    is_supported,
 )
 from idlestate.backends.shards.collected_values import Collected
 from idlestate.backends.shards.extremes import Extreme
+from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.config.aggregate_text import AggregateError, parse_call
 
 Ints = npt.NDArray[np.int64]
@@ -36,7 +37,7 @@ class Aggregate:
     text: str
     id: int
     """Names its columns in files, `a<id>_<field>`: no other aggregate of the operator has it."""
-    accumulator: Accumulator
+    accumulator: AnyAccumulator
     inputs: tuple[tuple[str, pa.DataType], ...]
     """Columns it reads, with their types."""
 
@@ -69,51 +70,52 @@ def bind(
     texts: Mapping[str, str],
     types: Mapping[str, pa.DataType],
     order: tuple[str, ...] = (),
+    classes: Classes | None = None,
+    blanks: Mapping[str, pa.RecordBatch] | None = None,
 ) -> tuple[Aggregate, ...]:
     """Parse aggregates and bind them to the types of the input.
 
     Args:
         texts: result name to aggregate text.
         types: input column name to Arrow type.
-        order: columns that order records of one event time, for first and last.
+        order: columns that order records of one event time, for first, last and lists.
+        classes: of users' accumulators, where they cannot be imported.
+        blanks: result name to the blank row of a user's accumulator, as it is stored.
 
     Raises:
         AggregateError: syntax, an unknown column, or a type the function has no meaning for.
     """
-    return tuple(
-        _bind(at, name, text, types, order) for at, (name, text) in enumerate(texts.items())
-    )
+    classes, blanks = classes or {}, blanks or {}
+    found = []
+    for at, (name, text) in enumerate(texts.items()):
+        call = parse_call(text)
+        _check_columns(name, text, call.columns, types)
+        request = AggregateRequest(name, text, call, types, order, classes, blanks.get(name))
+        found.append(_bound(at, request))
+    return tuple(found)
 
 
-def _bind(
-    at: int, name: str, text: str, types: Mapping[str, pa.DataType], order: tuple[str, ...]
-) -> Aggregate:
-    call = parse_call(text)
-    for column in call.columns:
+def _bound(at: int, request: AggregateRequest) -> Aggregate:
+    accumulator = accumulator_of(request)
+    by_time = isinstance(accumulator, Extreme | Collected) and accumulator.by_time
+    columns = request.call.columns
+    read = (*request.order, *columns) if by_time else columns
+    inputs = tuple((column, request.types[column]) for column in dict.fromkeys(read))
+    return Aggregate(request.name, request.text, at, accumulator, inputs)
+
+
+def _check_columns(
+    name: str, text: str, columns: tuple[str, ...], types: Mapping[str, pa.DataType]
+) -> None:
+    for column in columns:
         if column not in types:
             raise AggregateError(
                 f"aggregate {name}: column {column} of {text} not found, or not of a simple "
                 f"type; available: {', '.join(types)}"
             )
-        if not _is_supported(types[column]):
+        if not is_supported(types[column]):
             raise AggregateError(
                 f"aggregate {name}: {text} reads a column of type {types[column]}; aggregates "
                 "take numbers, booleans, strings, binaries, dates and timestamps: select a part "
                 "of it or cast it first"
             )
-    accumulator = accumulator_of(AggregateRequest(name, text, call, types, order))
-    by_time = isinstance(accumulator, Extreme | Collected) and accumulator.by_time
-    read = (*order, *call.columns) if by_time else call.columns
-    inputs = tuple((column, types[column]) for column in dict.fromkeys(read))
-    return Aggregate(name, text, at, accumulator, inputs)
-
-
-def _is_supported(kind: pa.DataType) -> bool:
-    return bool(
-        is_number(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-    )

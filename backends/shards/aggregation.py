@@ -11,6 +11,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
+from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
@@ -112,6 +113,7 @@ def aggregation(
     texts: Mapping[str, str],
     types: Mapping[str, pa.DataType],
     order: tuple[str, ...] = (),
+    classes: Classes | None = None,
 ) -> Aggregation:
     """The kind of these aggregates, as of `bind`."""
-    return Aggregation(bind(texts, types, order))
+    return Aggregation(bind(texts, types, order, classes))

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.shards.operator_kinds import kind_of, schema_of
+from idlestate.backends.shards.own_accumulator import Classes, read_blank
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.windows import parse_window
@@ -41,6 +42,8 @@ class Definition:
     """When windows are first shown, as of `TableSpec`; it may change."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them."""
+    own: tuple[tuple[str, str], ...] = ()
+    """Of users' accumulators the result name and the state, as of `OwnAccumulator`."""
 
     @classmethod
     def of(
@@ -60,6 +63,7 @@ class Definition:
             str(spec.window or ""),
             spec.shows_ahead_ms,
             spec.in_order,
+            tuple((name, each.written) for name, each in spec.own.items()),
         )
 
     @property
@@ -71,8 +75,11 @@ class Definition:
         """The columns that keys, aggregates and order read."""
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
 
-    def spec(self) -> TableSpec:
+    def spec(self, classes: Classes | None = None) -> TableSpec:
         """The spec of the table.
+
+        Args:
+            classes: of users' accumulators, where they cannot be imported.
 
         Raises:
             AggregateError: an aggregate is not valid.
@@ -80,9 +87,10 @@ class Definition:
         """
         schema = self.inputs()
         types = {field.name: field.type for field in schema}
+        blanks = {name: read_blank(written) for name, written in self.own}
         return TableSpec.of_windows(
             tuple((name, types[name]) for name in self.keys),
-            kind_of(self.kind, self.aggregates, schema, self.order),
+            kind_of(self.kind, self.aggregates, schema, self.order, classes, blanks),
             tuple((name, types[name]) for name in self.order),
             parse_window(self.window) if self.window else None,
             self.shows_ahead_ms,
@@ -119,4 +127,5 @@ class Definition:
             str(facts.get("window", "")),
             None if (ahead_ms := facts.get("shows_ahead_ms")) is None else int(ahead_ms),
             bool(facts.get("in_order", False)),
+            tuple((str(name), str(written)) for name, written in facts.get("own", ())),
         )

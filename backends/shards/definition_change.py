@@ -32,6 +32,7 @@ from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.distinct_counts import ApproxDistinct
+from idlestate.backends.shards.own_accumulator import OwnAccumulator, listed, state_of
 from idlestate.backends.shards.state_columns import ONE_VALUE, WITH_TTL, StateColumns
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
@@ -170,6 +171,11 @@ def _of_aggregate(old: Aggregate | StateColumns, new: Aggregate | StateColumns) 
             REFUSED,
             f"aggregate {called} was {old.text}, is now {new.text}: give the new one another name",
         )
+    if isinstance(old.accumulator, OwnAccumulator) and isinstance(new.accumulator, OwnAccumulator):
+        was, now = state_of(old.accumulator.blank), state_of(new.accumulator.blank)
+        if was != now:
+            what = f"aggregate {called}: its state was {listed(was)}, is now {listed(now)}"
+            return Change(new.name, REFUSED, f"{what}: give the aggregate another name")
     retyped = [] if isinstance(old.accumulator, Count) else _retyped(old, new)
     for name, was, now in retyped:
         if isinstance(old.accumulator, Collected | DistinctCount):

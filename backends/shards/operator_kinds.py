@@ -12,6 +12,7 @@ from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.over import Over
+from idlestate.backends.shards.own_accumulator import Classes
 
 
 def kind_of(
@@ -19,6 +20,8 @@ def kind_of(
     aggregates: Sequence[tuple[str, str, int]],
     schema: pa.Schema,
     order: tuple[str, ...],
+    classes: Classes | None = None,
+    blanks: Mapping[str, pa.RecordBatch] | None = None,
 ) -> OperatorKind:
     """The kind that is written down under a name.
 
@@ -27,6 +30,7 @@ def kind_of(
         aggregates: names, texts and ids.
         schema: the types that they are bound to, as of `schema_of`.
         order: the order columns.
+        classes, blanks: of users' accumulators, as of `bind`.
 
     Raises:
         AggregateError: an aggregate makes no sense.
@@ -35,7 +39,7 @@ def kind_of(
     if name == PROCESS:
         return FunctionState.from_schema(aggregates, schema)
     types = {field.name: field.type for field in schema}
-    bound = bind({each: text for each, text, _ in aggregates}, types, order)
+    bound = bind({each: text for each, text, _ in aggregates}, types, order, classes, blanks)
     numbers = [number for _, _, number in aggregates]
     numbered = tuple(replace(each, id=at) for each, at in zip(bound, numbers, strict=True))
     return _of_aggregates(name, numbered, order)

@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
+from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
@@ -74,6 +76,21 @@ class TableSpec:
     def key_names(self) -> tuple[str, ...]:
         """Names of the key columns."""
         return tuple(name for name, _ in self.keys)
+
+    @property
+    def own(self) -> dict[str, OwnAccumulator]:
+        """Users' accumulators by the names of their results."""
+        pairs = [
+            (each.name, each.accumulator)
+            for each in self.kind.aggregates
+            if isinstance(each, Aggregate)
+        ]
+        return {name: each for name, each in pairs if isinstance(each, OwnAccumulator)}
+
+    @property
+    def classes(self) -> Classes:
+        """The classes of users' accumulators."""
+        return {each.reference: type(each.made) for each in self.own.values()}
 
     @cached_property
     def inputs(self) -> dict[str, pa.DataType]:

@@ -14,6 +14,7 @@ from idlestate._lazy import lazily
 if TYPE_CHECKING:
     from idlestate.advisor.advice import Advice as Advice
     from idlestate.advisor.advise import advise as advise
+    from idlestate.backends.shards.accumulator import Accumulator as Accumulator
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
@@ -48,6 +49,7 @@ else:
         {
             "idlestate.advisor.advice": ["Advice"],
             "idlestate.advisor.advise": ["advise"],
+            "idlestate.backends.shards.accumulator": ["Accumulator"],
             "idlestate.functions.context": ["FunctionContext"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
@@ -74,6 +76,7 @@ else:
     )
 
 __all__ = [
+    "Accumulator",
     "Advice",
     "Explanation",
     "FolderSinks",

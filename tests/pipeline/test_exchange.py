@@ -18,14 +18,14 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.timers.clock import FakeClock
 
-SPEC: Any = SimpleNamespace(uid="clicks")
+SPEC: Any = SimpleNamespace(uid="clicks", table=SimpleNamespace(classes={}))
 
 
 def play(monkeypatch: pytest.MonkeyPatch, run: Any, call: Any) -> None:
     """Let tries and calls be these."""
     link = SidecarLink(Address("unix:nowhere"), "clicks")
     monkeypatch.setattr(exchange._Exchange, "run", run)
-    monkeypatch.setattr(exchange, "open_task_batch", lambda _: None)
+    monkeypatch.setattr(exchange, "open_task_batch", lambda *_: None)
     monkeypatch.setattr(exchange, "_link", lambda _: link)
     monkeypatch.setattr(Connection, "call", call)
 

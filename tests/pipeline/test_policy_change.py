@@ -119,12 +119,12 @@ def test_a_task_that_runs_again_after_a_change_decides_as_before(
     task = SimpleNamespace(getLocalProperty=properties.get)
     monkeypatch.setattr(TaskContext, "get", lambda: task)
     plan(tmp_path, 0, NOW_MS, read_up_to=0)
-    first = open_task_batch(UID)
+    first = open_task_batch(UID, {})
     change_policy(checkpoint, UID, SECOND, FakeClock(NOW_MS - 5_000), delay_ms=0)
-    assert open_task_batch(UID).in_force == first.in_force
+    assert open_task_batch(UID, {}).in_force == first.in_force
     plan(tmp_path, 1, NOW_MS + 1, read_up_to=1)
     properties["streaming.sql.batchId"] = "1"
-    assert open_task_batch(UID).in_force.policy == SECOND
+    assert open_task_batch(UID, {}).in_force.policy == SECOND
 
 
 def test_a_journal_that_was_written_too_late_is_told(checkpoint: Folder) -> None:
