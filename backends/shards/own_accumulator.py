@@ -110,6 +110,14 @@ class OwnAccumulator:
             raise self._error(f"declares {listed(now)}, but the stored state is {listed(was)}")
         return made
 
+    def need_class(self) -> None:
+        """Import the class, if that has not happened.
+
+        Raises:
+            AggregateError, AccumulatorError: as of `made`.
+        """
+        self.made  # noqa: B018 - made when it is asked for
+
     def _blanks(self, rows: int) -> list[Field]:
         at = pa.array(np.zeros(rows, dtype=np.int64))
         return [column.take(at) for column in self.blank.columns[:-1]]

@@ -13,6 +13,7 @@ from idlestate.backends.shards.definition_change import check_renamed, compare_d
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 
@@ -97,6 +98,11 @@ class Declaration:
                         f"reads a column of type {kind}; cast it to a signed integer or to a "
                         "decimal of 128 bits first"
                     )
+        for own in spec.own.values():
+            try:
+                own.need_class()
+            except RefusedError as error:
+                raise DoesNotFitError(f"operator {self.uid!r}: {error}") from error
         for name, kind in spec.keys:
             if not is_key_type(kind):
                 raise DoesNotFitError(

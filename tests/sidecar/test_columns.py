@@ -1,11 +1,16 @@
 """Which columns an operator of the sidecar may have, and what becomes of their edges."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate import Accumulator
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.backends.shards.shard_table import ShardTable
@@ -101,3 +106,48 @@ def test_a_write_whose_sum_leaves_128_bits_is_refused(world: World) -> None:
     with pytest.raises(DoesNotFitError, match=r"sum\(v\) does not fit"):
         operator.writes.take(Write("w", "", 0, "1", "add", Given(stream_of(rows))), 0)
     assert operator.sizes().live_keys == 0
+
+
+class Doubled(Accumulator):
+    """Twice the sum."""
+
+    state = {"total": pa.int64()}  # noqa: RUF012 - as users write it
+    result_type = pa.int64()
+
+    def init(self) -> Any:
+        return (0,)
+
+    def update(self, state: list[pa.Array], columns: list[pa.Array]) -> Any:
+        return [columns[0].fill_null(0)]
+
+    def merge(self, state: list[pa.Array], group: Any, groups: int) -> Any:
+        return [np.bincount(group, state[0].to_numpy(), groups).astype(np.int64)]
+
+    def result(self, state: list[pa.Array]) -> Any:
+        return 2 * state[0].to_numpy()
+
+
+def test_an_accumulator_of_the_user_is_kept_over_a_restart(world: World) -> None:
+    reference = f"{Doubled.__module__}:Doubled(v)"
+    operator = declared(world, {"k": pa.string()}, {"a": reference}, {"v": pa.int64()})
+    for seq in range(2):
+        rows = pa.table({"k": ["x", "x", "y"], "v": [1, None, 5]})
+        operator.writes.take(Write("w", "", seq, "1", "add", Given(stream_of(rows))), 0)
+        world.crash()
+        operator = world.host["other"]
+    parts = [operator.lives(shard, 0, LOWEST_HASH)[0] for shard in range(SHARDS)]
+    lives = pa.concat_tables(parts).to_pylist()
+    assert {life["k"]: life["a"] for life in lives} == {"x": 4, "y": 20}
+
+
+def test_one_whose_class_the_sidecar_cannot_import_is_refused(world: World) -> None:
+    reference = f"{Doubled.__module__}:Doubled(v)"
+    types = {"k": pa.string(), "v": pa.int64()}
+    spec = TableSpec((("k", pa.string()),), aggregation({"a": reference}, types))
+    declaration = Declaration.of("other", spec, TimeDomain.PROCESSING, SHARDS)
+    gone = (("a", reference.replace("Doubled", "Gone"), 0),)
+    definition = replace(declaration.definition, aggregates=gone)
+    with pytest.raises(
+        DoesNotFitError, match=r"operator 'other': aggregate a: .*Gone is not found"
+    ):
+        world.host.declare(replace(declaration, definition=definition), policy_processing(RULE))
