@@ -67,6 +67,9 @@ def _plan(query: str, policies: Mapping[str, object]) -> QueryPlan:
     from idlestate.config.sql.planning import plan_query  # noqa: PLC0415
 
     plan = plan_query(query)
+    if plan.versions is not None:
+        fix = "use idlestate.sql in a job of your own"
+        raise QueryError(plan.versions.place, "a pipeline has one source", fix)
     if plan.rows.table.lower() != f"`{SOURCE}`":
         what = "the query of a pipeline reads its source"
         raise QueryError(plan.rows.place, what, f"write FROM {SOURCE}")

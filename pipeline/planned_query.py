@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,26 @@ from idlestate.config.sql.query_plan import (
 from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.deduplicate import deduplicate
+from idlestate.pipeline.join_asof import join_asof
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.task_errors import spark_says
 from idlestate.retention.policy import Policy, TimeDomain
 
-_OPERATORS: dict[str, Callable[..., DataFrame]] = {"retain": retain, "deduplicate": deduplicate}
+_OPERATORS: dict[str, Callable[..., DataFrame]] = {
+    "retain": retain,
+    "deduplicate": deduplicate,
+    "join_asof": join_asof,
+}
+_NOT_TAKEN = {
+    "retain": ("version_time", "version_delay"),
+    "deduplicate": ("read_when", "renamed", "fire_after", "version_time", "version_delay"),
+    "join_asof": (
+        *("read_when", "renamed", "fire_after", "malformed", "rejects", "backend", "sidecar"),
+        "in_order",
+    ),
+}
+_DEFAULTS = {"rejects": False, "backend": "spark"}
 _OF_ROWS = ("event_time", "read_when", "malformed")
 
 
@@ -57,9 +72,13 @@ def planned_query(
         ConfigError: as `retain`.
     """
     given = _arguments(plan, uid, arguments)
-    events = _read(plan, table(plan.rows), uid, [given.get(name) for name in _OF_ROWS])
+    inputs = [_read(plan, table(plan.rows), uid, [given.get(name) for name in _OF_ROWS])]
+    if plan.versions is not None:
+        time = given.get("version_time", given.get("event_time"))
+        of_versions = replace(plan, rows=plan.versions)
+        inputs.append(_read(of_versions, table(plan.versions), uid, [time, None, None]))
     chosen = _policy(plan, policy, config, uid)
-    changes = _OPERATORS[plan.operator](events, uid=uid, policy=chosen, config=config, **given)
+    changes = _OPERATORS[plan.operator](*inputs, uid=uid, policy=chosen, config=config, **given)
     with reads_of_spark(uid, plan.rows.place):
         return _selected(plan, changes)
 
@@ -87,12 +106,12 @@ def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str,
             f"operator {uid!r}: query, {plan.rows.place}: the query goes by the time {own}, and "
             f"event_time is {time}; use one of them"
         )
-    if plan.operator != "retain":
-        for name in ("read_when", "renamed", "fire_after"):
-            if name in found:
-                raise RefusedError(
-                    f"operator {uid!r}: {name} applies to queries with GROUP BY; remove it"
-                )
+    for name in _NOT_TAKEN[plan.operator]:
+        if found.pop(name, None) not in (None, _DEFAULTS.get(name)):
+            raise RefusedError(
+                f"operator {uid!r}: {name} does not apply to this query, which is a call of "
+                f"{plan.operator}; remove it"
+            )
     return found
 
 
@@ -187,7 +206,9 @@ def _selected(plan: QueryPlan, changes: DataFrame) -> DataFrame:
     if plan.name is not None:
         changes = changes.alias(plan.name)
     if plan.having is not None:
-        is_kept = F.expr(plan.having) | (F.col("change") == "reject")
+        is_kept = F.expr(plan.having)
+        if "change" in changes.columns:
+            is_kept |= F.col("change") == "reject"
         changes = changes.where(is_kept)
     if plan.output is None:
         return changes

@@ -35,12 +35,15 @@ def sql(
     renamed: Mapping[str, str] | None = None,
     fire_after: Duration | None = None,
     in_order: bool | None = None,
+    version_time: str | None = None,
+    version_delay: Duration | None = None,
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
     GROUP BY becomes `retain`; DISTINCT, and ROW_NUMBER() with the condition that it is 1, become
-    `deduplicate`, with the same rows and the same state. The query reads one table or view, such as
-    a streaming DataFrame after `createOrReplaceTempView`. A hint wins over `policy`:
+    `deduplicate`; FOR SYSTEM_TIME AS OF and ASOF JOIN become `join_asof`. Rows and state are the
+    same. Tables may be views, such as those of `createOrReplaceTempView` on a streaming DataFrame.
+    A hint wins over `policy`:
     `/*+ STATE_TTL('clicks'='1d') */`, or `/*+ RETENTION('clicks'='sessions') */`.
 
     Args:
@@ -50,6 +53,7 @@ def sql(
         event_time: the event-time column of what the query reads, a timestamp; required unless the
             policy uses processing time, or the query names it in a window or ORDER BY.
         read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
+        version_time, version_delay: as for `join_asof`; with a join only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for `retain`;
             None means its default.
@@ -89,4 +93,6 @@ def sql(
         renamed=renamed,
         fire_after=fire_after,
         in_order=in_order,
+        version_time=version_time,
+        version_delay=version_delay,
     )

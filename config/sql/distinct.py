@@ -85,7 +85,7 @@ def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
     """
     if not isinstance(select.tree.args["from_"].this, exp.Subquery):
         return None
-    inner = subquery(select)
+    inner = subquery(select.source)
     items = [read_expression(words) for words in inner.items]
     at = [at for at, item in enumerate(items) if isinstance(item.tree, exp.Window)]
     if len(at) != 1 or not isinstance(items[at[0]].tree.this, exp.RowNumber):

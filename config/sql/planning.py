@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from idlestate.config.sql.as_of_joins import as_of_plan
 from idlestate.config.sql.distinct import distinct_plan, numbered_plan
 from idlestate.config.sql.group_by import group_plan
 from idlestate.config.sql.hints import retention_by_input
@@ -19,8 +20,17 @@ def plan_query(query: object) -> QueryPlan:
         QueryError: the query is not valid, or not supported; the text says where and what to
             write instead.
     """
-    select = read_select(read_words(query))
-    numbered = numbered_plan(select)
+    select = read_select(read_words(query), may_join=True)
+    joined = as_of_plan(select)
+    numbered = numbered_plan(select) if joined is None else None
+    if joined is not None:
+        plan, (probes, versions) = joined
+        hints = (*probes.hints, *versions.hints)
+        of_probes, retention = retention_by_input(hints, [probes.names, versions.names])
+        if of_probes is not None:
+            what = "no state is kept of this input"
+            raise QueryError(of_probes.place, what, "name the other input")
+        return replace(plan, retention=retention)
     if numbered is not None:
         plan, source = numbered
     else:

@@ -91,7 +91,7 @@ class QueryPlan:
     """A query as a call of an operator.
 
     Attributes:
-        operator: the function, `retain` or `deduplicate`.
+        operator: the function, such as `retain`.
         rows: what it reads.
         arguments: its arguments as far as the query says them, as its Python form takes them.
         output: expressions over the operator's result, in front of the columns that idlestate
@@ -99,6 +99,7 @@ class QueryPlan:
         having: a condition that rows of the result must meet.
         name: the name of the result's rows in `output` and `having`; None: they have none.
         retention: what a hint says; None without one.
+        versions: the second input of a join.
         new_names: names that must not be columns of the input, for they would be ambiguous, and
             where the query uses them.
     """
@@ -110,4 +111,5 @@ class QueryPlan:
     having: str | None = None
     name: str | None = None
     retention: Retention | None = None
+    versions: QueryRows | None = None
     new_names: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)

@@ -58,7 +58,7 @@ class Select:
     tree: exp.Select
 
 
-def read_select(words: Words) -> Select:
+def read_select(words: Words, *, may_join: bool = False) -> Select:
     """Divide a query, or a subquery without its parentheses, into clauses.
 
     Raises:
@@ -66,7 +66,8 @@ def read_select(words: Words) -> Select:
     """
     words = _single_statement(words)
     tree = _parsed(words)
-    for clause in (name for name, value in tree.args.items() if value and name not in _TAKEN):
+    taken = _TAKEN | {"joins"} if may_join else _TAKEN
+    for clause in (name for name, value in tree.args.items() if value and name not in taken):
         names, what, fix = _REFUSED.get(clause, ((), f"{clause} is not supported", "remove it"))
         raise _at_top_level(words, names).refused(what, fix)
     starts = dict(_clause_starts(words))

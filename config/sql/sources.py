@@ -36,8 +36,15 @@ def read_source(select: Select) -> QuerySource:
     Raises:
         QueryError: it is neither a table, a view nor a subquery of filters and projections.
     """
-    words = select.source
-    tree = select.tree.args["from_"].this
+    return read_relation(select.source, select.tree.args["from_"].this, select.hint)
+
+
+def read_relation(words: Words, tree: exp.Expression, hint: Words | None) -> QuerySource:
+    """A table, view or subquery with its name.
+
+    Raises:
+        QueryError: it is something else.
+    """
     if any(value for name, value in tree.args.items() if name not in _NAME_OR_ALIAS):
         what = "FROM takes the name of a table or view, or a subquery"
         raise words.refused(what, "put anything else into a view (createOrReplaceTempView)")
@@ -45,9 +52,9 @@ def read_source(select: Select) -> QuerySource:
     if alias and alias.columns:
         raise words.refused("names of columns behind an alias", "name them in a subquery: a AS b")
     name = tree.alias.lower()
-    hints = (select.hint,) if select.hint else ()
+    hints = (hint,) if hint else ()
     if isinstance(tree, exp.Subquery):
-        found = _of_subquery(subquery(select))
+        found = _of_subquery(subquery(words))
         rows = found.rows.then(Named(name)) if name else found.rows
         names = found.names | {name} if name else found.names
         return QuerySource(rows, name or None, names, (*found.hints, *hints))
@@ -75,9 +82,9 @@ def filtered(select: Select, rows: QueryRows) -> QueryRows:
     return rows.then(Where(condition.words.text, condition.words.place))
 
 
-def subquery(select: Select) -> Select:
-    """The query in the parentheses behind FROM."""
-    return read_select(select.source[1 : select.source.closing(0)])
+def subquery(relation: Words) -> Select:
+    """The query in the parentheses with which a relation begins."""
+    return read_select(relation[1 : relation.closing(0)])
 
 
 def check_simple(select: Select) -> None:
