@@ -1,0 +1,45 @@
+"""Joins in queries through Spark: their rows are those of the Python form."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from idlestate import Policy, join_asof, sql
+
+POLICY = Policy(idle_min="30m", idle_max="45m")
+START = datetime(2025, 3, 3, tzinfo=UTC)
+
+
+def rows(frame: DataFrame) -> list[dict[str, Any]]:
+    return sorted((row.asDict() for row in frame.collect()), key=repr)
+
+
+def test_as_of_join_gives_the_rows_of_the_python_form(spark: SparkSession) -> None:
+    orders = [
+        (START + timedelta(minutes=at), key, at) for at, key in ((1, "x"), (5, "x"), (9, "y"))
+    ]
+    rates = [(START + timedelta(minutes=at), key, at / 2) for at, key in ((0, "x"), (5, "x"))]
+    probes = spark.createDataFrame(orders, "t timestamp, cur string, id int")
+    versions = spark.createDataFrame(rates, "ts timestamp, currency string, rate double")
+    probes.createOrReplaceTempView("orders")
+    versions.createOrReplaceTempView("rates")
+    query = """
+        SELECT o.id, r.rate * 2 AS twice FROM orders o
+        ASOF LEFT JOIN rates r ON o.cur = r.currency AND o.t >= r.ts
+        """
+    shared: dict[str, Any] = {"uid": "j", "delay": "1m", "policy": POLICY}
+    expected = join_asof(
+        probes,
+        versions.withColumnRenamed("currency", "cur"),
+        on="cur",
+        how="left",
+        event_time="t",
+        version_time="ts",
+        columns=["rate"],
+        **shared,
+    ).selectExpr("id", "rate * 2 AS twice", "batch_id")
+    found = sql(spark, query, **shared)
+    assert found.columns == expected.columns
+    assert rows(found) == rows(expected)
+    assert {(row["id"], row["twice"]) for row in rows(found)} == {(1, 0.0), (5, 5.0), (9, None)}
