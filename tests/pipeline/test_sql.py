@@ -275,7 +275,11 @@ NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM 
             "column 12, \"RETENTION('clicks'='p')\": policy p is not known; pass its file",
         ),
         ("SELECT k, count(*) FROM clicks LIMIT 3", {}, "line 1, column 32"),
-        ("SELECT DISTINCT k FROM clicks", {"read_when": "a"}, "read_when applies to queries with"),
+        (
+            "SELECT DISTINCT k FROM clicks",
+            {"read_when": "a"},
+            "read_when does not apply to this query, which is a call of dedup",
+        ),
         (
             f"SELECT * FROM {NUMBERED.format('b')} WHERE n = 1",
             {},
