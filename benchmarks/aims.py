@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from contestants import DROP_DUPLICATES, GROUP_BY, TTL, Contestant
-from jobs import CHURN, DEDUPLICATION, NOTHING_DUE, WITHIN, Job
+from contestants import DROP_DUPLICATES, GROUP_BY, SESSION_WINDOW, TTL, WINDOW, Contestant
+from jobs import BY_WINDOW, CHURN, DEDUPLICATION, NOTHING_DUE, SESSION, TUMBLING, WITHIN, Job
 
 FORGET_MS = 1000
 """Forgetting half a million keys, their expire rows included."""
@@ -38,6 +38,8 @@ AIMS = {
     ("batch-1000", NOTHING_DUE): Aim(GROUP_BY, 0.5),
     ("sparse-middle", NOTHING_DUE): Aim(TTL, 5.0),
     (DEDUPLICATION, WITHIN): Aim(DROP_DUPLICATES, 1.5),
+    (SESSION, BY_WINDOW): Aim(SESSION_WINDOW, 3.0),
+    (TUMBLING, BY_WINDOW): Aim(WINDOW, 2.0),
 }
 
 SIDECAR_AIMS = {

@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from idlestate import Policy, deduplicate, retain
+from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
 from recipes import Windows
 
@@ -177,6 +178,35 @@ def drop_duplicates(events: DataFrame, windows: Windows) -> DataFrame:
     return marked.dropDuplicatesWithinWatermark(["key"])
 
 
+def retain_by(window: Callable[[str], Any], **more: Any) -> Build:
+    """Final counts by window, of the span that the policy's max would be."""
+
+    def build(events: DataFrame, windows: Windows) -> DataFrame:
+        span = f"{windows.max_ms}ms"
+        return retain(
+            events,
+            key="key",
+            aggregates={"n": "count"},
+            uid=UID,
+            event_time="event_time",
+            window=window(span),
+            **more,
+        )
+
+    return build
+
+
+def spark_by(window: Callable[..., Column]) -> Build:
+    """The same by Spark's own windows."""
+
+    def build(events: DataFrame, windows: Windows) -> DataFrame:
+        marked = events.withWatermark("event_time", "0 seconds")
+        span = window("event_time", f"{windows.max_ms} milliseconds")
+        return marked.groupBy("key", span).count()
+
+    return build
+
+
 # An availableNow query with state TTL never ends unless batches without data are off.
 _ENDS = (("spark.sql.streaming.noDataMicroBatches.enabled", "false"),)
 
@@ -198,11 +228,25 @@ DEDUPLICATE = Contestant("deduplicate", "deduplicate, first", first_of_each, "ap
 DROP_DUPLICATES = Contestant(
     "dropDuplicates", "dropDuplicatesWithinWatermark()", drop_duplicates, "append"
 )
+RETAIN_SESSION = Contestant(
+    "retain-session", "retain, session window", retain_by(session), "append"
+)
+SESSION_WINDOW = Contestant(
+    "sessionWindow", "groupBy(session_window())", spark_by(F.session_window), "append"
+)
+RETAIN_TUMBLING = Contestant(
+    "retain-tumbling",
+    "retain, tumbling window",
+    retain_by(tumbling, fire_after="0s"),
+    "append",
+)
+WINDOW = Contestant("window", "groupBy(window())", spark_by(F.window), "append")
 
 CONTESTANTS = {
     each.name: each
     for each in (
         *(GROUP_BY, BARE, NOTHING, RETAIN_EVENT, RETAIN_PROCESSING),
         *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL, DEDUPLICATE, DROP_DUPLICATES),
+        *(RETAIN_SESSION, SESSION_WINDOW, RETAIN_TUMBLING, WINDOW),
     )
 }

@@ -12,7 +12,11 @@ from contestants import (
     RETAIN_HEAP,
     RETAIN_PROCESSING,
     RETAIN_ROCKSDB,
+    RETAIN_SESSION,
+    RETAIN_TUMBLING,
+    SESSION_WINDOW,
     TTL,
+    WINDOW,
     Contestant,
 )
 from inputs import FORGET_CYCLE_MS
@@ -21,6 +25,7 @@ from session import LOCAL
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
 DEDUPLICATION, WITHIN = "deduplication", "within"
+SESSION, TUMBLING, BY_WINDOW = "session", "tumbling", "by-window"
 BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
 SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
@@ -163,7 +168,8 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
         ]
         jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
-    jobs += [*_deduplication_jobs(scale), *_sparse_jobs(scale), *_executor_jobs(scale)]
+    jobs += [*_deduplication_jobs(scale), *_window_jobs(scale)]
+    jobs += [*_sparse_jobs(scale), *_executor_jobs(scale)]
     jobs += _forget_jobs(scale)
     return [replace(job, recipe=replace(job.recipe, prelude=scale.prelude)) for job in jobs]
 
@@ -193,6 +199,19 @@ def _deduplication_jobs(scale: Scale) -> list[Job]:
     recipe = Recipe(draw=Draw.UNIFORM, rows=scale.rows, batches=scale.batches, ids=scale.ids)
     plan = [(each, WITHIN, churn(recipe)) for each in (DROP_DUPLICATES, DEDUPLICATE)]
     return _jobs(DEDUPLICATION, plan, recipe, scale.warm_up, scale.rounds)
+
+
+def _window_jobs(scale: Scale) -> list[Job]:
+    recipe = Recipe(draw=Draw.UNIFORM, rows=scale.rows, batches=scale.batches, ids=scale.ids)
+    windows = churn(recipe)
+    jobs: list[Job] = []
+    for suite, peers in (
+        (SESSION, (SESSION_WINDOW, RETAIN_SESSION)),
+        (TUMBLING, (WINDOW, RETAIN_TUMBLING)),
+    ):
+        plan = [(each, BY_WINDOW, windows) for each in peers]
+        jobs += _jobs(suite, plan, recipe, scale.warm_up, scale.rounds)
+    return jobs
 
 
 def _sparse_jobs(scale: Scale) -> list[Job]:
