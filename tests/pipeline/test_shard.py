@@ -11,9 +11,11 @@ import pytest
 
 from idlestate.backends.files.batch_log import (
     BatchTimes,
+    has_data,
     newest_batch,
     owed_sweep,
     pinned_partitions,
+    plan_end,
     read_batch_times,
 )
 from idlestate.backends.files.folder import Folder
@@ -36,6 +38,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.task_errors import marked, plain_message
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
+from tests.pipeline.offset_logs import plan
 
 SPEC = TableSpec(
     keys=(("user", pa.string()),),
@@ -259,6 +262,17 @@ def test_a_sweep_is_owed_after_the_last_batch_with_data(
     if committed is not None:
         log(tmp_path, "commits", committed, nextBatchWatermarkMs=next_ms)
     assert owed_sweep(Folder(str(tmp_path))) == owed
+
+
+def test_the_batch_that_ends_the_input_has_no_data_and_the_highest_time(tmp_path: Path) -> None:
+    checkpoint = Folder(str(tmp_path))
+    plan(tmp_path, 3, 100, read_up_to=7)
+    plan(tmp_path, 4, 200, read_up_to=9)
+    plan_end(checkpoint, 5_000)
+    assert newest_batch(checkpoint, "offsets") == 5
+    assert read_batch_times(checkpoint, 5) == BatchTimes(5, 5_000, 200)
+    assert has_data(checkpoint, 4)
+    assert not has_data(checkpoint, 5)
 
 
 # ------------------------------------------------------------------ layout and policies
