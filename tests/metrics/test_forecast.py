@@ -105,6 +105,12 @@ def test_a_budget_that_is_reached_is_full_now_and_one_before_is_not() -> None:
     assert full_in_s(curve[:0], 0) == math.inf
 
 
+def test_the_range_of_a_day_spans_the_changes_of_all_days() -> None:
+    """They were 100, 50 and 250: the usual one is their median."""
+    curve = np.repeat([1000.0, 1100.0, 1150.0, 1400.0], DAY)
+    assert next_day(curve) == Range(1450, 1500, 1650)
+
+
 @pytest.mark.parametrize(("forecast", "least"), [(next_hour, HOUR + 1), (next_day, 2 * DAY + 1)])
 def test_too_little_history_gives_no_figure(forecast: Forecast, least: int) -> None:
     curve = np.full(least, 100.0)
