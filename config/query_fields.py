@@ -67,9 +67,10 @@ def _plan(query: str, policies: Mapping[str, object]) -> QueryPlan:
     from idlestate.config.sql.planning import plan_query  # noqa: PLC0415
 
     plan = plan_query(query)
-    if plan.versions is not None:
+    if plan.operator not in {"retain", "deduplicate"}:
         fix = "use idlestate.sql in a job of your own"
-        raise QueryError(plan.versions.place, "a pipeline has one source", fix)
+        what = "joins and OVER are not supported in a pipeline"
+        raise QueryError((plan.versions or plan.rows).place, what, fix)
     if plan.rows.table.lower() != f"`{SOURCE}`":
         what = "the query of a pipeline reads its source"
         raise QueryError(plan.rows.place, what, f"write FROM {SOURCE}")

@@ -28,6 +28,7 @@ from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.join_asof import join_asof
+from idlestate.pipeline.over import over
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.task_errors import spark_says
@@ -37,6 +38,7 @@ _OPERATORS: dict[str, Callable[..., DataFrame]] = {
     "retain": retain,
     "deduplicate": deduplicate,
     "join_asof": join_asof,
+    "over": over,
 }
 _NOT_TAKEN = {
     "retain": ("version_time", "version_delay"),
@@ -44,6 +46,10 @@ _NOT_TAKEN = {
     "join_asof": (
         *("read_when", "renamed", "fire_after", "malformed", "rejects", "backend", "sidecar"),
         "in_order",
+    ),
+    "over": (
+        *("read_when", "renamed", "fire_after", "rejects", "backend", "sidecar", "in_order"),
+        *("version_time", "version_delay"),
     ),
 }
 _DEFAULTS = {"rejects": False, "backend": "spark"}

@@ -23,6 +23,7 @@ from idlestate.config.sql.sources import (
     read_source,
     subquery,
 )
+from idlestate.config.sql.window_order import read_window_order
 from idlestate.config.sql.words import Words
 
 
@@ -120,31 +121,14 @@ def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
 
 
 def _numbering(item: Expression, qualifiers: frozenset[str]) -> _Numbering:
-    words, tree = item.words, item.tree
-    over = words.at("over")
     if item.alias is None:
-        raise words.refused("the number has no name", "add AS n")
-    partition = [*(tree.args.get("partition_by") or ())]
-    ordered = tree.args["order"].expressions if tree.args.get("order") else []
-    if not partition or not ordered:
+        raise item.words.refused("the number has no name", "add AS n")
+    if item.tree.args.get("spec"):
         fix = "write OVER (PARTITION BY key ORDER BY event_time)"
-        raise over.refused("PARTITION BY and ORDER BY are both needed", fix)
-    if tree.args.get("spec") or words.position("nulls") is not None:
-        fix = "write OVER (PARTITION BY key ORDER BY event_time)"
-        raise over.refused("frames, NULLS FIRST and NULLS LAST are not supported", fix)
-    columns = [
-        Expression(over, None, each).column(qualifiers)
-        for each in (*partition, *(each.this for each in ordered))
-    ]
-    if None in columns:
-        fix = "compute it in a subquery in FROM and give it a name"
-        raise over.refused("PARTITION BY and ORDER BY take columns", fix)
-    is_last = bool(ordered[0].args.get("desc"))
-    if any(bool(each.args.get("desc")) != is_last for each in ordered):
-        raise over.refused("ORDER BY in both directions", "use either ASC or DESC for all columns")
-    names = [str(column) for column in columns]
-    key, time, *order = names[: len(partition)], *names[len(partition) :]
-    return _Numbering(item.alias, key, time, order, "last" if is_last else "first")
+        raise item.words.at("over").refused("a frame is not supported", fix)
+    found = read_window_order(item, qualifiers)
+    keep = "last" if found.is_descending else "first"
+    return _Numbering(item.alias, found.key, found.time, found.order, keep)
 
 
 def _name(item: Expression, qualifiers: frozenset[str]) -> str:

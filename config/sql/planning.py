@@ -6,6 +6,7 @@ from idlestate.config.sql.as_of_joins import as_of_plan
 from idlestate.config.sql.distinct import distinct_plan, numbered_plan
 from idlestate.config.sql.group_by import group_plan
 from idlestate.config.sql.hints import retention_by_input
+from idlestate.config.sql.over_rows import over_plan
 from idlestate.config.sql.query_error import QueryError
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.config.sql.select_clauses import read_select
@@ -39,6 +40,8 @@ def plan_query(query: object) -> QueryPlan:
             plan = group_plan(select, source)
         elif select.is_distinct:
             plan = distinct_plan(select, source)
+        elif (over := over_plan(select, source)) is not None:
+            plan = over
         else:
             fix = "add GROUP BY or DISTINCT: state is kept, and expires, per key"
             raise select.words.refused("there is no GROUP BY", fix)

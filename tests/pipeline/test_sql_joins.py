@@ -1,11 +1,11 @@
-"""Joins in queries through Spark: their rows are those of the Python form."""
+"""Joins and OVER in queries through Spark: their rows are those of the Python form."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate import Policy, join_asof, sql
+from idlestate import Policy, join_asof, over, sql
 
 POLICY = Policy(idle_min="30m", idle_max="45m")
 START = datetime(2025, 3, 3, tzinfo=UTC)
@@ -43,3 +43,17 @@ def test_as_of_join_gives_the_rows_of_the_python_form(spark: SparkSession) -> No
     assert found.columns == expected.columns
     assert rows(found) == rows(expected)
     assert {(row["id"], row["twice"]) for row in rows(found)} == {(1, 0.0), (5, 5.0), (9, None)}
+
+
+def test_over_gives_the_rows_of_the_python_form(spark: SparkSession) -> None:
+    events = [
+        (START + timedelta(minutes=at), key, at) for at, key in ((1, "x"), (5, "x"), (9, "y"))
+    ]
+    frame = spark.createDataFrame(events, "t timestamp, k string, v int")
+    frame.createOrReplaceTempView("events")
+    shared: dict[str, Any] = {"uid": "o", "delay": "1m", "policy": POLICY}
+    query = "SELECT k, v, sum(v) OVER (PARTITION BY k ORDER BY t) AS s FROM events"
+    expected = over(frame, key="k", columns={"s": "sum(v)"}, event_time="t", **shared)
+    found = sql(spark, query, **shared)
+    assert rows(found) == rows(expected.select("k", "v", "s", "batch_id"))
+    assert {(row["v"], row["s"]) for row in rows(found)} == {(1, 1), (5, 6), (9, 9)}

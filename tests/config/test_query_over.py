@@ -1,0 +1,52 @@
+"""Aggregates with OVER in queries: each is the call that its Python form is."""
+
+import pytest
+
+from idlestate.config.sql.planning import plan_query
+from idlestate.config.sql.query_plan import Computed, Named, Only, Step, Where
+
+OVER = "OVER (PARTITION BY id ORDER BY ts{})"
+CASES: list[tuple[str, list[Step], dict[str, object], tuple[str, ...] | None]] = [
+    (
+        f"SELECT *, sum(v) {OVER.format('')} AS total FROM t",
+        [],
+        {"key": ["id"], "columns": {"total": "sum(v)"}, "event_time": "ts"},
+        None,
+    ),
+    (
+        f"""
+        SELECT c.id, page AS p, sum(v * 2) {OVER.format(", seq")} AS s, count(*)
+        {OVER.format(", seq")} FROM t c WHERE c.v > 0
+        """,
+        [
+            Named("c"),
+            Where("c.v > 0"),
+            Computed({"v * 2": "v * 2"}),
+            Only(("id", "seq", "page", "v * 2")),
+        ],
+        {
+            "key": ["id"],
+            "columns": {"s": "sum(`v * 2`)", "count(1)": "count"},
+            "event_time": "ts",
+            "order": ["seq"],
+        },
+        ("`id`", "`page` AS `p`", "`s`", "`count(1)`"),
+    ),
+    (
+        f"SELECT id, max(v) {OVER.format(' RANGE UNBOUNDED PRECEDING')} AS m FROM t",
+        [Only(("id", "v"))],
+        {"key": ["id"], "columns": {"m": "max(v)"}, "event_time": "ts"},
+        ("`id`", "`m`"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "steps", "arguments", "output"), CASES)
+def test_over(
+    query: str, steps: list[Step], arguments: dict[str, object], output: tuple[str, ...] | None
+) -> None:
+    found = plan_query(query)
+    assert found.operator == "over"
+    assert list(found.rows.steps) == steps
+    assert found.arguments == arguments
+    assert found.output == output
