@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from contestants import DROP_DUPLICATES, GROUP_BY, SESSION_WINDOW, TTL, WINDOW, Contestant
+from contestants import (
+    DROP_DUPLICATES,
+    GROUP_BY,
+    PROCESS_ROW,
+    SESSION_WINDOW,
+    TTL,
+    WINDOW,
+    Contestant,
+)
 from jobs import BY_WINDOW, CHURN, DEDUPLICATION, NOTHING_DUE, SESSION, TUMBLING, WITHIN, Job
 
 FORGET_MS = 1000
@@ -37,6 +45,9 @@ AIMS = {
     ("batch-25000", NOTHING_DUE): Aim(GROUP_BY, 1.0),
     ("batch-1000", NOTHING_DUE): Aim(GROUP_BY, 0.5),
     ("sparse-middle", NOTHING_DUE): Aim(TTL, 5.0),
+    ("functions-uniform-100000", NOTHING_DUE): Aim(PROCESS_ROW, 20.0),
+    ("functions-zipf-100000", NOTHING_DUE): Aim(PROCESS_ROW, 10.0),
+    ("functions-uniform-25000", NOTHING_DUE): Aim(PROCESS_ROW, 4.0),
     (DEDUPLICATION, WITHIN): Aim(DROP_DUPLICATES, 1.5),
     (SESSION, BY_WINDOW): Aim(SESSION_WINDOW, 3.0),
     (TUMBLING, BY_WINDOW): Aim(WINDOW, 2.0),

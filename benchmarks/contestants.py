@@ -1,5 +1,5 @@
-"""The contestants: every query counts events per key, or lets the first of each through, and hands
-what comes out to a noop sink.
+"""The contestants: every query counts events per key, lets the first of each through or calls a
+function, and hands what comes out to a noop sink.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from functions import with_process, with_state
 from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
 from recipes import Windows
@@ -241,6 +242,10 @@ RETAIN_TUMBLING = Contestant(
     "append",
 )
 WINDOW = Contestant("window", "groupBy(window())", spark_by(F.window), "append")
+PROCESS = Contestant("process", "process, a function with a timer", with_process, "append")
+PROCESS_ROW = Contestant(
+    "process-row", "the same on transformWithState (Row)", with_state, "append", _ENDS
+)
 
 CONTESTANTS = {
     each.name: each
@@ -248,5 +253,6 @@ CONTESTANTS = {
         *(GROUP_BY, BARE, NOTHING, RETAIN_EVENT, RETAIN_PROCESSING),
         *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL, DEDUPLICATE, DROP_DUPLICATES),
         *(RETAIN_SESSION, SESSION_WINDOW, RETAIN_TUMBLING, WINDOW),
+        *(PROCESS, PROCESS_ROW),
     )
 }

@@ -8,6 +8,8 @@ from contestants import (
     DROP_DUPLICATES,
     GROUP_BY,
     NOTHING,
+    PROCESS,
+    PROCESS_ROW,
     RETAIN_EVENT,
     RETAIN_HEAP,
     RETAIN_PROCESSING,
@@ -24,6 +26,7 @@ from recipes import Draw, Recipe, Windows, churn, nothing_due
 from session import LOCAL
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
+FUNCTIONS = "functions"
 DEDUPLICATION, WITHIN = "deduplication", "within"
 SESSION, TUMBLING, BY_WINDOW = "session", "tumbling", "by-window"
 BRIEF_SUITES = ("batch-25000", "batch-1000")
@@ -126,6 +129,7 @@ QUICK_NAMES = (
     "uniform/retain",
     "small-uniform/ttl",
     "deduplication",
+    "functions-zipf",
     "forget/retain-event",
     "sparse",
     "executors",
@@ -168,7 +172,7 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
         ]
         jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
-    jobs += [*_deduplication_jobs(scale), *_window_jobs(scale)]
+    jobs += [*_deduplication_jobs(scale), *_window_jobs(scale), *_function_jobs(scale)]
     jobs += [*_sparse_jobs(scale), *_executor_jobs(scale)]
     jobs += _forget_jobs(scale)
     return [replace(job, recipe=replace(job.recipe, prelude=scale.prelude)) for job in jobs]
@@ -211,6 +215,25 @@ def _window_jobs(scale: Scale) -> list[Job]:
     ):
         plan = [(each, BY_WINDOW, windows) for each in peers]
         jobs += _jobs(suite, plan, recipe, scale.warm_up, scale.rounds)
+    return jobs
+
+
+def _function_jobs(scale: Scale) -> list[Job]:
+    jobs: list[Job] = []
+    for draw, rows in (
+        (Draw.UNIFORM, scale.small_rows),
+        (Draw.ZIPF, scale.small_rows),
+        (Draw.UNIFORM, scale.brief_rows[0]),
+    ):
+        many = Recipe(draw=draw, rows=rows, batches=scale.batches, ids=scale.ids)
+        # Row by row a batch takes so long that few have to do.
+        few = replace(many, batches=scale.small_batches)
+        for contestant, recipe, warm_up in (
+            (PROCESS, many, scale.warm_up),
+            (PROCESS_ROW, few, scale.small_warm_up),
+        ):
+            plan = [(contestant, NOTHING_DUE, nothing_due(recipe))]
+            jobs += _jobs(f"{FUNCTIONS}-{draw}-{rows}", plan, recipe, warm_up, 1)
     return jobs
 
 
