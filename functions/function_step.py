@@ -71,6 +71,7 @@ def apply_function(
     step = _Step(bound, table, steps, policy, at, old, table.current.take(due))
     cells = list(opened.cells.values())
     loop = KeyLoop(bound.uid, opened.function, opened.context, cells, policy)
+    collects = gc.isenabled()
     gc.disable()  # a batch makes millions of objects and no garbage: looking for it takes long
     try:
         loop.visit(step.to_visit(), sweep_at_ms)
@@ -79,7 +80,8 @@ def apply_function(
         outcome = step.outcome(loop.visited, due, rule, sweep_at_ms, batch_id, merge)
         return replace(outcome, others=others)
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
 
 
 def _timed(policy: Policy) -> Policy:

@@ -79,6 +79,7 @@ class KeyLoop:
         self._uid, self._function, self._context, self._cells = uid, function, context, cells
         self._life = SingleLife(policy)
         self._has_ttl = any(cell.has_ttl for cell in cells)
+        self._sees_ends = type(function).on_expire is not KeyedProcessFunction.on_expire
         self._is_open = False
         self._key = 0
         self._ended_at_ms: int | None = None
@@ -229,7 +230,8 @@ class KeyLoop:
     def _expire(self) -> None:
         deadline_ms, reason = self._life.deadline_ms, self._life.reason
         self._context.timestamp_ms = deadline_ms
-        self._look(self._function.on_expire, (self._context,), "on_expire", deadline_ms)
+        if self._sees_ends:
+            self._look(self._function.on_expire, (self._context,), "on_expire", deadline_ms)
         self._is_open, self._ended_at_ms = False, deadline_ms
         self.visited.ends.append((self._key, deadline_ms, reason))
 
