@@ -13,10 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from functions import with_process, with_state
 from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
 from recipes import Windows
+from third_events import with_process, with_state
 
 UID = "bench"
 SHARDS = 8
