@@ -16,6 +16,8 @@ from idlestate.pipeline.state_place import state_place
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 
+_WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
+
 
 def join_asof(
     probes: DataFrame,
@@ -88,6 +90,11 @@ def join_asof(
         )
     for frame in (probes, versions):
         refuse_watermark(frame, uid)
+    if probes.isStreaming and str(spark.conf.get(_WATERMARKS)).lower() != "min":
+        raise given.refused(
+            f"{_WATERMARKS} is {spark.conf.get(_WATERMARKS)}, which makes rows of the input that "
+            "is further behind late; set it to min"
+        )
     keys = given.columns("on", on)
     time = given_versions.column("version_time", version_time or event_time)
     check_columns(versions.schema, uid, event_time=time)

@@ -140,3 +140,15 @@ def test_columns_of_one_name_are_refused(spark: SparkSession) -> None:
     numbers = spark.createDataFrame([], "item int, valid_from timestamp, cost bigint")
     with pytest.raises(RefusedError, match="item is of type string in the probes and int in the"):
         joined(orders, numbers, order=())
+
+
+def test_the_watermark_of_the_input_that_is_ahead_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)
+    spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", "max")
+    try:
+        with pytest.raises(RefusedError, match=r"multipleWatermarkPolicy is max, .* set it to min"):
+            joined(feeds[0].stream(spark), feeds[1].stream(spark))
+    finally:
+        spark.conf.unset("spark.sql.streaming.multipleWatermarkPolicy")
