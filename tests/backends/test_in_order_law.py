@@ -158,3 +158,17 @@ def test_the_records_of_a_key_that_wait_are_known():
     table = table.apply(Steps.empty(SPEC), Policy(), 96, 1, MERGE).table
     assert waiting(table.others[HELD], hashes, key).tolist() == [100]
     assert table.others[HELD].live == 2
+
+
+def test_released_records_leave_the_state_within_some_batches():
+    table, policy = ShardTable.empty(SPEC), Policy(ttl_ms=10)
+    for batch_id in range(60):
+        first_ms = 100 * batch_id
+        records = [("a", first_ms + at) for at in range(100)]
+        outcome = table.apply(steps(*records), policy, first_ms - 301, batch_id, MergePolicy())
+        table = outcome.table
+        held = table.others[HELD]
+        assert held.live == 100 * min(batch_id + 1, 4)
+        # Below `floor_rows` space is of no concern.
+        assert sum(map(len, held.runs)) <= MergePolicy().floor_rows
+        assert len(held.runs) <= MergePolicy().most_runs
