@@ -18,7 +18,6 @@ from idlestate.backends.shards.shard_step import next_record, open_table, steps_
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.functions.bound_function import BoundFunction
-from idlestate.functions.function_step import apply_function
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import TimeDomain
 
@@ -73,6 +72,9 @@ def advance(
     if function is None:
         outcome = table.apply(steps, policy, now_ms, times.batch_id, merge, shown_ms=shown_ms)
     else:
+        # Tasks of other operators load neither functions nor the states that they use.
+        from idlestate.functions.function_step import apply_function  # noqa: PLC0415
+
         outcome = apply_function(function, table, steps, policy, now_ms, times.batch_id, merge)
     after = record.counted(counts)
     if files:

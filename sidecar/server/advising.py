@@ -21,6 +21,8 @@ MAX_LOG_BYTES: Final = 16 << 20
 MAX_SECONDS: Final = 60
 MAX_MEMORY_BYTES: Final = 4 << 30
 
+_OUT_OF_MEMORY: Final = ("Traceback", "MemoryError", "Memory allocation")
+"""What the command says when it gets no more memory; the last are the words of OpenBLAS."""
 _ENDINGS: Final = {
     "application/vnd.apache.parquet": "parquet",
     "application/x-ndjson": "jsonl",
@@ -87,7 +89,7 @@ def _judge(log: Path, options: list[str]) -> Reply:
             return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
     if judge.returncode == 0:
         return Reply(told.encode(), JSON)
-    if judge.returncode < 0 or "Traceback" in problem or "MemoryError" in problem:
+    if judge.returncode < 0 or any(sign in problem for sign in _OUT_OF_MEMORY):
         text = "the log needs more memory than a request gets; use the command idlestate advise"
         return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
     text = problem.strip().rpartition("Error: ")[2].replace(str(log), "the log")
