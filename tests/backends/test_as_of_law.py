@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain
 
 import numpy as np
@@ -67,9 +68,16 @@ class _Kept:
 
 def counted(rows):
     return Counter(
-        repr(sorted((name, value) for name, value in row.items() if name != "batch_id"))
+        repr(sorted((name, plain(value)) for name, value in row.items() if name != "batch_id"))
         for row in rows
     )
+
+
+def plain(value):
+    """A value as text that does not say which class its time zone is of."""
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 # ---------------------------------------------------------------- by name

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -45,6 +46,11 @@ def kill(checkpoint: Path) -> None:
 def write_script(file: Path, text: str) -> None:
     file.write_text(f"#!/bin/sh\n{text}\n")
     file.chmod(0o700)
+
+
+def is_open(place: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as caller:
+        return caller.connect_ex(place.removeprefix("unix:")) == 0
 
 
 def test_one_that_is_stopped_while_it_is_started_again_stays_stopped(
@@ -128,6 +134,7 @@ def test_other_processes_ask_the_one_of_the_driver_while_that_lives(checkpoint: 
         assert sidecar_to_ask(checkpoint, "heap").place == theirs
         driver.kill()  # it leaves the note of its address
     assert (checkpoint / FOLDER / "address").read_text() == theirs
+    wait_for(lambda: not is_open(theirs))  # its sidecar notices, and ends
     ours = sidecar_to_ask(checkpoint, "heap")
     assert ours.place != theirs
     assert ours == private_sidecar(checkpoint, "heap").address
