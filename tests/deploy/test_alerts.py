@@ -66,6 +66,8 @@ def test_an_alert_fires_when_it_should_and_only_then(
     document = {
         "rule_files": [str(FOLDER / "rules.yaml"), str(FOLDER / "alerts.yaml")],
         "evaluation_interval": f"{step_minutes}m",
+        # Alerts read what the rules record. Without an order promtool takes one by chance.
+        "group_eval_order": ["idlestate", "idlestate-alerts"],
         "tests": tests,
     }
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump(document))
