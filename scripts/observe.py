@@ -53,7 +53,8 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs ignore SIGINT
+        signal.signal(number, signal.default_int_handler)
     config = folder / "sidecar.yaml"
     config.write_text(SIDECAR.format(folder=folder, port=options.sidecar_port))
     programs = {

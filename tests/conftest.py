@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.pipeline.spark_version import spark_version
+from tests import leftovers
 from tests.quick_jvm import JAVA_OPTIONS, QUICK_JVM
 
 DATA_DIR = "IDLESTATE_DATA_DIR"
@@ -31,6 +32,7 @@ settings.load_profile(os.environ.get(PROFILE, "dev"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(leftovers)
     # Before 4.2 PySpark leaves the sockets that it collects rows over to the garbage collector.
     if spark_version() < (4, 2):
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

@@ -25,6 +25,8 @@ from tests.deploy.panel_queries import queries, without_thresholds
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATORS = ("carts", "visits-by-visitor")
+AS_BACKGROUND_JOB = ("sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable)
+QUICK = ("--scrape-interval=2s",)
 PATIENCE_S = 300
 DAY_S = 86_400
 
@@ -80,7 +82,7 @@ class Observed:
         options = ("--prometheus-port", "--sidecar-port", "--job-port")
         ports = [each for pair in zip(options, map(str, self.ports), strict=True) for each in pair]
         self.process = subprocess.Popen(
-            [sys.executable, ROOT / "scripts/observe.py", folder, *ports, "--scrape-interval=2s"],
+            [*AS_BACKGROUND_JOB, ROOT / "scripts/observe.py", folder, *ports, *QUICK],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -132,10 +134,13 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
     if done.returncode != 0:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     made = Observed(tmp_path_factory.mktemp("o"), Path(done.stdout.strip()))
-    yield made
-    if made.process.poll() is None:
-        made.process.send_signal(signal.SIGINT)
-        made.process.wait(60)
+    with made.process as process:
+        try:
+            yield made
+            process.terminate()
+            process.wait(60)
+        finally:
+            process.kill()
 
 
 @pytest.mark.spark
