@@ -36,6 +36,7 @@ INSISTING = 0.85
 DONE = 0
 RETAINED = 3
 """Batches that Spark keeps: few, so that runs are removed from early on."""
+RETAIN = "retain"
 FOLDERS = "folders"
 """The sink of `idlestate run`; others are those of `own_job.py`."""
 OWN_JOB = Path(__file__).with_name("own_job.py")
@@ -95,6 +96,7 @@ class History(QueryRuns):
     draw: random.Random
     master: str = ONE_MACHINE
     sink: str = FOLDERS
+    operator: str = RETAIN
     kills: list[Kill] = field(default_factory=list)
     plans: dict[int, Planned] = field(default_factory=dict)
 
@@ -102,7 +104,7 @@ class History(QueryRuns):
         self._prepare(write_config(self.place, self.given.folder, self.policy))
         self._hurt: Run | None = None
         if self.sink != FOLDERS:
-            self._job, self._options = OWN_JOB, (self.sink,)
+            self._job, self._options = OWN_JOB, (self.sink, self.operator)
 
     def suffer(self, aims: Sequence[Aim]) -> None:
         """Start, kill and start again as the aims say, then let the query end by itself."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from tests.crash.checkpoint_view import Planned
 from tests.crash.crash_input import AGGREGATES, DELAY_MS, UID, CrashInput
-from tests.reference import Row, Rule, State
+from tests.reference import Record, Row, Rule, State
 from tests.reference_pipeline import play
 
 Fact = tuple[Any, ...]
@@ -106,15 +106,12 @@ def oracle_differences(
     given: CrashInput, rule: Rule, plans: Mapping[int, Planned], found: Outcome, *, processing: bool
 ) -> list[Difference]:
     """A run and the slow reference, fed with what the run itself planned, and when."""
-    assert sorted(plans) == list(range(len(plans)))
-    in_order = [plans[batch_id] for batch_id in sorted(plans)]
-    ends = [0, *(planned.last_file + 1 for planned in in_order)]
     played = play(
-        [list(chain(*given.batches[first:stop])) for first, stop in pairwise(ends)],
+        planned_batches(given, plans),
         rule,
         AGGREGATES,
         delay_ms=DELAY_MS,
-        batch_times_ms=[planned.time_ms for planned in in_order],
+        batch_times_ms=[plans[batch_id].time_ms for batch_id in sorted(plans)],
         processing_time=processing,
     )
     reference = played.reference
@@ -139,6 +136,13 @@ def oracle_differences(
     return [each for each in every if not each.is_none]
 
 
+def planned_batches(given: CrashInput, plans: Mapping[int, Planned]) -> list[list[Record]]:
+    """The records of each batch of a history."""
+    assert sorted(plans) == list(range(len(plans)))
+    ends = [0, *(plans[batch_id].last_file + 1 for batch_id in sorted(plans))]
+    return [list(chain(*given.batches[first:stop])) for first, stop in pairwise(ends)]
+
+
 def once_per_batch(found: Outcome) -> list[Difference]:
     """A batch updates a life once."""
     per_batch = found.updates_per_batch()
@@ -152,6 +156,12 @@ def unbatched(facts: Counter[Fact]) -> Counter[Fact]:
 
 def read_outcomes(outs: list[Path], log: Path) -> list[Outcome]:
     """What stands in the sinks and the checkpoint of each folder."""
+    left = read_back(outs, log)
+    return [outcome_of(out, each) for out, each in zip(outs, left, strict=True)]
+
+
+def read_back(outs: list[Path], log: Path) -> list[dict[str, Any]]:
+    """What `state_reader.py` says of each folder."""
     command = [
         sys.executable,
         str(READER),
@@ -163,12 +173,13 @@ def read_outcomes(outs: list[Path], log: Path) -> list[Outcome]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if done.returncode != 0:
         raise AssertionError(f"reading state back failed:\n{done.stderr}")
-    states = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(states) == len(outs)
-    return [_outcome(out, state) for out, state in zip(outs, states, strict=True)]
+    left = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(left) == len(outs)
+    return left
 
 
-def _outcome(out: Path, state: dict[str, Any]) -> Outcome:
+def outcome_of(out: Path, state: dict[str, Any]) -> Outcome:
+    """What a history of `retain` left, of which this was read back."""
     lives = ((one["user"], *(one[name] for name in (*AGGREGATES, *LIFE))) for one in state["lives"])
     updates, expired, rejects = (
         _sink_rows(out / folder) if (out / folder).exists() else _rows_of(state["changes"], change)

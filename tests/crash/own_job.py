@@ -1,47 +1,166 @@
 """A job of one's own over the input of the crash suite, to its end.
 
-    python tests/crash/own_job.py CONFIG SINK
+    python tests/crash/own_job.py CONFIG SINK [OPERATOR]
 
-It does what `idlestate run CONFIG` does, with another sink in place of the configured ones: `file`
-and `table` are Spark's own file sink, by path and by table, `function` is one for `foreachBatch`.
-Everything is in `changes` beside the checkpoint.
+With `retain` it does what `idlestate run CONFIG` does, with another sink in place of the configured
+ones: `file` and `table` are Spark's own file sink, by path and by table, `function` is one for
+`foreachBatch`. Other operators take the same input. All rows are in `changes` beside the
+checkpoint.
 """
 
 import sys
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from idlestate import retain, run_to_end
+from idlestate import (
+    KeyedProcessFunction,
+    Policy,
+    hopping,
+    join_asof,
+    process,
+    retain,
+    run_to_end,
+    session,
+)
 from idlestate.config.loading import load_config
-from idlestate.pipeline.sources import read_events
+from idlestate.config.pipeline_settings import Pipeline
+from idlestate.pipeline.sources import Events, read_events
 from idlestate.service.spark_session import start_spark
+from idlestate.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 
 CHANGES = "changes"
+PAUSE_MS = 10 * 60_000
+RECENT_MS = 15 * 60_000
+FIRST_PRICE = 500
+"""Rows with smaller amounts are probes of the join, the others are versions."""
+GAP_MS = 30 * 60_000
+SIZE_MS, SLIDE_MS, FIRE_AFTER_MS = 60 * 60_000, 20 * 60_000, 60_000
 
 
-def main(config_path: str, sink: str) -> None:
+class Visits(KeyedProcessFunction):
+    """Counts a user's rows, and says of each pause what came shortly before it."""
+
+    count = ValueStateDescriptor(name="count", value_type=pa.int64(), default=0)
+    recent = MapStateDescriptor(
+        name="recent",
+        key_type=pa.int64(),
+        value_type=pa.int64(),
+        ttl=StateTtlConfig(ttl_ms=RECENT_MS),
+    )
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        count = ctx.state(self.count)
+        count.update(count.value() + 1)
+        ctx.state(self.recent).put(row.amount % 10, row.amount)
+        ctx.timer("pause", ctx.timestamp_ms + PAUSE_MS)
+        if count.value() % 4 == 0:
+            yield ctx.key, f"row {count.value()}", ctx.timestamp_ms
+
+    def on_timer(self, name: str | None, ctx: Any) -> Any:
+        yield ctx.key, f"{name} {sorted(ctx.state(self.recent).entries())}", ctx.timestamp_ms
+
+    def on_expire(self, ctx: Any) -> Any:
+        yield ctx.key, f"end {ctx.state(self.count).value()}", ctx.timestamp_ms
+
+
+@dataclass(frozen=True)
+class Job:
+    """The pipeline of a configuration, to be run by one operator."""
+
+    spark: SparkSession
+    uid: str
+    pipeline: Pipeline
+    policy: Policy
+
+    def events(self) -> Events:
+        return read_events(self.spark, self.pipeline.source, self.pipeline.event_time)
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Arguments of every operator."""
+        return {
+            "uid": self.uid,
+            "event_time": self.pipeline.event_time,
+            "delay": f"{self.pipeline.delay_ms}ms",
+            "shards": self.pipeline.shards,
+        }
+
+    @property
+    def key(self) -> list[str]:
+        return list(self.pipeline.key)
+
+
+def retained(job: Job, **more: Any) -> DataFrame:
+    events = job.events()
+    return retain(
+        events.frame,
+        **job.common,
+        key=job.key,
+        aggregates=job.pipeline.aggregates,
+        malformed=events.malformed,
+        rejects=True,
+        **({"policy": job.policy} | more),
+    )
+
+
+def processed(job: Job) -> DataFrame:
+    events = job.events()
+    return process(
+        events.frame,
+        **job.common,
+        key=job.key,
+        policy=job.policy,
+        function=Visits(),
+        columns=["amount"],
+        output="user string, what string, at_ms bigint",
+        malformed=events.malformed,
+    )
+
+
+def joined(job: Job) -> DataFrame:
+    probes, versions = job.events().frame, job.events().frame
+    return join_asof(
+        probes.where(f"amount < {FIRST_PRICE}").select("event_time", "user", "amount"),
+        versions.where(f"amount >= {FIRST_PRICE}").selectExpr(
+            "event_time AS at", "user", "amount AS price"
+        ),
+        **job.common,
+        on=job.key,
+        version_time="at",
+        how="left",
+        order="price",
+        policy=job.policy,
+    )
+
+
+OPERATORS = {
+    "retain": retained,
+    "process": processed,
+    "join_asof": joined,
+    "session": partial(retained, policy=None, window=session(f"{GAP_MS}ms")),
+    "hopping": partial(
+        retained,
+        policy=None,
+        window=hopping(f"{SIZE_MS}ms", f"{SLIDE_MS}ms"),
+        fire_after=f"{FIRE_AFTER_MS}ms",
+    ),
+}
+
+
+def main(config_path: str, sink: str, operator: str = "retain") -> None:
     config = load_config(config_path)
     (uid,) = config.pipelines
     pipeline = config.pipelines[uid]
     checkpoint = Path(pipeline.checkpoint)
     spark = start_spark(pipeline.state_partitions, checkpoint.parent.parent / "own.spark.log")
-    events = read_events(spark, pipeline.source, pipeline.event_time)
-    changes = retain(
-        events.frame,
-        key=list(pipeline.key),
-        aggregates=pipeline.aggregates,
-        uid=uid,
-        event_time=pipeline.event_time,
-        delay=f"{pipeline.delay_ms}ms",
-        policy=config.policy_for(uid),
-        malformed=events.malformed,
-        rejects=True,
-        shards=pipeline.shards,
-    )
+    changes = OPERATORS[operator](Job(spark, uid, pipeline, config.policy_for(uid)))
     writer = changes.writeStream.option("checkpointLocation", str(checkpoint))
     writer = writer.trigger(availableNow=True)
     run_to_end(partial(SINKS[sink], writer, str(checkpoint.parent / CHANGES)))
@@ -65,4 +184,4 @@ def to_function(writer: DataStreamWriter, place: str) -> StreamingQuery:
 SINKS = {"file": to_files, "table": to_table, "function": to_function}
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -8,15 +8,25 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.crash.crash_input import EVENT_RULE, PROCESSING_RULE, CrashInput, make_input
-from tests.crash.history import FOLDERS, ONE_MACHINE, TWO_EXECUTORS, Aim, History, Kill
-from tests.crash.outcome import Difference, Outcome, differences, oracle_differences, read_outcomes
+from tests.crash.history import FOLDERS, ONE_MACHINE, RETAIN, TWO_EXECUTORS, Aim, History, Kill
+from tests.crash.operator_judges import JUDGES
+from tests.crash.outcome import (
+    Difference,
+    Outcome,
+    differences,
+    oracle_differences,
+    outcome_of,
+    read_back,
+)
 from tests.crash.side_by_side import suffered
 
 EVENT, PROCESSING = "event", "processing"
 EVERY = 4
 """One history in so many is in processing time, and one on two executors."""
-KILLS_PER_HISTORY = 8
+KILLS_PER_HISTORY = 6
 SINKS = (FOLDERS, "file", "table", "function")
+OPERATORS = (*JUDGES, RETAIN, RETAIN, RETAIN)
+"""By histories in event time; each meets two executors, which every third of these runs on."""
 ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER, Aim.NOTED)
 
 
@@ -58,6 +68,10 @@ class Plan:
     aims: tuple[Aim, ...]
     master: str = ONE_MACHINE
     sink: str = FOLDERS
+    operator: str = RETAIN
+
+    def __str__(self) -> str:
+        return f"{self.operator}, {self.policy} time, {self.master}, sink: {self.sink}"
 
 
 NextPlan = Callable[[int, int], Plan | None]
@@ -73,11 +87,14 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
             return Plan(EVENT, ())
         if left <= 0:
             return None
-        # Every kind of history meets every sink.
+        # Every kind of history meets every sink and, in event time, every operator.
         sink = SINKS[(number + number // EVERY) % len(SINKS)]
+        operator = OPERATORS[(number - 1 - (number + 1) // EVERY) % len(OPERATORS)]
+        if operator != RETAIN and sink == FOLDERS:
+            sink = "function"
         if number % EVERY == 1:
             aims = (Aim.EXECUTOR, Aim.WORKER, *(draw.choice(ON_CLUSTER) for _ in range(6)))
-            return Plan(EVENT, aims[:left], TWO_EXECUTORS, sink)
+            return Plan(EVENT, aims[:left], TWO_EXECUTORS, sink, operator)
         if number % EVERY == 2:
             aims = (Aim.NOTED, Aim.REPLAY, Aim.WORKER, Aim.MERGE, Aim.SINK)
             return Plan(PROCESSING, aims[:left], sink=sink)
@@ -85,7 +102,8 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
         begins = (Aim.START if number > 3 else Aim.NOTED, Aim.MERGE, Aim.COMPACT, Aim.REPLAY)
         rest = (Aim.DRIVER, Aim.MERGE, Aim.REMOVAL, Aim.REPLAY, Aim.WORKER, Aim.SINK, Aim.NOTED)
         others = tuple(draw.choice(rest) for _ in range(KILLS_PER_HISTORY))
-        return Plan(EVENT, (*(begins + others)[: left - len(ends)], *ends), sink=sink)
+        aims = (*(begins + others)[: left - len(ends)], *ends)
+        return Plan(EVENT, aims, sink=sink, operator=operator)
 
     return next_plan
 
@@ -93,7 +111,7 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
 def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan, at_once: int = 1) -> Report:
     """Run histories over the same input, so many side by side, and compare all of them at the end.
 
-    Each is compared with the reference, those in event time also with the first of them.
+    Each is compared with the reference, those of `retain` in event time also with the first of all.
     """
     given = make_input(folder / "input", seed, files)
 
@@ -102,22 +120,29 @@ def carry_out(folder: Path, seed: int, files: int, next_plan: NextPlan, at_once:
         if plan is None:
             return None
         place, draw = folder / f"{plan.policy}-{number}", random.Random(f"{seed}-{number}")
-        say(f"{place.name}: {plan.policy} time, {plan.master}, sink: {plan.sink}")
-        return History(place, given, plan.policy, draw, plan.master, plan.sink), plan.aims
+        say(f"{place.name}: {plan}")
+        kind = plan.master, plan.sink, plan.operator
+        return History(place, given, plan.policy, draw, *kind), plan.aims
 
     histories = suffered(begin, at_once)
     report = Report([kill for history in histories for kill in history.kills])
-    first, *rest = read_outcomes([history.out for history in histories], folder / "reader.log")
+    left = read_back([history.out for history in histories], folder / "reader.log")
+    first = outcome_of(histories[0].out, left[0])
     check_worth(first)
-    for history, outcome in zip(histories, [first, *rest], strict=True):
-        if history.policy == EVENT:
-            report.differences += differences(first, outcome)
-        report.differences += judge(given, history, outcome)
+    for history, each in zip(histories, left, strict=True):
+        if history.operator == RETAIN:
+            outcome = outcome_of(history.out, each)
+            if history.policy == EVENT:
+                report.differences += differences(first, outcome)
+            report.differences += judge(given, history, outcome)
+        else:
+            found = JUDGES[history.operator](given, history.plans, each)
+            report.differences += [one for one in found if not one.is_none]
     return report
 
 
 def judge(given: CrashInput, history: History, outcome: Outcome) -> list[Difference]:
-    """A history and the reference fed with its own journaled times."""
+    """A history of `retain` and the reference fed with its own journaled times."""
     processing = history.policy == PROCESSING
     rule = PROCESSING_RULE if processing else EVENT_RULE
     return oracle_differences(given, rule, history.plans, outcome, processing=processing)

@@ -1,4 +1,4 @@
-"""Twelve kills of every kind, over every sink; `make crash` has more.
+"""Twelve kills of every kind, over every sink and several operators; `make crash` has more.
 
 A worker or an executor of two is replaced while the query runs on, so that several kills cost one
 start of a JVM; whoever kills a driver pays for another start.
@@ -16,10 +16,11 @@ SEED = 20250303
 FILES = 12
 KILLS = 12
 PLANS = [
-    Plan(EVENT, (Aim.MERGE, Aim.REPLAY, Aim.SWEEP)),
-    Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS, "table"),
+    Plan(EVENT, (Aim.MERGE, Aim.REPLAY)),
+    Plan(EVENT, (Aim.WORKER, Aim.EXECUTOR, Aim.WORKER) * 2, TWO_EXECUTORS, "table", "process"),
     Plan(PROCESSING, (Aim.REMOVAL,), sink="function"),
-    Plan(EVENT, (Aim.NOTED, Aim.COMPACT), sink="file"),
+    Plan(EVENT, (Aim.NOTED, Aim.COMPACT), sink="file", operator="join_asof"),
+    Plan(EVENT, (Aim.SWEEP,), sink="function", operator="session"),
 ]
 
 
