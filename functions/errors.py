@@ -7,6 +7,11 @@ from typing import Any
 from idlestate.errors import RefusedError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MESSAGE, _VALUE = 500, 200
+"""The most characters of a message and of a value."""
+_ADVICE = (
+    "the batch stopped and state is as before it: correct the function and start the query again"
+)
 
 
 class FunctionError(RefusedError):
@@ -25,15 +30,32 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
         key, at_ms: of the call.
         problem: the exception, or what is wrong in words.
     """
-    text = problem
-    if isinstance(problem, BaseException):
-        frames = traceback.extract_tb(problem.__traceback__)
-        where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-        text = f"raised {type(problem).__name__}: {problem}{where}"
     return FunctionError(
-        f"operator {uid!r}: {call} {text}, for key {key!r} at {at(at_ms)}; the batch stopped and "
-        "state is as before it: correct the function and start the query again"
+        f"operator {uid!r}: {call} {_said(problem)}, for key {short(key)} at {at(at_ms)}; {_ADVICE}"
     )
+
+
+def error_in_open(uid: str, function: str, problem: Exception) -> FunctionError:
+    """The error of a function that cannot be opened."""
+    return FunctionError(f"operator {uid!r}: {function}.open {_said(problem)}; {_ADVICE}")
+
+
+def _said(problem: object) -> str:
+    """What a call did, and where if it raised an error."""
+    if not isinstance(problem, BaseException):
+        return _cut(str(problem), _MESSAGE)
+    frames = traceback.extract_tb(problem.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"raised {type(problem).__name__}: {_cut(str(problem), _MESSAGE)}{where}"
+
+
+def short(value: object) -> str:
+    """A value as errors show it."""
+    return _cut(repr(value), _VALUE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def at(at_ms: int) -> str:

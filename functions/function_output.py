@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.functions.bound_function import BoundFunction
-from idlestate.functions.errors import FunctionError, error_of
+from idlestate.functions.errors import FunctionError, error_of, short
 from idlestate.functions.key_loop import Visited
 
 _UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
@@ -43,17 +43,17 @@ def output_table(bound: BoundFunction, visited: Visited) -> pa.Table:
 def problem_of(row: Any, schema: pa.Schema) -> str | None:
     """What is wrong with a row; None if it fits."""
     if not isinstance(row, (tuple, list)):
-        return f"yielded {row!r}, which is not a tuple"
+        return f"yielded {short(row)}, which is not a tuple"
     if len(row) != len(schema):
         return (
-            f"yielded {row!r} of {len(row)} values; output has {len(schema)}: "
+            f"yielded {short(row)} of {len(row)} values; output has {len(schema)}: "
             f"{', '.join(schema.names)}"
         )
     for field, value in zip(schema, row, strict=True):
         try:
             pa.array([value], field.type)
         except _UNFIT as error:
-            return f"yielded {value!r} for column {field.name} of type {field.type}: {error}"
+            return f"yielded {short(value)} for column {field.name} of type {field.type}: {error}"
     return None
 
 

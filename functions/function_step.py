@@ -32,7 +32,7 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.context import Timers
 from idlestate.functions.declared_states import OpenFunction
-from idlestate.functions.errors import error_of
+from idlestate.functions.errors import error_in_open, error_of
 from idlestate.functions.function_output import output_table
 from idlestate.functions.key_loop import KeyLoop, KeysToVisit, Visited
 from idlestate.functions.row_order import in_row_order
@@ -58,8 +58,11 @@ def apply_function(
     Raises:
         FunctionError: the function raised an error, or yielded what is not valid.
     """
-    opened = OpenFunction(copy.copy(bound.function))
     process_id = os.getpid()
+    try:
+        opened = OpenFunction(copy.copy(bound.function))
+    except Exception as error:
+        raise error_in_open(bound.uid, bound.name, error) from error
     others = {}
     if table.spec.in_order:
         held = table.others[HELD]
@@ -75,11 +78,11 @@ def apply_function(
     gc.disable()  # a batch makes millions of objects and no garbage: looking for it takes long
     try:
         loop.visit(step.to_visit(), sweep_at_ms)
-        if os.getpid() != process_id:
-            os._exit(70)  # a process that the function forked must not go on as this one does
         outcome = step.outcome(loop.visited, due, rule, sweep_at_ms, batch_id, merge)
         return replace(outcome, others=others)
     finally:
+        if os.getpid() != process_id:
+            os._exit(70)  # a process that the function forked must not go on as this one does
         if collects:
             gc.enable()
 

@@ -151,7 +151,7 @@ class KeyLoop:
                     visited.gone.append(visited.ends[-1])
         except FunctionError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # sys.exit and interrupts end workers without a word
             raise self._error(error) from error
 
     @property

@@ -69,7 +69,7 @@ def plainly(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> CrashInput:
-    return make_input(tmp_path_factory.mktemp("crash") / "input", 20250303, 8)
+    return make_input(tmp_path_factory.mktemp("crash") / "input", 20250303, 5)
 
 
 @pytest.mark.parametrize("operator", [each for each in JUDGES if each != "join_asof"])

@@ -63,6 +63,10 @@ def forever(ctx: Any) -> None:
     ctx.timer("again", ctx.timestamp_ms)
 
 
+def interrupted(ctx: Any) -> None:
+    raise KeyboardInterrupt
+
+
 class Restless(KeyedProcessFunction):
     def process_element(self, row: Any, ctx: Any) -> Any:
         ctx.timer("again", ctx.timestamp_ms)
@@ -84,6 +88,7 @@ class Greedy(KeyedProcessFunction):
 CASES = {
     "raises": (lambda ctx: 1 // 0, "raised ZeroDivisionError"),
     "exits": (lambda ctx: sys.exit(3), "raised SystemExit"),
+    "is interrupted": (interrupted, "raised KeyboardInterrupt"),
     "runs out of memory": (lambda ctx: bytearray(1 << 60), "raised MemoryError"),
     "no tuple": (lambda ctx: ["text"], "'text', which is not a tuple"),
     "too few values": (lambda ctx: [("k",)], "of 1 values; output has 2: key, n"),
