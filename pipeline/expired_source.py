@@ -53,8 +53,8 @@ class ExpiredSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the operator's change rows; all of them are `expire` rows."""
-        with _told():
-            link = _link_of(self.options)
+        with told():
+            link = link_of_options(self.options)
             connection = link.connect()
             try:
                 facts = connection.call("describe", {"uid": link.uid}).header["declaration"]
@@ -76,7 +76,11 @@ class Numbers(InputPartition):
     end: int
 
 
-class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class EndingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A reader that triggers which end may use."""
+
+
+class ExpiredReader(EndingReader):
     """Plans ranges on the driver, reads them in tasks."""
 
     def __init__(self, options: dict[str, str], names: Sequence[str]) -> None:
@@ -112,15 +116,15 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Ranges of numbers."""
-        with _told():
-            link = _link_of(self._options).to_text()
+        with told():
+            link = link_of_options(self._options).to_text()
         edges = [*range(start["seq"], end["seq"], _ROWS_PER_TASK), end["seq"]]
         return [Numbers(link, begin, stop) for begin, stop in itertools.pairwise(edges)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a range, each exactly once."""
         assert isinstance(partition, Numbers)
-        with _told():
+        with told():
             yield from self._records(partition)
 
     def _records(self, partition: Numbers) -> Iterator[pa.RecordBatch]:
@@ -165,25 +169,25 @@ class ExpiredReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connection = None
 
     def _acknowledge(self, upto: int) -> None:
-        with _told():
-            link = _link_of(self._options)
+        with told():
+            link = link_of_options(self._options)
             header = {"uid": link.uid, "consumer": link.consumer, "upto": upto}
             self._connected().call("acknowledge", header)
 
     def _settled(self) -> dict[str, int]:
         """The available records, after batches that the query has committed took effect."""
-        with _told():
-            link = _link_of(self._options)
+        with told():
+            link = link_of_options(self._options)
             return self._connected().call("settle", {"uid": link.uid}).header
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = _link_of(self._options).connect()
+            self._connection = link_of_options(self._options).connect()
         return self._connection
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Raise errors of the sidecar so that their text can be found in Spark's error."""
     try:
         yield
@@ -196,7 +200,12 @@ def register_source(spark: SparkSession) -> None:
     spark.dataSource.register(ExpiredSource)
 
 
-def _link_of(options: Any) -> SidecarLink:
+def link_of_options(options: Any) -> SidecarLink:
+    """The operator that the options of a source name.
+
+    Raises:
+        IdlestateError: an option is missing.
+    """
     file = options.get(LINK_FILE)
     if file is not None:
         return SidecarLink.of_text(Path(file).read_text())

@@ -15,6 +15,7 @@ from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
 
 _WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
@@ -38,6 +39,8 @@ def join_asof(
     min_event_time: str = "1970-01-02",
     null_key: str = "keep",
     shards: int | None = None,
+    backend: str = "spark",
+    sidecar: str | Address | None = None,
     runs: str | None = None,
 ) -> DataFrame:
     """Join each probe to the newest version of its key whose event time is not after the probe's.
@@ -67,7 +70,8 @@ def join_asof(
         config: the policy file.
         order: columns of `columns` that order versions of the same key and event time; of equal
             ones, the largest by all columns counts.
-        max_ahead, min_event_time, null_key, shards, runs: as for `retain`, of both inputs.
+        max_ahead, min_event_time, null_key, shards: as for `retain`, of both inputs.
+        backend, sidecar, runs: as for `retain`.
 
     Returns:
         Key columns, the other columns of the probes, the version's, and `batch_id`: a row for each
@@ -126,7 +130,7 @@ def join_asof(
         rejects=False,
         shards=shards,
         in_order=True,
-        place=state_place(spark, uid, "spark", None, runs),
+        place=state_place(spark, uid, backend, sidecar, runs),
     )
     if not set(given.columns("order", order)) <= set(chosen):
         raise given.refused(f"order: use columns of the versions: {', '.join(chosen)}")

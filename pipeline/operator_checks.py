@@ -134,7 +134,7 @@ def checked_operator(
     holds = in_order if in_order is not None else window is not None and window.is_session
     table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms, in_order=holds)
     if holds:
-        _check_in_order(given, table, resolved, place.get("backend", "spark"))
+        _check_in_order(given, table, resolved)
     event_time, read_when, malformed = (
         None if column is None else given.column(what, column)
         for what, column in (
@@ -201,7 +201,7 @@ def _shows_ahead_ms(
     return ahead_ms
 
 
-def _check_in_order(given: Arguments, table: TableSpec, policy: Policy, backend: str) -> None:
+def _check_in_order(given: Arguments, table: TableSpec, policy: Policy) -> None:
     what, fix = "in_order=True", "remove in_order"
     if table.window is not None:
         what, fix = f"{table.window} counts rows in order, which", "pass in_order=False"
@@ -219,11 +219,6 @@ def _check_in_order(given: Arguments, table: TableSpec, policy: Policy, backend:
         raise given.refused(
             f"{what} cannot be combined with fire_after: rows that wait are in no early result; "
             f"{fix}, or remove fire_after"
-        )
-    if backend != "spark":
-        raise given.refused(
-            f"{what} needs backend='spark', not {backend!r}: a sidecar closes lives between "
-            f"batches, when rows still wait; {fix}, or change backend"
         )
 
 

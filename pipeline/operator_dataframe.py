@@ -92,9 +92,7 @@ def changelog(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSp
         return retain_batch(inputs, spec)
     check_session(marked.sparkSession)
     register(marked.sparkSession, spec)
-    return (
-        _retain_stream(inputs, spec) if spec.backend == "spark" else sidecar_dataframe(marked, spec)
-    )
+    return (_retain_stream if spec.backend == "spark" else sidecar_dataframe)(inputs, spec)
 
 
 def _retain_stream(

@@ -12,6 +12,7 @@ from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
 
 
 def over(
@@ -30,6 +31,8 @@ def over(
     malformed: ColumnArgument | None = None,
     null_key: str = "keep",
     shards: int | None = None,
+    backend: str = "spark",
+    sidecar: str | Address | None = None,
     runs: str | None = None,
 ) -> DataFrame:
     """Emit each row with aggregates of the rows of its key so far.
@@ -48,7 +51,7 @@ def over(
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         order: columns that order rows of the same key and event time.
         malformed: as for `retain`; this column is not emitted.
-        null_key, shards, runs: as for `retain`.
+        null_key, shards, backend, sidecar, runs: as for `retain`.
 
     Returns:
         Key columns, the other columns of the input, the aggregates, and `batch_id`: a row for each
@@ -92,8 +95,8 @@ def over(
         null_key=null_key,
         rejects=False,
         shards=shards,
-        backend="spark",
-        sidecar=None,
+        backend=backend,
+        sidecar=sidecar,
         runs=runs,
         in_order=True,
     )

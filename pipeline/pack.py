@@ -100,6 +100,32 @@ def packer(
     return run
 
 
+def visits(
+    spec: OperatorSpec, open_batch: Callable[[], TaskBatch]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for `mapInArrow` that gives every shard an empty packet if there is a row."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        if not sum(batch.num_rows for batch in batches):
+            return
+        try:
+            shards = open_batch().shards
+        except IdlestateError as error:
+            raise marked(error, spec.uid) from error
+        packet = encode_packet(Steps.empty(spec.table))
+        cells = {"shard": shards, "packet": [packet] * len(shards)}
+        columns = [
+            pa.array(cells[field.name], field.type)
+            if field.name in cells
+            else pa.nulls(len(shards), field.type)
+            for field in CELL_SCHEMA
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=CELL_SCHEMA)
+
+    return run
+
+
 PACKER_NAME = "idlestate_pack_"
 
 

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer
+from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer, visits
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.spark_plan import observe
 from idlestate.pipeline.task_batch import open_task_batch
@@ -20,6 +20,13 @@ def packed(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
         # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.
         cells = cells.withWatermark(HIGHEST, f"{spec.delay_ms + 1} milliseconds")
     return cells.drop(HIGHEST)
+
+
+def visited(times: DataFrame, spec: OperatorSpec) -> DataFrame:
+    """Cells without rows, one per shard for each row of a stream: a batch without data."""
+    uid, classes = spec.uid, spec.table.classes
+    made = visits(spec, lambda: open_task_batch(uid, classes))
+    return times.mapInArrow(made, CELL_TYPE).drop(HIGHEST)
 
 
 def unpacked(changed: DataFrame, spec: OperatorSpec) -> DataFrame:

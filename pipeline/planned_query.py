@@ -43,16 +43,13 @@ _OPERATORS: dict[str, Callable[..., DataFrame]] = {
 _NOT_TAKEN = {
     "retain": ("version_time", "version_delay"),
     "deduplicate": ("read_when", "renamed", "fire_after", "version_time", "version_delay"),
-    "join_asof": (
-        *("read_when", "renamed", "fire_after", "malformed", "rejects", "backend", "sidecar"),
-        "in_order",
-    ),
+    "join_asof": ("read_when", "renamed", "fire_after", "malformed", "rejects", "in_order"),
     "over": (
-        *("read_when", "renamed", "fire_after", "rejects", "backend", "sidecar", "in_order"),
+        *("read_when", "renamed", "fire_after", "rejects", "in_order"),
         *("version_time", "version_delay"),
     ),
 }
-_DEFAULTS = {"rejects": False, "backend": "spark"}
+_DEFAULTS = {"rejects": False}
 _OF_ROWS = ("event_time", "read_when", "malformed")
 
 

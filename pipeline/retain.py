@@ -91,8 +91,8 @@ def retain(
             its end, at most `delay`; default: an update per batch that changes the window.
         in_order: whether rows wait until the watermark reaches them and then count in order of
             event time, so that no result depends on how the input came and was divided into
-            batches. Rows come out `delay` later. Event time and `backend="spark"` only; fixed by
-            the first start. Default: True for `session`, else False.
+            batches. Rows come out `delay` later. Event time only; fixed by the
+            first start. Default: True for `session`, else False.
 
     Returns:
         Key columns, of windows `window_start` and `window_end`, aggregates, `change`,

@@ -11,7 +11,7 @@ plan is an entry of Spark's own log, so that every restart runs it and decides a
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -25,11 +25,12 @@ from idlestate.backends.files.batch_log import (
     plan_end,
 )
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_listener import operators_of
-from idlestate.pipeline.sidecar_attachment import finish_input, link_of
+from idlestate.pipeline.sidecar_attachment import finish_input, link_of, owes_batch, reports_of
 from idlestate.pipeline.worker_restarts import Restarts
 
 _log = logging.getLogger("idlestate")
@@ -89,11 +90,17 @@ def _end_ms(checkpoint: Folder, spec: OperatorSpec, spark: SparkSession) -> int 
     committed = newest_batch(checkpoint, "commits")
     if not spec.table.in_order or committed is None:
         return None
-    layout = read_layout(checkpoint, spec.uid)
-    shards = read_records(checkpoint, spec.uid, layout, committed, spark)
-    if not any(shard.held.live for shard in shards):
+    link = link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
+    figures: Sequence[ShardFigures]
+    if link is not None:
+        figures = reports_of(checkpoint, link, committed)
+    else:
+        layout = read_layout(checkpoint, spec.uid)
+        records = read_records(checkpoint, spec.uid, layout, committed, spark)
+        figures = [ShardFigures.of(each, spec.policy) for each in records]
+    if not any(each.held_rows for each in figures):
         return None
-    return max(shard.rows.highest_ms for shard in shards)
+    return max(each.highest_ms for each in figures)
 
 
 def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, int]) -> bool:
@@ -105,6 +112,8 @@ def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, i
         expired_rows: expired records in all of each operator whose input has ended in its sidecar.
     """
     link = link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
+    if link is not None and spec.table.in_order:
+        return owes_batch(checkpoint, link)
     if link is not None:
         if spec.uid not in expired_rows:
             expired_rows[spec.uid] = finish_input(checkpoint, link, sweep=spec.is_event_time)

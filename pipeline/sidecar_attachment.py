@@ -19,6 +19,7 @@ from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.message import PROTOCOL
 
 
 def attach(
@@ -45,6 +46,12 @@ def attach(
     link = SidecarLink(address, spec.uid, query_id)
     place = spec.sidecar.place if spec.sidecar else None
     with _asking(link, CONNECT_TIMEOUT_S) as connection:
+        spoken = connection.call("hello", {}).header["protocol"]
+        if spoken != PROTOCOL:
+            raise RefusedError(
+                f"operator {spec.uid!r}: {_where(place)} speaks version {spoken} of the protocol, "
+                f"the query version {PROTOCOL}; run both with the same version of idlestate"
+            )
         declare = {
             "declaration": declaration.to_json(),
             "policy": policy.to_json(),
@@ -59,8 +66,9 @@ def attach(
                 "(--sidecar ADDRESS), restore its folder, or start with a new checkpoint"
             )
         connection.call("begin", {"uid": spec.uid, **query})
-        acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
-        connection.call("acknowledge", acknowledged)
+        if not spec.table.in_order:  # otherwise it gets expire rows with its batches
+            acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
+            connection.call("acknowledge", acknowledged)
     note = {"place": place, "backend": spec.backend, "made": made}
     checkpoint.replace(_note(spec.uid), json.dumps(note).encode())
     if spec.link_file is not None:
@@ -144,18 +152,31 @@ def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
         RefusedError: the operator has stopped, or its sidecar cannot see the checkpoint.
     """
     with _asking(link) as connection:
-        settled = connection.call("settle", {"uid": link.uid}).header
-        if settled["open_batch"] is not None:
-            raise RefusedError(
-                f"operator {link.uid!r}: its sidecar does not find commits/{settled['open_batch']} "
-                f"of checkpoint {checkpoint}, so records of this batch are missing: let "
-                "the sidecar read the checkpoint's folder, and run this again"
-            )
-        next_seq: int = settled["next_seq"]
+        next_seq: int = _settled(connection, checkpoint, link)["next_seq"]
         while sweep:
             answer = connection.call("final_sweep", {"uid": link.uid}).header
             next_seq, sweep = answer["next_seq"], answer["is_left"]
         return next_seq
+
+
+def owes_batch(checkpoint: Folder, link: SidecarLink) -> bool:
+    """Whether the next start begins with a batch without data, in which rows in order take their
+    turn; arguments and errors as of `finish_input`.
+    """
+    with _asking(link) as connection:
+        return _settled(connection, checkpoint, link)["owed_ms"] is not None
+
+
+def _settled(connection: Connection, checkpoint: Folder, link: SidecarLink) -> dict[str, Any]:
+    """The operator after the last batch of a query that has ended."""
+    settled = connection.call("settle", {"uid": link.uid}).header
+    if settled["open_batch"] is not None:
+        raise RefusedError(
+            f"operator {link.uid!r}: its sidecar does not find commits/{settled['open_batch']} "
+            f"of checkpoint {checkpoint}, so records of this batch are missing: let "
+            "the sidecar read the checkpoint's folder, and run this again"
+        )
+    return settled
 
 
 def _private(spec: OperatorSpec, checkpoint: Folder, *, is_local: bool) -> Address:

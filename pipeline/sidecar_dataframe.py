@@ -2,30 +2,42 @@
 
 Updates are returned in the batch that made them. Expired records are read by their numbers, through
 a separate source that is united with the updates: each exactly once, in a batch after the one that
-closed the life.
+closed the life. With rows in order, lives end in batches only, also in those without data that
+another source brings, and every row is returned in its batch.
 """
+
+from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from idlestate.pipeline.changelog_unpacker import changelog_schema
 from idlestate.pipeline.expired_source import FORMAT, LINK_FILE, register_source
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.packed_rows import packed, unpacked
+from idlestate.pipeline.packed_rows import packed, unpacked, visited
+from idlestate.pipeline.reached_source import reached_times
 from idlestate.pipeline.sidecar_exchange import exchanger
 from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 
 
-def sidecar_dataframe(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
-    """The changelog of an operator that a sidecar keeps."""
-    spark = marked.sparkSession
-    register_source(spark)
+def sidecar_dataframe(
+    inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec
+) -> DataFrame:
+    """The changelog of an operator that a sidecar keeps; arguments as of `changelog`."""
+    spark, link_file = inputs[0][0].sparkSession, spec.link_file or ""
+    cells = [packed(marked, each) for marked, each in inputs]
+    if spec.table.in_order:
+        cells.append(visited(reached_times(spark, link_file), spec))
     # With an explicit number, so that later settings of the session do not matter.
-    moved = packed(marked, spec).repartition(spec.partitions, "shard")
-    updates = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
+    moved = reduce(DataFrame.union, cells).repartition(spec.partitions, "shard")
+    changes = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
+    if spec.table.in_order:
+        return changes
+    register_source(spark)
     expired = (
         spark.readStream.format(FORMAT)
         .schema(changelog_schema(spec))
-        .option(LINK_FILE, spec.link_file or "")
+        .option(LINK_FILE, link_file)
         .load()
     )
-    return updates.unionByName(expired)
+    return changes.unionByName(expired)

@@ -6,7 +6,7 @@ replay of N reads the same watermark and the same batch time.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,8 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 
 NO_WATERMARK_MS = -1
+REACHED = "reached_ms"
+"""The one field of the offsets of `idlestate.pipeline.reached_source`."""
 _UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
 """`.0.<uuid>.tmp`, and the checksum that Hadoop writes next to a local file."""
 
@@ -96,7 +98,8 @@ def owed_sweep(checkpoint: Folder) -> int | None:
 def plan_end(checkpoint: Folder, reached_ms: int) -> None:
     """Plan one more batch, without data, in which the watermark is `reached_ms`.
 
-    Every planned batch is committed. At the next start, Spark runs the batch as it would one that
+    The source that brings a sidecar's operators such batches has reached it, too. Every planned
+    batch is committed. At the next start, Spark runs the batch as it would one that
     was interrupted: from then on its plan is what decides.
     """
     newest = newest_batch(checkpoint, "offsets")
@@ -104,6 +107,8 @@ def plan_end(checkpoint: Folder, reached_ms: int) -> None:
     with _as_written(checkpoint, name):
         version, metadata, *offsets = checkpoint.read(name).decode().splitlines()
         planned = json.dumps(json.loads(metadata) | {"batchWatermarkMs": reached_ms})
+        reached = json.dumps({REACHED: reached_ms})
+        offsets = [reached if _fields(text) == {REACHED} else text for text in offsets]
         following = int(name.rpartition("/")[2]) + 1
     text = "\n".join([version, planned, *offsets])
     checkpoint.replace(f"offsets/{following}", text.encode())
@@ -122,8 +127,8 @@ def expired_read(checkpoint: Folder) -> int:
     """How many of a sidecar's expired records the planned batches have read."""
     newest = newest_batch(checkpoint, "offsets")
     offsets = [] if newest is None else source_offsets(checkpoint, newest)
-    found = [json.loads(text) for text in offsets if text.startswith("{")]
-    return next((each["seq"] for each in found if each.keys() == {"seq"}), 0)
+    numbers = (json.loads(text)["seq"] for text in offsets if _fields(text) == {"seq"})
+    return next(numbers, 0)
 
 
 def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
@@ -132,6 +137,11 @@ def source_offsets(checkpoint: Folder, batch_id: int) -> list[str]:
     with _as_written(checkpoint, name):
         _, _, *offsets = checkpoint.read(name).decode().splitlines()
         return offsets
+
+
+def _fields(offset: str) -> Set[str]:
+    """The fields of a source's offset, if it is a JSON object."""
+    return json.loads(offset).keys() if offset.startswith("{") else set()
 
 
 @contextmanager

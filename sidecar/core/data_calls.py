@@ -17,11 +17,10 @@ from idlestate.sidecar.core.shard_work import Given
 from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration, check_name
 from idlestate.sidecar.protocol.errors import DoesNotFitError, UnknownOperatorError
-from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.message import PROTOCOL, Message
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 from idlestate.timers.steady_clock import SteadyClock
 
-PROTOCOL = 1
 _SWEEP_MS = 1000
 _MOST_QUARANTINED = 100
 
@@ -159,6 +158,7 @@ class Calls:
                 "open_batch": record.open.batch_id if record.open else None,
                 "first_seq": found.first_seq,
                 "next_seq": record.next_seq,
+                "owed_ms": found.owed_ms,
             }
         )
 

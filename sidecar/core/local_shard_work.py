@@ -15,6 +15,7 @@ from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.packet_codec import PacketError
 from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
+from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import steps_of
@@ -240,13 +241,19 @@ class ShardWork:
         going: Going,
         to_ms: int | None = None,
     ) -> tuple[Stepped, pa.Table]:
-        """The shard after an outcome, and its update rows."""
+        """The shard after an outcome, and the rows of the reply: those that the query does not get
+        from the log. With rows in order, no life ends between batches, so the reply has them all.
+        """
         reached_ms = going.t_ms if to_ms is None else to_ms
         written = self.tables.write(shard, at, outcome, going.policy, reached_ms, going.now_ms)
         changes = _of_batch(outcome.changes, going.batch_id)
+        if isinstance(self._spec.kind, EmitsRecords):
+            return Stepped(written.record, (), written.values), changes
         ends = pc.equal(changes.column("change"), "expire")
         expired = stage_rows(self._uid, at, self._spec, changes.filter(ends), written.values)
-        return Stepped(written.record, expired, written.values), changes.filter(pc.invert(ends))
+        if not self._spec.in_order:
+            changes = changes.filter(pc.invert(ends))
+        return Stepped(written.record, expired, written.values), changes
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The answer to a task: figures per shard, and per range the number of parts of update rows
-    that wait for it.
+    """The answer to a task: figures per shard, and per range the number of parts of the rows that
+    wait for it.
     """
 
     chunks: tuple[int, ...]
@@ -218,6 +218,8 @@ class Batches:
                 batch_time_ms=0,
                 open=None,
                 reached_ms=0,
+                # Another query may begin with older rows.
+                time_ms=0 if self._state.is_event_time else self._state.record.time_ms,
                 stopped=None,
             )
             self._state.save(record, removed=removed)

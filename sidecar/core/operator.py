@@ -256,6 +256,16 @@ class Operator:
         """
         return self.record.reached_ms if self.state.is_event_time else now_ms
 
+    @property
+    def owed_ms(self) -> int | None:
+        """The event time up to which a batch without data would release rows or close lives, of an
+        operator with rows in order; None if it would change nothing.
+        """
+        record, shards = self.state.now
+        is_due = any(each.next_end_ms <= record.reached_ms for each in shards)
+        is_ahead = record.open is None and record.reached_ms > record.time_ms
+        return record.reached_ms if self.state.spec.in_order and is_ahead and is_due else None
+
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard after it."""
         record, shards = self.state.now
@@ -286,6 +296,8 @@ def _time_of(record: OperatorRecord, now_ms: int) -> int:
 
 
 def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
+    if record.declaration.definition.in_order:
+        return lives  # rows that wait may come before a deadline
     t_ms = _time_of(record, now_ms)
     deadline = lives.column("deadline")
     is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))

@@ -93,7 +93,7 @@ class Work(Protocol):
     ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
         """Apply the packets of a handle to shards, and close what is due.
 
-        The update rows wait under the same handle.
+        The rows of the reply wait under the same handle.
 
         Args:
             handle: the handle of the packets.
@@ -102,7 +102,7 @@ class Work(Protocol):
             going: the parameters.
 
         Returns:
-            The result for each shard, and per range the number of waiting parts of update rows.
+            The result for each shard, and per range the number of waiting parts of the reply.
 
         Raises:
             DoesNotFitError: the packets are not for this operator, or a sum overflows its type.

@@ -62,7 +62,7 @@ def test_an_operator_gets_arguments_that_it_takes(
     assert {name: passed[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("name", ["rejects", "read_when", "in_order", "backend"])
+@pytest.mark.parametrize("name", ["rejects", "read_when", "in_order"])
 def test_what_an_operator_does_not_take_is_refused(name: str) -> None:
     spark: Any = _Session()
     given: dict[str, Any] = {name: {"rejects": True, "in_order": True}.get(name, "heap")}

@@ -58,10 +58,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"in_order": True, "policy": PROCESSING},
         "in_order=True needs event time",
     ),
-    "in-order-in-a-sidecar": (
-        {"in_order": True, "backend": "heap"},
-        "in_order=True needs backend='spark', not 'heap'",
-    ),
     "unknown-backend": (
         {"backend": "disk"},
         "backend 'disk' is not valid; use one of spark, rocksdb, heap",

@@ -17,6 +17,7 @@ from idlestate.backends.files.batch_log import (
     pinned_partitions,
     plan_end,
     read_batch_times,
+    source_offsets,
 )
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
@@ -273,6 +274,19 @@ def test_the_batch_that_ends_the_input_has_no_data_and_the_highest_time(tmp_path
     assert read_batch_times(checkpoint, 5) == BatchTimes(5, 5_000, 200)
     assert has_data(checkpoint, 4)
     assert not has_data(checkpoint, 5)
+
+
+def test_the_batch_that_ends_the_input_visits_the_shards_of_a_sidecar(tmp_path: Path) -> None:
+    checkpoint = Folder(str(tmp_path))
+    plan(tmp_path, 4, 200, read_up_to=9)
+    with (tmp_path / "offsets" / "4").open("a") as file:
+        file.write('\n{"reached_ms": 40}\n{"seq": 3}')
+    plan_end(checkpoint, 5_000)
+    assert source_offsets(checkpoint, 5) == [
+        '{"logOffset": 9}',
+        '{"reached_ms": 5000}',
+        '{"seq": 3}',
+    ]
 
 
 # ------------------------------------------------------------------ layout and policies

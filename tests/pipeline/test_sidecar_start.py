@@ -20,6 +20,7 @@ from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.sidecar_attachment import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.core import data_calls
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange
 from idlestate.sidecar.core.operators import Host
@@ -130,6 +131,14 @@ def test_a_sidecar_that_does_not_hold_what_the_checkpoint_counts_on_is_refused(
             start(checkpoint, "run-2", then)
     assert link_of(checkpoint, "counts", runs_query=True) == link
     assert start(checkpoint, "run-3", first) == link
+
+
+def test_a_sidecar_of_another_protocol_is_refused(
+    checkpoint: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_calls, "PROTOCOL", 1)
+    with pytest.raises(RefusedError, match="unix:a speaks version 1 of the protocol, the query"):
+        start(checkpoint, "run-1", "unix:a")
 
 
 def test_a_sidecar_that_was_moved_with_its_folder_goes_on(

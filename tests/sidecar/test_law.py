@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.local_placement import OneRange
 from idlestate.sidecar.core.micro_batches import Attempt
@@ -52,9 +53,9 @@ class Sidecar:
 
     reached_ms = 0
 
-    def __init__(self, case: Case, kind: str, folder: Path) -> None:
+    def __init__(self, case: Case, kind: str, folder: Path, spec: TableSpec | None = None) -> None:
         self.case, self.kind, self.folder = case, kind, folder
-        self.spec = spec_of(case)
+        self.spec = spec or spec_of(case)
         self.time = TimeDomain.PROCESSING if case.at_batch_time else TimeDomain.EVENT
         self.clock, self.handles = FakeClock(0), count()
         self.start()
