@@ -51,6 +51,8 @@ _SAME = {
 }
 """Other names of functions, as in Spark."""
 FUNCTIONS = (*_FORMS, *_SAME)
+MOST_ROWS = 100_000
+"""Of the frame that an aggregate of `over` is taken of, where it is a number of rows."""
 _DISTINCT = re.compile(r"distinct\s+(.*)", re.IGNORECASE)
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
 _OWN = re.compile(r"\s*([\w.]+:[\w.<>]+)\s*\(\s*(.*?)\s*\)\s*")

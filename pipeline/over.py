@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from idlestate.backends.shards.over import Over, over_kind
-from idlestate.pipeline.arguments import ColumnArgument
+from idlestate.backends.shards.bounded_over import over_kind
+from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit
+from idlestate.backends.shards.over import Over
+from idlestate.backends.shards.own_accumulator import OwnAccumulator
+from idlestate.config.aggregate_text import MOST_ROWS
+from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.pipeline.retain import aggregation_of
@@ -25,6 +30,8 @@ def over(
     delay: Duration = "0s",
     policy: str | Policy | None = None,
     config: str | Path | None = None,
+    rows: int | Literal["unbounded"] | None = None,
+    range: Duration | None = None,  # noqa: A002 - its name in SQL
     order: Sequence[ColumnArgument] | ColumnArgument = (),
     max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
@@ -38,9 +45,10 @@ def over(
     """Emit each row with aggregates of the rows of its key so far.
 
     As `OVER (PARTITION BY key ORDER BY event_time)` in SQL, for streams and batch DataFrames: rows
-    of one time, and of equal `order` columns, count together. Every row is a write, and the end of
-    its key's life by the policy empties the frame. Rows wait until the watermark reaches them and
-    take their turn in order of event time, so that no result depends on how they came.
+    of one time, and of equal `order` columns, count together. `rows` and `range` make the frame
+    shorter. Every row is a write, and the end of its key's life by the policy empties the frame.
+    Rows wait until the watermark reaches them and take their turn in order of event time, so that
+    no result depends on how they came.
 
     Args:
         events: the input, with columns of simple types and without a watermark.
@@ -49,6 +57,12 @@ def over(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column, a timestamp.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
+        rows: count the last so many rows, the row itself among them, as `ROWS BETWEEN rows - 1
+            PRECEDING AND CURRENT ROW`; 1 to 100,000. Rows of one time go by their `order` columns,
+            then by all their values. `unbounded`: all rows of the life, in the same way.
+        range: count rows that are at most this long before the row, as `RANGE BETWEEN INTERVAL
+            ... PRECEDING AND CURRENT ROW`: text such as `10m` or `1h30m`, or a timedelta. Rows of
+            one time count together, whatever their `order` columns.
         order: columns that order rows of the same key and event time.
         malformed: as for `retain`; this column is not emitted.
         null_key, shards, backend, sidecar, runs: as for `retain`.
@@ -63,7 +77,9 @@ def over(
     """
 
     def kind_of(found: Columns) -> Over:
-        texts = {each.name: each.text for each in aggregation_of(found, columns, {}).aggregates}
+        frame = _frame(found.given, rows, range)
+        bound = aggregation_of(found, columns, {})
+        texts = {each.name: each.text for each in bound.aggregates}
         ignored = None if malformed is None else found.given.column("malformed", malformed)
         own = [name for name in found.schema.names if name not in (*found.keys, ignored)]
         for name in (*own, *found.keys):
@@ -76,7 +92,11 @@ def over(
                     f"column {name} is of type {found.schema[name].dataType.simpleString()}; drop "
                     "it, select a part, or cast it (to_json) first"
                 )
-        return over_kind(texts, own, found.types, found.order)
+        made = [each.accumulator for each in bound.aggregates]
+        classes = {
+            each.reference: type(each.made) for each in made if isinstance(each, OwnAccumulator)
+        }
+        return over_kind(texts, own, found.types, found.order, frame, classes)
 
     return operator_dataframe(
         events,
@@ -100,3 +120,19 @@ def over(
         runs=runs,
         in_order=True,
     )
+
+
+def _frame(given: Arguments, rows: object, span: object) -> Frame:
+    if rows is not None and span is not None:
+        raise given.refused("a frame has either rows or a range; remove one of them")
+    if span is not None:
+        return Frame(FrameUnit.RANGE, given.span_ms("range", span))
+    if rows is None:
+        return WHOLE_LIFE
+    if rows == "unbounded":
+        return Frame(FrameUnit.ROWS)
+    fix = f"pass a number from 1 to {MOST_ROWS}, or 'unbounded'"
+    given.must_be("rows", rows, int, fix)
+    if not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
+        raise given.refused(f"rows {rows!r} is not valid; {fix}")
+    return Frame(FrameUnit.ROWS, rows)

@@ -13,17 +13,24 @@ PAID = [("a", 3, 9, 5), ("a", 3, 8, 20), ("b", 3, 8, 7), ("a", 5, 9, 1)]
 
 @pytest.mark.spark
 def test_example_runs(spark):  # noqa: F811 - the fixture, not the import
-    ((language, program),) = BLOCKS
-    assert language == "python"
+    assert [language for language, _ in BLOCKS] == ["python", "python"]
     rows = [
         (card, datetime(2025, 3, day, hour, tzinfo=UTC), paid) for card, day, hour, paid in PAID
     ]
     names = {"payments": spark.createDataFrame(rows, "card string, paid_at timestamp, amount int")}
-    exec(program, names)
+    for _, program in BLOCKS:
+        exec(program, names)
     found = names["running"].orderBy("card", "paid_at").collect()
     assert [(row.card, row.amount, row.spent, row.payments) for row in found] == [
         ("a", 20, 20, 1),
         ("a", 5, 25, 2),
         ("a", 1, 1, 1),
         ("b", 7, 7, 1),
+    ]
+    last = names["average"].orderBy("card", "paid_at").collect()
+    assert [(row.amount, row.mean, row.largest) for row in last] == [
+        (20, 20.0, 20),
+        (5, 12.5, 20),
+        (1, 1.0, 1),
+        (7, 7.0, 7),
     ]

@@ -17,7 +17,8 @@ live: those written before count from the last write of their life.
 
 A sum of decimals is stored as an integer in units of the column's last digit, and
 `approx_count_distinct` hashes such integers. Another scale would change their meaning, and is
-refused. Lists store the values of their columns one after the other, so these must keep their type.
+refused. Lists, and frames of `over`, store the values of columns one after the other, so these must
+keep their type.
 `count(x)` stores no value, so x may have any type. Keys, windows, time domain and the names of the
 order columns are fixed.
 """
@@ -29,6 +30,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import widens
 from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.bounded_over import BoundedOver
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.distinct_counts import ApproxDistinct
@@ -86,6 +88,8 @@ def compare_definitions(before: Definition, after: Definition) -> Takeover:
     changes += _lost_names(after.renamed, old, {each.name for each in now.kind.aggregates})
     ids, next_id = {}, before.next_id
     moved = set(sources.values())
+    # A bounded frame keeps the values of columns in lists.
+    kept = was.kind.aggregation.aggregates if isinstance(was.kind, BoundedOver) else ()
     for each in now.kind.aggregates:
         stays = None if each.name in moved else old.get(each.name)
         found = old[sources[each.name]] if each.name in sources else stays
@@ -94,7 +98,7 @@ def compare_definitions(before: Definition, after: Definition) -> Takeover:
             changes.append(Change(each.name, ADDED, each.text))
         else:
             ids[each.name] = found.id
-            changes.append(_of_aggregate(found, each))
+            changes.append(_of_aggregate(found, each, in_lists=found in kept))
     taken = {*ids, *moved}
     changes += [Change(each, DROPPED, old[each].text) for each in old if each not in taken]
     aggregates = tuple((name, text, ids[name]) for name, text, _ in after.aggregates)
@@ -160,7 +164,9 @@ def _lost_names(
             )
 
 
-def _of_aggregate(old: Aggregate | StateColumns, new: Aggregate | StateColumns) -> Change:
+def _of_aggregate(
+    old: Aggregate | StateColumns, new: Aggregate | StateColumns, *, in_lists: bool
+) -> Change:
     is_renamed = old.name != new.name
     called = f"{new.name} (before: {old.name})" if is_renamed else new.name
     if isinstance(old, StateColumns) or isinstance(new, StateColumns):
@@ -176,9 +182,10 @@ def _of_aggregate(old: Aggregate | StateColumns, new: Aggregate | StateColumns) 
         if was != now:
             what = f"aggregate {called}: its state was {listed(was)}, is now {listed(now)}"
             return Change(new.name, REFUSED, f"{what}: give the aggregate another name")
-    retyped = [] if isinstance(old.accumulator, Count) else _retyped(old, new)
+    has_values = in_lists or not isinstance(old.accumulator, Count)
+    retyped = _retyped(old, new) if has_values else []
     for name, was, now in retyped:
-        if isinstance(old.accumulator, Collected | DistinctCount):
+        if in_lists or isinstance(old.accumulator, Collected | DistinctCount):
             return _of_other_type(called, new, name, was, now, "but lists keep their type")
         if not widens(was, now):
             return _of_other_type(called, new, name, was, now, "which is not wider")

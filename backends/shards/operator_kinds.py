@@ -8,10 +8,10 @@ import pyarrow as pa
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.as_of import HOW, AsOf
+from idlestate.backends.shards.bounded_over import over_named
 from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.over import Over
 from idlestate.backends.shards.own_accumulator import Classes
 
 
@@ -53,11 +53,12 @@ def schema_of(kind: OperatorKind, inputs: Mapping[str, pa.DataType]) -> pa.Schem
 def _of_aggregates(
     name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]
 ) -> OperatorKind:
+    if (over := over_named(name, aggregates, order)) is not None:
+        return over
     kinds: tuple[OperatorKind, ...] = (
         Aggregation(aggregates),
         *(Deduplication(keep, aggregates, order) for keep in Keep),
         *(AsOf.of(how, aggregates, order) for how in HOW),
-        Over.of(aggregates),
     )
     found = next((each for each in kinds if each.name == name), None)
     if found is None:

@@ -1,13 +1,13 @@
 """The kind of operator behind `over`: a record is emitted with the aggregates of its life so far.
 
 As in SQL, records of one time (and equal order columns) are peers: each is emitted with all of them
-counted.
+counted. In a frame of rows, none has peers. `bounded_over` has frames that are shorter than a life.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column, KeyColumns
-from idlestate.backends.shards.aggregates import Aggregate, bind
+from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit, row_order
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.config.aggregate_text import Call
 from idlestate.retention.lives import DividedLives
@@ -24,6 +25,7 @@ from idlestate.retention.lives import DividedLives
 if TYPE_CHECKING:
     from idlestate.backends.shards.steps_by_key import Steps
 
+OVER = "over"
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -35,29 +37,37 @@ class Over(EmitsRecords):
     In a definition, columns of the record stand as the aggregate `first` of themselves.
     """
 
-    frame: Aggregation
+    aggregation: Aggregation
     columns: tuple[Aggregate, ...]
     """Of the record, as they are emitted."""
+    order: tuple[str, ...] = ()
+    """Those of them that order records of one time."""
+    frame: Frame = WHOLE_LIFE
 
     @classmethod
-    def of(cls, aggregates: Sequence[Aggregate]) -> "Over":
+    def of(
+        cls,
+        aggregates: Sequence[Aggregate],
+        order: tuple[str, ...] = (),
+        frame: Frame = WHOLE_LIFE,
+    ) -> Self:
         """The kind of these, bound as a definition has them."""
-        is_column = [each.text == _itself(each.name) for each in aggregates]
-        frame, columns = (
+        is_column = [each.text == itself(each.name) for each in aggregates]
+        counted, columns = (
             tuple(each for each, flag in zip(aggregates, is_column, strict=True) if flag is wanted)
             for wanted in (False, True)
         )
-        return cls(Aggregation(frame), columns)
+        return cls(Aggregation(counted), columns, order, frame)
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`."""
-        return "over"
+        """As of `OperatorKind`: with the frame, where it is not the default."""
+        return OVER if self.frame == WHOLE_LIFE else f"{OVER} {self.frame}"
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """As of `OperatorKind`."""
-        return (*self.frame.aggregates, *self.columns)
+        return (*self.aggregation.aggregates, *self.columns)
 
     @property
     def writes_once(self) -> bool:
@@ -72,43 +82,44 @@ class Over(EmitsRecords):
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """As of `OperatorKind`."""
-        return dict(self.frame.inputs) | {each.name: each.result_type for each in self.columns}
+        own = {each.name: each.result_type for each in self.columns}
+        return dict(self.aggregation.inputs) | own
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
         """As of `OperatorKind`: those of the aggregates, then the record's."""
         own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
-        return (*self.frame.carried, *own)
+        return (*self.aggregation.carried, *own)
 
     @property
     def life(self) -> tuple[Column, ...]:
         """As of `OperatorKind`."""
-        return self.frame.life
+        return self.aggregation.life
 
     @property
     def stored(self) -> tuple[Column, ...]:
         """As of `OperatorKind`."""
-        return self.frame.stored
+        return self.aggregation.stored
 
     @property
     def results(self) -> KeyColumns:
         """As of `OperatorKind`."""
-        return self.frame.results
+        return self.aggregation.results
 
     @cached_property
     def emitted(self) -> KeyColumns:
         """As of `EmitsRecords`."""
         own = ((each.name, each.result_type) for each in self.columns)
-        return (*own, *self.frame.results)
+        return (*own, *self.aggregation.results)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
         """As of `OperatorKind`."""
-        lifted = self.frame.lift(values, is_write, t_ms)
+        lifted = self.aggregation.lift(values, is_write, t_ms)
         return lifted + [values[each.name] for each in self.columns]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
         """As of `OperatorKind`."""
-        return self.frame.at(carried[: self._width], t_ms) + carried[self._width :]
+        return self.aggregation.at(carried[: self._width], t_ms) + carried[self._width :]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
         """As of `OperatorKind`; each record is a step of its own."""
@@ -116,7 +127,7 @@ class Over(EmitsRecords):
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
         """As of `OperatorKind`."""
-        return self.frame.of_lives(old, carried[: self._width], walk)
+        return self.aggregation.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
         """As of `OperatorKind`; records are shown, no lives."""
@@ -124,7 +135,7 @@ class Over(EmitsRecords):
 
     def result(self, life: list[Field]) -> list[pa.Array]:
         """As of `OperatorKind`."""
-        return self.frame.result(life)
+        return self.aggregation.result(life)
 
     def is_emitted(self, is_read: Flags) -> Flags:
         """As of `EmitsRecords`: all of them."""
@@ -135,33 +146,44 @@ class Over(EmitsRecords):
     ) -> tuple[Ints, list[pa.Array]]:
         """As of `EmitsRecords`."""
         m, n = len(walk.source) - len(steps.t_ms), len(walk.source)
+        own = steps.carried[self._width :]
+        source, last = walk.source, np.arange(n)
+        if self.frame.unit is FrameUnit.ROWS:
+            names = [each.name for each in self.columns]
+            source = row_order(walk, n - m, steps.t_ms, self.in_turn(names, own))
+        else:
+            # The last peer of each row: the row before the next one that begins a step, or a key.
+            is_last = np.ones(n, dtype=bool)
+            is_last[:-1] = (source[1:] < m) | steps.begins()[np.maximum(source[1:] - m, 0)]
+            last = np.minimum.accumulate(np.where(is_last, last, n)[::-1])[::-1]
         fields = [
-            take(join([stored, added]), walk.source)
+            take(join([stored, added]), source)
             for stored, added in zip(old, steps.carried[: self._width], strict=True)
         ]
         fields = self._running(fields, walk.life_start)
-        is_record = walk.source >= m
-        # The last peer of each row: the row before the next one that begins a step, or a key.
-        is_last = np.ones(n, dtype=bool)
-        is_last[:-1] = ~is_record[1:] | steps.begins()[np.maximum(walk.source[1:] - m, 0)]
-        last = np.minimum.accumulate(np.where(is_last, np.arange(n), n)[::-1])[::-1]
-        records = walk.source[is_record] - m
-        columns = [take(field, records) for field in steps.carried[self._width :]]
+        is_record = source >= m
+        records = source[is_record] - m
+        columns = [take(field, records) for field in own]
         found = [take(field, last[is_record]) for field in fields]
-        return records, columns + self.frame.result(found)
+        return records, columns + self.aggregation.result(found)
+
+    def in_turn(self, names: Sequence[str], columns: list[Field]) -> list[Field]:
+        """Columns of the record by how they order records of one time: `order` columns first."""
+        by_name = dict(zip(names, columns, strict=True))
+        return [by_name[name] for name in dict.fromkeys((*self.order, *names)) if name in by_name]
 
     def _running(self, fields: list[Field], starts: Ints) -> list[Field]:
         """The accumulators of each row and all before it in its segment, by doubling steps."""
         n = len(fields[0])
         # What a lifted record alone comes to.
-        fields = self.frame.combined(fields, np.arange(n))
+        fields = self.aggregation.combined(fields, np.arange(n))
         sizes = np.diff(np.append(starts, n))
         place = np.arange(n) - np.repeat(starts, sizes)
         reach = 1
         while (further := np.flatnonzero(place >= reach)).size:
             pairs = np.stack([further - reach, further], axis=1).ravel()
             both = [take(field, pairs) for field in fields]
-            added = self.frame.combined(both, np.arange(0, len(pairs), 2))
+            added = self.aggregation.combined(both, np.arange(0, len(pairs), 2))
             source = np.arange(n)
             source[further] = n + np.arange(len(further))
             fields = [
@@ -172,28 +194,9 @@ class Over(EmitsRecords):
 
     @property
     def _width(self) -> int:
-        return len(self.frame.carried)
+        return len(self.aggregation.carried)
 
 
-def over_kind(
-    texts: Mapping[str, str],
-    columns: Sequence[str],
-    types: Mapping[str, pa.DataType],
-    order: tuple[str, ...] = (),
-) -> Over:
-    """The kind that emits records of these columns with aggregates.
-
-    Args:
-        texts: result name to aggregate; none has the name of a column.
-        columns: of the input, other than keys.
-        types: column name to Arrow type.
-        order: columns that order records of one event time.
-
-    Raises:
-        AggregateError: an aggregate makes no sense, or a type cannot be kept.
-    """
-    return Over.of(bind(dict(texts) | {name: _itself(name) for name in columns}, types, order))
-
-
-def _itself(name: str) -> str:
+def itself(name: str) -> str:
+    """The text under which a definition has a column of the record."""
     return Call("first", (name,)).of((name,))

@@ -9,6 +9,7 @@ from idlestate.config.sql.query_plan import Computed, Only, QueryPlan
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource, filtered
+from idlestate.config.sql.window_frames import read_frame
 from idlestate.config.sql.window_order import read_window_order
 
 _FORM = "write SUM(x) OVER (PARTITION BY key ORDER BY event_time) AS total"
@@ -39,11 +40,11 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
             if argument.expression is not None:
                 computed[argument.column] = argument.expression
                 places[argument.column] = item.words.place
-    orders = [read_window_order(item, qualifiers) for item in windows]
+    orders = [(read_window_order(item, qualifiers), read_frame(item)) for item in windows]
     if any(order != orders[0] for order in orders):
-        fix = "use the same PARTITION BY and ORDER BY for all, or a query for each"
+        fix = "use the same PARTITION BY, ORDER BY and frame for all, or a query for each"
         raise select.words.at("over").refused("the windows differ", fix)
-    order = orders[0]
+    order, frame = orders[0]
     if order.is_descending:
         raise select.words.at("over").refused("ORDER BY ... DESC is not supported", "remove DESC")
     output = [_selected(item, item in windows, qualifiers) for item in items]
@@ -60,6 +61,7 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
         "key": order.key,
         "columns": columns,
         "event_time": order.time,
+        **frame,
     }
     if order.order:
         arguments["order"] = order.order
@@ -76,14 +78,6 @@ def _aggregate(item: Expression, qualifiers: frozenset[str]) -> tuple[str, Aggre
     calls = list(aggregate_calls(item.words[:over], qualifiers))
     if [(call.start, call.end) for call in calls] != [(0, over)]:
         raise item.words.refused("this function is not supported with OVER", _FORM)
-    spec = window.args.get("spec")
-    if spec and not (
-        spec.args.get("kind") == "RANGE"
-        and spec.args.get("start") == "UNBOUNDED"
-        and spec.args.get("end") in {None, "CURRENT ROW"}
-    ):
-        fix = "remove the frame, which then begins with the first row of the key's life"
-        raise item.words[over:].refused("this frame is not supported", fix)
     name = item.alias or calls[0].name
     check_name(name, item.words)
     return name, calls[0]

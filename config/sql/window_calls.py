@@ -1,17 +1,14 @@
 """`window(ts, '10 minutes')` and `session_window(ts, '30 minutes')` in GROUP BY."""
 
-import re
 from dataclasses import dataclass
 
 from idlestate.config.sql.expressions import read_expression
+from idlestate.config.sql.spans import SPAN_FIX, read_span
 from idlestate.config.sql.words import Words
-from idlestate.retention.durations import DurationError, duration_ms, format_duration
 from idlestate.retention.windows import WindowError, Windows, hopping, session, tumbling
 
 _WINDOW, _SESSION = "window", "session_window"
 _OTHERS = ("tumble", "hop", "cumulate", "session")
-_UNITS = {"week": "w", "day": "d", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms"}
-_SPAN = re.compile(rf"\s*(\d{{1,15}})\s*({'|'.join(_UNITS)})s?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +62,6 @@ def read_window(words: Words, qualifiers: frozenset[str]) -> WindowCall | None:
 
 def _duration(span: Words) -> str:
     """A span such as '10 minutes', as Spark reads it, or '10m'."""
-    fix = "write text such as '10 minutes'"
     if len(span) != 1 or not span.words[0].is_text:
-        raise span.refused("this is not a span of time", fix)
-    text = span.words[0].name
-    parts, at = 0, 0
-    while found := _SPAN.match(text, at):
-        parts += int(found[1]) * duration_ms(f"1{_UNITS[found[2].lower()]}")
-        at = found.end()
-    try:
-        return format_duration(parts if at == len(text) else duration_ms(text))
-    except DurationError as error:
-        raise span.refused(error.what, fix) from error
+        raise span.refused("this is not a span of time", SPAN_FIX)
+    return read_span(span.words[0].name, span)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.definition import Definition
-from idlestate.backends.shards.over import over_kind
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec

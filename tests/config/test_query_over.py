@@ -6,6 +6,17 @@ from idlestate.config.sql.planning import plan_query
 from idlestate.config.sql.query_plan import Computed, Named, Only, Step, Where
 
 OVER = "OVER (PARTITION BY id ORDER BY ts{})"
+FRAMES: list[tuple[str, dict[str, object]]] = [
+    ("ROWS BETWEEN 9 PRECEDING AND CURRENT ROW", {"rows": 10}),
+    ("ROWS 9 PRECEDING", {"rows": 10}),
+    ("ROWS CURRENT ROW", {"rows": 1}),
+    ("ROWS UNBOUNDED PRECEDING", {"rows": "unbounded"}),
+    ("RANGE BETWEEN INTERVAL '1 hour' PRECEDING AND CURRENT ROW", {"range": "1h"}),
+    ("RANGE BETWEEN INTERVAL 90 MINUTES PRECEDING AND CURRENT ROW", {"range": "1h30m"}),
+    ("RANGE INTERVAL '1 day 6 hours' PRECEDING", {"range": "1d6h"}),
+    ("RANGE CURRENT ROW", {"range": "0s"}),
+    ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", {}),
+]
 CASES: list[tuple[str, list[Step], dict[str, object], tuple[str, ...] | None]] = [
     (
         f"SELECT *, sum(v) {OVER.format('')} AS total FROM t",
@@ -37,6 +48,15 @@ CASES: list[tuple[str, list[Step], dict[str, object], tuple[str, ...] | None]] =
         [Only(("id", "v"))],
         {"key": ["id"], "columns": {"m": "max(v)"}, "event_time": "ts"},
         ("`id`", "`m`"),
+    ),
+    *(
+        (
+            f"SELECT *, count(*) {OVER.format(f' {frame}')} AS n FROM t",
+            [],
+            {"key": ["id"], "columns": {"n": "count"}, "event_time": "ts"} | arguments,
+            None,
+        )
+        for frame, arguments in FRAMES
     ),
 ]
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Policy, join_asof, over, sql
@@ -57,3 +58,23 @@ def test_over_gives_the_rows_of_the_python_form(spark: SparkSession) -> None:
     found = sql(spark, query, **shared)
     assert rows(found) == rows(expected.select("k", "v", "s", "batch_id"))
     assert {(row["v"], row["s"]) for row in rows(found)} == {(1, 1), (5, 6), (9, 9)}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW",
+        "RANGE BETWEEN INTERVAL '7 minutes' PRECEDING AND CURRENT ROW",
+    ],
+)
+def test_frames_give_the_rows_of_sparks_own_over(spark: SparkSession, frame: str) -> None:
+    events = [
+        (START + timedelta(minutes=at * 7 % 61), f"k{at % 3}", at % 5, at / 4) for at in range(60)
+    ]
+    spark.createDataFrame(events, "t timestamp, k string, v int, x double").createOrReplaceTempView(
+        "framed"
+    )
+    over = f"OVER (PARTITION BY k ORDER BY t {frame})"
+    query = f"SELECT *, sum(v) {over} AS s, max(x) {over} AS m, count(*) {over} AS n FROM framed"
+    found = sql(spark, query, uid="f", delay="1m").drop("batch_id")
+    assert rows(found) == rows(spark.sql(query).select(*found.columns))

@@ -1,0 +1,214 @@
+"""`over` with a frame of the last rows, or of the last span of time.
+
+Aggregates cannot be taken back, so a life keeps the rows that are in the frame of its last record:
+their times, and of their columns those that aggregates read. They are lists in a row of the life
+(`packed_lists`), and the aggregates of each record are computed of them anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.byte_arrays import spread
+from idlestate.backends.runs.fields import Field, join, take, to_arrow
+from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.aggregates import Aggregate, bind
+from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit, life_of_rows, row_order
+from idlestate.backends.shards.over import OVER, Over, itself
+from idlestate.backends.shards.own_accumulator import Classes
+from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
+from idlestate.backends.shards.sliding_ranges import of_ranges
+from idlestate.retention.lives import DividedLives
+
+if TYPE_CHECKING:
+    from idlestate.backends.shards.steps_by_key import Steps
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_TIMES = PackedLists((ItemPart(pa.int64()),))
+
+
+@dataclass(frozen=True)
+class _FrameRows:
+    """Rows of lives in order: those that were stored, then those of the batch."""
+
+    life: Ints
+    t_ms: Ints
+    record: Ints
+    """The record that each is; below zero for stored ones."""
+    values: Mapping[str, pa.Array]
+    """The columns that aggregates read."""
+
+
+@dataclass(frozen=True)
+class BoundedOver(Over):
+    """As of `idlestate.backends.shards.operator_kind.OperatorKind`.
+
+    A column of a life is named by the record's column and its type. So a column that comes back
+    after a definition did without it is never read as something else.
+    """
+
+    @cached_property
+    def carried(self) -> tuple[Column, ...]:
+        """As of `OperatorKind`: the time, the record's columns, and others that aggregates read."""
+        own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
+        others = (Column(f"i_{name}", pa.nulls(1, self.inputs[name])) for name in self._others)
+        return (Column("t", np.zeros(1, dtype=np.int64)), *own, *others)
+
+    @cached_property
+    def life(self) -> tuple[Column, ...]:
+        """As of `OperatorKind`: a list of times, and one of each column that aggregates read."""
+        (times,) = _TIMES.pack([pa.array([], pa.int64())], np.zeros(1, dtype=np.int64))
+        found = [Column("f", times)]
+        for name, part in self._kept.items():
+            blanks = part.pack(pa.array([], part.kind), np.zeros(1, dtype=np.int64))
+            found += [Column(f"f_{name}:{part.kind}:{at}", each) for at, each in enumerate(blanks)]
+        return tuple(found)
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """As of `OperatorKind`."""
+        return self.life
+
+    def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:  # noqa: ARG002
+        """As of `OperatorKind`; every record is a write."""
+        return [t_ms, *(values[name] for name in self._names)]
+
+    def at(self, carried: list[Field], t_ms: int) -> list[Field]:
+        """As of `OperatorKind`."""
+        return [np.full(len(carried[0]), t_ms), *carried[1:]]
+
+    def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
+        """As of `OperatorKind`: the rows in the frame of each life's last record."""
+        rows = self._frame_rows(old, carried, walk)
+        stays = self.frame.stays(rows.life, rows.t_ms)
+        counts = np.bincount(rows.life[stays], minlength=len(walk.life_start))
+        found = _TIMES.pack([pa.array(rows.t_ms[stays])], counts)
+        mask, ends = pa.array(stays), np.cumsum(counts)
+        for name, part in self._kept.items():
+            found += part.pack(rows.values[name].filter(mask), ends)
+        return found
+
+    def result(self, life: list[Field]) -> list[pa.Array]:
+        """As of `OperatorKind`: those of the life's last record."""
+        t_ms, values, counts = self._unpacked(life)
+        lifted = self.aggregation.lift(values, np.ones(len(t_ms), dtype=bool), t_ms)
+        if not len(counts):
+            return self.aggregation.result(lifted)
+        starts = np.cumsum(counts) - counts
+        return self.aggregation.result(self.aggregation.combined(lifted, starts))
+
+    def rows(
+        self, old: list[Field], steps: "Steps", walk: DividedLives
+    ) -> tuple[Ints, list[pa.Array]]:
+        """As of `EmitsRecords`."""
+        rows = self._frame_rows(old, steps.carried, walk)
+        n = len(rows.life)
+        is_record = rows.record >= 0
+        lasts = self.frame.lasts(rows.life, rows.t_ms)[is_record]
+        sizes = self.frame.sizes(rows.life, rows.t_ms, lasts)
+        lifted = self.aggregation.lift(rows.values, np.ones(n, dtype=bool), rows.t_ms)
+        single = self.aggregation.combined(lifted, np.arange(n))
+        place = np.arange(n) - np.searchsorted(rows.life, rows.life)
+        found = of_ranges(single, self.aggregation.combined, place, lasts, sizes)
+        records = rows.record[is_record]
+        columns = [take(field, records) for field in steps.carried[1 : 1 + len(self.columns)]]
+        return records, columns + self.aggregation.result(found)
+
+    def _frame_rows(self, old: list[Field], carried: list[Field], walk: DividedLives) -> _FrameRows:
+        times_ms, stored, counts = self._unpacked(old)
+        n = len(carried[0])
+        source = walk.source
+        if self.frame.unit is FrameUnit.ROWS:
+            columns = self.in_turn(self._names, carried[1:])
+            source = row_order(walk, n, np.asarray(carried[0]), columns)
+        # Of each row of the walk where its rows begin among all, stored ones first.
+        begins = np.concatenate([np.cumsum(counts) - counts, len(times_ms) + np.arange(n)])
+        sizes = np.concatenate([counts, np.ones(n, dtype=np.int64)])[source]
+        at = spread(begins[source], sizes)
+        t_ms = np.concatenate([times_ms, np.asarray(carried[0])])[at]
+        given = dict(zip(self._names, carried[1:], strict=True))
+        values = {
+            name: to_arrow(take(join([stored[name], given[name]]), at)) for name in self._kept
+        }
+        life = np.repeat(life_of_rows(walk), sizes)
+        return _FrameRows(life, t_ms, at - len(times_ms), values)
+
+    def _unpacked(self, life: list[Field]) -> tuple[Ints, dict[str, pa.Array], Ints]:
+        """Times and values of the rows of lives, and how many each life has."""
+        (times,), counts = _TIMES.unpack(life[:1])
+        values, begin = {}, 1
+        for name, part in self._kept.items():
+            columns = life[begin : begin + part.columns]
+            (items,), held = PackedLists((part,)).unpack(columns)
+            # Lives written before an aggregate read this column have no values of it.
+            is_held = np.repeat(held > 0, counts)
+            if not is_held.all():
+                items = items.take(pa.array(np.cumsum(is_held) - 1, mask=~is_held))
+            values[name] = items.cast(part.kind)
+            begin += part.columns
+        return times.to_numpy(), values, counts.astype(np.int64)
+
+    @cached_property
+    def _kept(self) -> dict[str, ItemPart]:
+        pairs = self.aggregation.inputs.items()
+        return {name: ItemPart(kind, may_be_null=True) for name, kind in pairs}
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The columns that a record carries."""
+        return (*(each.name for each in self.columns), *self._others)
+
+    @cached_property
+    def _others(self) -> tuple[str, ...]:
+        own = {each.name for each in self.columns}
+        return tuple(name for name in self.aggregation.inputs if name not in own)
+
+
+def over_of(
+    aggregates: Sequence[Aggregate], order: tuple[str, ...] = (), frame: Frame = WHOLE_LIFE
+) -> Over:
+    """The kind of these aggregates and columns, bound as a definition has them."""
+    return (Over if frame.size is None else BoundedOver).of(aggregates, order, frame)
+
+
+def over_named(name: str, aggregates: Sequence[Aggregate], order: tuple[str, ...]) -> Over | None:
+    """The same under the name that a definition has; None if it is another kind's.
+
+    Raises:
+        ValueError: the frame cannot be read.
+    """
+    kind, _, frame = name.partition(" ")
+    if kind != OVER:
+        return None
+    return over_of(aggregates, order, Frame.parse(frame) if frame else WHOLE_LIFE)
+
+
+def over_kind(
+    texts: Mapping[str, str],
+    columns: Sequence[str],
+    types: Mapping[str, pa.DataType],
+    order: tuple[str, ...] = (),
+    frame: Frame = WHOLE_LIFE,
+    classes: Classes | None = None,
+) -> Over:
+    """The kind that emits records of these columns with aggregates.
+
+    Args:
+        texts: result name to aggregate; none has the name of a column.
+        columns: of the input, other than keys.
+        types: column name to Arrow type.
+        order: columns that order records of one event time.
+        frame: which records count.
+
+    Raises:
+        AggregateError: an aggregate makes no sense, or a type cannot be kept.
+    """
+    every = dict(texts) | {name: itself(name) for name in columns}
+    bound = bind(every, types, order, classes)
+    return over_of(bound, order, frame)

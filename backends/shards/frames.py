@@ -1,0 +1,131 @@
+"""Frames of `over`: which rows of a life, up to a row, its aggregates count.
+
+As in SQL, a frame of rows takes rows one by one, and a frame of a range takes all rows of one time
+together, its peers.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import Field, take, to_arrow
+from idlestate.backends.shards.extremes import order_keys
+from idlestate.retention.lives import DividedLives
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_UNBOUNDED = "unbounded"
+
+
+class FrameUnit(StrEnum):
+    """What a frame is measured in."""
+
+    ROWS = "rows"
+    RANGE = "range"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The rows that count for a row: up to itself, or up to its last peer.
+
+    Attributes:
+        unit: whether rows of one time are taken one by one or together.
+        size: rows, the row itself among them, or milliseconds before its time; None: all rows of
+            the life.
+    """
+
+    unit: FrameUnit = FrameUnit.RANGE
+    size: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.unit} {_UNBOUNDED if self.size is None else self.size}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Frame":
+        """Read it back.
+
+        Raises:
+            ValueError: it is not a frame.
+        """
+        unit, size = text.split(" ")
+        return cls(FrameUnit(unit), None if size == _UNBOUNDED else int(size))
+
+    def lasts(self, life: Ints, t_ms: Ints) -> Ints:
+        """The last row of each row's frame.
+
+        Args:
+            life, t_ms: life and time of each row, both ascending.
+        """
+        n = len(life)
+        if self.unit is FrameUnit.ROWS:
+            return np.arange(n)
+        is_last = np.ones(n, dtype=bool)
+        is_last[:-1] = (life[1:] != life[:-1]) | (t_ms[1:] != t_ms[:-1])
+        return np.minimum.accumulate(np.where(is_last, np.arange(n), n)[::-1])[::-1]
+
+    def sizes(self, life: Ints, t_ms: Ints, lasts: Ints) -> Ints:
+        """How many rows the frames of a bounded size have that end with these rows."""
+        assert self.size is not None
+        if self.unit is FrameUnit.ROWS:
+            return np.minimum(lasts - np.searchsorted(life, life[lasts]) + 1, self.size)
+        # Where each frame begins: its first time among the times of all rows, before equal ones.
+        frames, n = len(lasts), len(life)
+        is_row = np.repeat([False, True], [frames, n])
+        times_ms = np.concatenate([t_ms[lasts] - self.size, t_ms])
+        order = np.lexsort((is_row, times_ms, np.concatenate([life[lasts], life])))
+        first = np.empty(frames + n, dtype=np.int64)
+        first[order] = np.cumsum(is_row[order])
+        return lasts - first[:frames] + 1
+
+    def stays(self, life: Ints, t_ms: Ints) -> Flags:
+        """Which rows are in the frame of the last row of their life: no other row counts later."""
+        stops = np.append(np.flatnonzero(np.diff(life)), len(life) - 1)
+        sizes = self.sizes(life, t_ms, stops)
+        found: Flags = np.arange(len(life)) > np.repeat(stops - sizes, np.diff(stops, prepend=-1))
+        return found
+
+
+WHOLE_LIFE = Frame()
+"""The frame of OVER without one in SQL."""
+
+
+def row_order(walk: DividedLives, records: int, t_ms: Ints, columns: list[Field]) -> Ints:
+    """The rows of a walk with records of one time in order of their values.
+
+    Args:
+        walk: how stored lives and records fall into lives.
+        records: how many records there are.
+        t_ms: their times.
+        columns: what records of one time are ordered by, the most important first.
+
+    Returns:
+        `walk.source` in another order. Records of equal values stay in any order.
+    """
+    stored = len(walk.source) - records
+    is_record = walk.source >= stored
+    life = life_of_rows(walk)[is_record]
+    is_tied = np.zeros(records, dtype=bool)
+    is_tied[1:] = (life[1:] == life[:-1]) & (t_ms[1:] == t_ms[:-1])
+    group = np.cumsum(~is_tied)
+    is_tied[:-1] |= is_tied[1:]
+    tied = np.flatnonzero(is_tied)
+    if not len(tied):
+        return walk.source
+    keys = [key for column in columns for key in order_keys(_at(column, tied))]
+    source, order = walk.source.copy(), np.arange(records)
+    order[tied] = tied[np.lexsort((*reversed(keys), group[tied]))]
+    source[is_record] = stored + order
+    return source
+
+
+def life_of_rows(walk: DividedLives) -> Ints:
+    """The life of each row of a walk whose records are all writes."""
+    sizes = np.diff(np.append(walk.life_start, len(walk.source)))
+    return np.repeat(np.arange(len(walk.life_start)), sizes)
+
+
+def _at(column: Field, rows: Ints) -> pa.Array:
+    return to_arrow(take(column, rows))

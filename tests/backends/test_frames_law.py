@@ -1,0 +1,257 @@
+"""The law of frames: a record's aggregates are those of the last rows or the last span of time."""
+
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.shards.bounded_over import over_kind
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import compare_definitions
+from idlestate.backends.shards.frames import Frame, FrameUnit
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.policy import Policy, TimeDomain
+from tests.backends.law_cases import COLUMNS, ORDERS, Case
+from tests.backends.law_runner import (
+    assert_equal_ends,
+    plain_rows,
+    policy_of,
+    run_table,
+    spec_of,
+)
+from tests.backends.test_deduplication_law import with_writes_and_order
+from tests.backends.test_in_order_law import disordered
+from tests.compare import assert_aggregates
+from tests.lengths import short_and_long
+from tests.reference_over import OverReference
+
+ID = "id"
+TYPES = {name: kind for name, (kind, _) in (COLUMNS | ORDERS).items()} | {ID: pa.int64()}
+ROWS, RANGE = FrameUnit.ROWS, FrameUnit.RANGE
+FRAMES = [
+    *(Frame(ROWS, size) for size in (None, 1, 2, 3, 5, 8)),
+    *(Frame(RANGE, size) for size in (0, 1, 2, 5, 12, 60)),
+]
+
+
+def numbered(case: Case) -> Case:
+    """The case with a number in every record, so that rows can be told apart."""
+    at, batches = 0, []
+    for batch in with_writes_and_order(case).batches:
+        batches.append([])
+        for record in batch:
+            batches[-1].append(replace(record, values=dict(record.values) | {ID: at}))
+            at += 1
+    return replace(case, batches=batches)
+
+
+@short_and_long("examples", 150, 1000)
+def test_records_and_states_equal_those_of_the_reference(examples):
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(disordered(), st.sampled_from(FRAMES))
+    def law(drawn: Case, frame: Frame) -> None:
+        case = numbered(drawn)
+        own = [*COLUMNS, *case.order, ID]
+        kind = over_kind(case.aggregates, own, TYPES, case.order, frame)
+        spec = replace(spec_of(case), kind=kind, in_order=True)
+        reference = OverReference(case.rule, case.aggregates, frame.unit, frame.size)
+        expected = reference.run([*chain.from_iterable(case.batches)], own)
+        lives = reference.lives
+        assert case.sweeps[-1] is not None
+        lives.sweep(case.sweeps[-1])
+        tables, rows, tally = run_table(case, spec, in_form=False)
+        found = {row[ID]: row for row in rows}
+        assert len(found) == len(rows) == len(expected)
+        for record, results in expected:
+            row = found[record.values[ID]]
+            assert row["key"] == record.key
+            assert row["text"] == record.values["text"]
+            assert_aggregates(results, row, case.aggregates, (frame, record))
+        assert_equal_ends(case, lives, tables, tally)
+        last = {record.key: results for record, results in expected if record.key in lives.lives}
+        policy = policy_of(case.rule)
+        for state in (row for each in tables for row in plain_rows(spec, each.lives(policy))):
+            assert_aggregates(last[state["key"]], state, case.aggregates, (frame, state))
+
+    law()
+
+
+# ---------------------------------------------------------------- by name
+
+
+NEVER = Policy()
+
+
+def spec_with(frame, texts=None, types=None):
+    types = types or {"v": pa.int64()}
+    kind = over_kind(texts or {"n": "count", "s": "sum(v)"}, [*types], types, (), frame)
+    return TableSpec((("k", pa.string()),), kind, in_order=True)
+
+
+def applied(table, records, upto_ms, batch_id, policy=NEVER):
+    """The outcome of a batch of (time, value)."""
+    times_ms, values = zip(*records, strict=True) if records else ((), ())
+    steps = Steps.from_records(
+        table.spec, [pa.array(["a"] * len(records), pa.string())],
+        np.array(times_ms, dtype=np.int64), {"v": pa.array(values, pa.int64())},
+    )  # fmt: skip
+    return table.apply(steps, policy, upto_ms, batch_id, MergePolicy())
+
+
+def sums(frame, batches, policy=NEVER):
+    """Of batches of (time, value) the results, by time and value."""
+    table, found = ShardTable.empty(spec_with(frame)), []
+    for batch_id, (records, upto_ms) in enumerate(batches):
+        outcome = applied(table, records, upto_ms, batch_id, policy)
+        table = outcome.table
+        found += [(row["v"], row["n"], row["s"]) for row in outcome.changes.to_pylist()]
+    return found
+
+
+LAST = [(100, 1), (120, 2), (150, 4), (151, 8)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "batches", "expected"),
+    [
+        pytest.param(
+            Frame(ROWS, 2),
+            [(LAST, 0), ([], 200)],
+            [(1, 1, 1), (2, 2, 3), (4, 2, 6), (8, 2, 12)],
+            id="the last two rows, itself among them",
+        ),
+        pytest.param(
+            Frame(ROWS, 2),
+            [(LAST[:2], 0), (LAST[2:], 120), ([], 200)],
+            [(1, 1, 1), (2, 2, 3), (4, 2, 6), (8, 2, 12)],
+            id="rows of earlier batches",
+        ),
+        pytest.param(
+            Frame(ROWS, 1), [(LAST, 0), ([], 200)],
+            [(1, 1, 1), (2, 1, 2), (4, 1, 4), (8, 1, 8)], id="itself alone",
+        ),
+        pytest.param(
+            Frame(RANGE, 50),
+            [(LAST, 0), ([], 200)],
+            [(1, 1, 1), (2, 2, 3), (4, 3, 7), (8, 3, 14)],
+            id="the row exactly a range before counts, a millisecond later it does not",
+        ),
+        pytest.param(
+            Frame(RANGE, 0),
+            [([(100, 1), (100, 2), (101, 4)], 0), ([], 101)],
+            [(1, 2, 3), (2, 2, 3), (4, 1, 4)],
+            id="a range of nothing: the rows of one time",
+        ),
+        pytest.param(
+            Frame(RANGE, 1),
+            [([(101, 4), (100, 1)], 0), ([(101, 8)], 100), ([], 101)],
+            [(1, 1, 1), (4, 3, 13), (8, 3, 13)],
+            id="rows of one time count together, from whichever batch",
+        ),
+        pytest.param(
+            Frame(ROWS, 2),
+            [([(100, 3), (100, 1)], 0), ([(100, 2)], 99), ([], 100)],
+            [(1, 1, 1), (2, 2, 3), (3, 2, 5)],
+            id="rows of one time go by their values, not by arrival",
+        ),
+        pytest.param(
+            Frame(ROWS),
+            [([(100, 3), (100, 1)], 0), ([], 100)],
+            [(1, 1, 1), (3, 2, 4)],
+            id="without a size too",
+        ),
+    ],
+)  # fmt: skip
+def test_a_frame_is(frame, batches, expected):
+    assert sums(frame, batches) == expected
+
+
+@pytest.mark.parametrize("frame", [Frame(ROWS, 3), Frame(RANGE, 100)])
+def test_the_end_of_a_life_empties_the_frame(frame):
+    batches = [([(100, 1)], 0), ([(149, 2), (199, 4)], 100), ([], 200)]
+    assert sums(frame, batches, Policy(ttl_ms=50)) == [(1, 1, 1), (2, 2, 3), (4, 1, 4)]
+
+
+@pytest.mark.parametrize(("frame", "most"), [(Frame(ROWS, 10), 10), (Frame(RANGE, 30), 31)])
+def test_state_holds_the_rows_of_one_frame_and_no_more(frame, most):
+    table = ShardTable.empty(spec_with(frame))
+    for batch_id in range(40):
+        first_ms = 50 * batch_id
+        records = [(first_ms + at, at) for at in range(50)]
+        table = applied(table, records, first_ms - 1, batch_id).table
+    (run,) = table.current.runs
+    ((times, *_),) = [run.take(np.arange(len(run)), keys=False).payload]
+    assert len(times[0].as_py()) == 8 * most
+
+
+def test_sums_of_many_overlapping_frames_are_exact():
+    values = np.random.default_rng(1).integers(-9, 9, 1000)
+    found = sums(Frame(ROWS, 300), [([(at, int(v)) for at, v in enumerate(values)], 0), ([], 1000)])
+    expected = [int(values[max(0, at - 299) : at + 1].sum()) for at in range(1000)]
+    assert [row[2] for row in found] == expected
+
+
+# ---------------------------------------------------------------- definitions
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_definition_says_the_frame_again(frame):
+    definition = Definition.of(spec_with(frame), TimeDomain.EVENT)
+    assert Definition.from_json(definition.to_json()).spec() == spec_with(frame)
+
+
+def test_another_frame_is_refused():
+    before, after = (
+        Definition.of(spec_with(frame), TimeDomain.EVENT)
+        for frame in (Frame(ROWS, 10), Frame(ROWS, 20))
+    )
+    (refusal,) = compare_definitions(before, after).refusals
+    assert refusal == "kind was over rows 10, is now over rows 20"
+
+
+def test_columns_in_a_frame_keep_their_type():
+    before, after = (
+        Definition.of(spec_with(Frame(ROWS, 2), {"n": "count(v)"}, {"v": kind}), TimeDomain.EVENT)
+        for kind in (pa.int32(), pa.int64())
+    )
+    (refusal,) = compare_definitions(before, after).refusals
+    assert "aggregate n: column v was int32, is now int64, but lists keep their type" in refusal
+
+
+def test_an_aggregate_that_is_added_counts_the_rows_of_the_frame():
+    """Of columns that no aggregate read before it counts nulls."""
+    types = {"v": pa.int64(), "w": pa.string()}
+    before = spec_with(Frame(ROWS, 3), {"s": "sum(v)"}, types)
+    texts = {"s": "sum(v)", "m": "max(v)", "l": "collect_list(w, 9)"}
+    after = spec_with(Frame(ROWS, 3), texts, types)
+    takeover = compare_definitions(
+        Definition.of(before, TimeDomain.EVENT), Definition.of(after, TimeDomain.EVENT)
+    )
+    assert takeover.refusals == []
+    table = ShardTable.empty(before)
+    for batch_id, spec in enumerate([before, takeover.definition.spec()]):
+        if spec is not before:
+            runs = {
+                name: each.with_schema(spec.tables[name])
+                for name, each in applied_tables(table).items()
+            }
+            table = ShardTable.of(spec, runs, table.seen)
+        steps = Steps.from_records(
+            spec, [pa.array(["a", "a"])], np.array([1, 2]) + 10 * batch_id,
+            {"v": pa.array([5, 7]), "w": pa.array(["x", "y"])},
+        )  # fmt: skip
+        outcome = table.apply(steps, Policy(), 10 * batch_id + 9, batch_id, MergePolicy())
+        table = outcome.table
+    last = outcome.changes.to_pylist()[-1]
+    assert (last["s"], last["m"], last["l"]) == (19, 7, ["x", "y"])
+
+
+def applied_tables(table):
+    return {"open": table.current, "remembered": table.remembered, **table.others}
