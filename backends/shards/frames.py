@@ -70,7 +70,8 @@ class Frame:
         """How many rows the frames of a bounded size have that end with these rows."""
         assert self.size is not None
         if self.unit is FrameUnit.ROWS:
-            return np.minimum(lasts - np.searchsorted(life, life[lasts]) + 1, self.size)
+            upto: Ints = np.minimum(lasts - np.searchsorted(life, life[lasts]) + 1, self.size)
+            return upto
         # Where each frame begins: its first time among the times of all rows, before equal ones.
         frames, n = len(lasts), len(life)
         is_row = np.repeat([False, True], [frames, n])
@@ -78,7 +79,8 @@ class Frame:
         order = np.lexsort((is_row, times_ms, np.concatenate([life[lasts], life])))
         first = np.empty(frames + n, dtype=np.int64)
         first[order] = np.cumsum(is_row[order])
-        return lasts - first[:frames] + 1
+        sizes: Ints = lasts - first[:frames] + 1
+        return sizes
 
     def stays(self, life: Ints, t_ms: Ints) -> Flags:
         """Which rows are in the frame of the last row of their life: no other row counts later."""

@@ -34,6 +34,7 @@ from tests.reference_over import OverReference
 
 ID = "id"
 TYPES = {name: kind for name, (kind, _) in (COLUMNS | ORDERS).items()} | {ID: pa.int64()}
+OWN = [name for name in COLUMNS if name != "stamp"]  # `plain_rows` takes times for whole ms
 ROWS, RANGE = FrameUnit.ROWS, FrameUnit.RANGE
 FRAMES = [
     *(Frame(ROWS, size) for size in (None, 1, 2, 3, 5, 8)),
@@ -52,13 +53,13 @@ def numbered(case: Case) -> Case:
     return replace(case, batches=batches)
 
 
-@short_and_long("examples", 150, 1000)
+@short_and_long("examples", 80, 1000)
 def test_records_and_states_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered(), st.sampled_from(FRAMES))
     def law(drawn: Case, frame: Frame) -> None:
         case = numbered(drawn)
-        own = [*COLUMNS, *case.order, ID]
+        own = [*OWN, *case.order, ID]
         kind = over_kind(case.aggregates, own, TYPES, case.order, frame)
         spec = replace(spec_of(case), kind=kind, in_order=True)
         reference = OverReference(case.rule, case.aggregates, frame.unit, frame.size)

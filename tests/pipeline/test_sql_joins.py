@@ -1,5 +1,6 @@
 """Joins and OVER in queries through Spark: their rows are those of the Python form."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Policy, join_asof, over, sql
+from idlestate.errors import RefusedError
 
 POLICY = Policy(idle_min="30m", idle_max="45m")
 START = datetime(2025, 3, 3, tzinfo=UTC)
@@ -78,3 +80,18 @@ def test_frames_give_the_rows_of_sparks_own_over(spark: SparkSession, frame: str
     query = f"SELECT *, sum(v) {over} AS s, max(x) {over} AS m, count(*) {over} AS n FROM framed"
     found = sql(spark, query, uid="f", delay="1m").drop("batch_id")
     assert rows(found) == rows(spark.sql(query).select(*found.columns))
+
+
+@pytest.mark.parametrize(
+    ("frame", "what"),
+    [
+        ({"rows": 0}, "rows 0 is not valid; pass a number from 1 to 100000, or 'unbounded'"),
+        ({"rows": "10"}, "rows: '10' cannot be used here; pass a number from 1 to 100000"),
+        ({"range": "10"}, 'range: "10" has no unit'),
+        ({"rows": 2, "range": "1h"}, "a frame has either rows or a range; remove one of them"),
+    ],
+)
+def test_frames_that_are_refused(spark: SparkSession, frame: dict[str, Any], what: str) -> None:
+    events = spark.createDataFrame([], "t timestamp, k string, v int")
+    with pytest.raises(RefusedError, match=re.escape(what)):
+        over(events, key="k", columns={"n": "count"}, event_time="t", uid="r", **frame)
