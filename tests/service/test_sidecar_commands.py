@@ -5,14 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from idlestate.service.cli import main
-from tests.sidecar.sidecar_process import COMMAND, OPERATOR, UID, Sidecar
-
-
-def said(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(each) for each in words])
+from tests.sidecar.sidecar_process import COMMAND, OPERATOR, UID, Sidecar, said
 
 
 def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
@@ -24,29 +18,24 @@ def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
         (["health", "--live", f"unix:{sidecar.control_socket}"], "ok"),
     ):
         where = ["--sidecar", f"unix:{sidecar.data_socket}"] if words[0] != "health" else []
-        done = subprocess.run(
-            [*COMMAND, *words, *where],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+        done = said(*words, *where)
+        assert (done.exit_code, done.stderr) == (0, "")
         assert told in done.stdout
 
 
 def test_the_place_that_is_told_is_one_that_health_takes(made: Any) -> None:
     told = made(control="[::1]:0").start_told().rpartition(" ")[2].strip()
     assert told.startswith("http://[::1]:")
-    done = subprocess.run([*COMMAND, "health", told], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "ready\n")
+    done = said("health", told)
+    assert (done.exit_code, done.stdout) == (0, "ready\n")
 
 
 @pytest.mark.parametrize(
     "place", ["http://::1:9465", "http://[::1:9465", "localhost:9465", "unix:"]
 )
 def test_health_of_what_is_no_place_is_refused_with_the_way_out(place: str) -> None:
-    done = subprocess.run([*COMMAND, "health", place], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    done = said("health", place)
+    assert done.exit_code == 1
     assert done.stderr == f"{place}: not a valid address; use unix:PATH or http[s]://ADDRESS:PORT\n"
 
 

@@ -15,10 +15,13 @@ from time import monotonic
 from typing import Any
 
 import pyarrow as pa
+from click.testing import CliRunner, Result
 
+from idlestate.service.cli import main
 from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.protocol.errors import DiskFullError
+from tests.sidecar.forked_process import ForkedProcess
 
 COMMAND = [sys.executable, "-m", "idlestate.service.cli"]
 PATIENCE_S = 30
@@ -41,6 +44,11 @@ OPERATOR: dict[str, Any] = {
     "aggregates": {"n": "count", "total": "sum(amount)"},
     "policy": "carts",
 }
+
+
+def said(*words: object) -> Result:
+    """What a command says, called in this process."""
+    return CliRunner().invoke(main, [str(each) for each in words])
 
 
 def wait_for(what: Callable[[], Any]) -> Any:
@@ -98,7 +106,7 @@ class Sidecar:
             "operators": {UID: OPERATOR},
             **settings,
         }
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | ForkedProcess | None = None
         self.data_place = self.control_url = ""
 
     @property
@@ -122,12 +130,13 @@ class Sidecar:
     def start_told(self, before: Sequence[str] = ()) -> str:
         """Start it; the line in which it says where it listens."""
         self.write_file()
-        self.process = subprocess.Popen(
-            [*before, *COMMAND, "serve", str(self.file)],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
+        command, environment = ["serve", str(self.file)], os.environ | {"PYTHONUNBUFFERED": "1"}
+        if before:
+            self.process = subprocess.Popen(
+                [*before, *COMMAND, *command], stderr=subprocess.PIPE, text=True, env=environment
+            )
+        else:
+            self.process = ForkedProcess(command, environment)
         line = self.next_line()
         while line.startswith(("WARNING", "the tables were moved")):
             line = self.next_line()

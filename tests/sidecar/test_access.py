@@ -17,7 +17,7 @@ from pyarrow import flight
 
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError
-from tests.sidecar.sidecar_process import COMMAND, PATIENCE_S, UID, users
+from tests.sidecar.sidecar_process import COMMAND, PATIENCE_S, UID, said, users
 
 
 def test_sockets_are_their_owners_alone(made: Any) -> None:
@@ -55,9 +55,8 @@ def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made
     token.write_text("0123456789abcdef0123\n")
     sidecar.settings["token_file"] = str(token)
     sidecar.write_file()
-    told = subprocess.run(
-        [*COMMAND, "check", str(sidecar.file)], capture_output=True, text=True, check=True
-    )
+    told = said("check", sidecar.file)
+    assert told.exit_code == 0
     assert "WARNING" in told.stderr
     assert "sees the token and all rows" in told.stderr
     place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
@@ -84,9 +83,8 @@ def test_who_shows_no_token_is_told_alive_and_never_ready(made: Any) -> None:
         (["--token-file", str(token)], 0, "ready"),
         (["--live"], 0, "authentication required"),
     ):
-        command = [*COMMAND, "health", f"unix:{sidecar.control_socket}", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == code
+        done = said("health", f"unix:{sidecar.control_socket}", *words)
+        assert done.exit_code == code
         assert told in done.stdout + done.stderr
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
-from tests.sidecar.sidecar_process import COMMAND, UID, Sidecar
+from tests.sidecar.sidecar_process import COMMAND, UID, Sidecar, said
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 TOKEN = "0123456789abcdef0123"
@@ -138,8 +138,8 @@ def test_the_command_line_shows_certificate_and_token(sidecar: Sidecar, certs: P
         (["health", "--live", url, *own], 0, "authentication required"),  # it lives
         (["health", "--live", url], 1, ""),
     ):
-        done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
+        done = said(*words)
+        assert done.exit_code == code, done.stderr
         assert told in done.stdout
 
 
@@ -219,11 +219,6 @@ def test_a_certificate_that_cannot_be_used_is_named(
 
 def test_a_certificate_that_health_cannot_use_is_named(certs: Path) -> None:
     own = ["--cert-file", str(certs / "token")]
-    done = subprocess.run(
-        [*COMMAND, "health", "https://127.0.0.1:1", *own],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
+    done = said("health", "https://127.0.0.1:1", *own)
+    assert done.exit_code == 1
     assert str(certs / "token") in done.stderr
