@@ -1,15 +1,24 @@
 """A function as an operator calls it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from idlestate.functions.function import KeyedProcessFunction
 
+if TYPE_CHECKING:
+    from idlestate.backends.runs.compaction import MergePolicy
+    from idlestate.backends.shards.shard_table import Outcome, ShardTable
+    from idlestate.backends.shards.steps_by_key import Steps
+    from idlestate.retention.policy import Policy
+
 
 @dataclass(frozen=True)
 class BoundFunction:
-    """A function, what of a record it is given, and what it yields. Travels to tasks.
+    """The work of `process`: a function, what of a record it is given, and what it yields.
+
+    Travels to tasks.
 
     Attributes:
         uid: the operator.
@@ -27,3 +36,19 @@ class BoundFunction:
     def name(self) -> str:
         """The function in errors."""
         return type(self.function).__qualname__
+
+    def apply(
+        self,
+        table: "ShardTable",
+        steps: "Steps",
+        policy: "Policy",
+        sweep_at_ms: int,
+        batch_id: int,
+        merge: "MergePolicy",
+        shown_ms: int | None,  # noqa: ARG002
+    ) -> "Outcome":
+        """As of `idlestate.backends.shards.batch_work.BatchWork`."""
+        # The driver, which only sends functions, loads no states.
+        from idlestate.functions.function_step import apply_function  # noqa: PLC0415
+
+        return apply_function(self, table, steps, policy, sweep_at_ms, batch_id, merge)

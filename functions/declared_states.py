@@ -6,7 +6,9 @@ from typing import Any
 
 from idlestate.backends.shards.state_columns import StateColumns, check_type
 from idlestate.errors import RefusedError
-from idlestate.functions.cells import (
+from idlestate.functions.function import KeyedProcessFunction
+from idlestate.functions.function_context import FunctionContext
+from idlestate.functions.state_cells import (
     AggregatingCell,
     Cell,
     ListCell,
@@ -14,8 +16,6 @@ from idlestate.functions.cells import (
     ReducingCell,
     ValueCell,
 )
-from idlestate.functions.context import FunctionContext
-from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.ttl_cells import (
     TtlAggregatingCell,
     TtlListCell,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from idlestate.functions.context import FunctionContext
+    from idlestate.functions.function_context import FunctionContext
 
 Rows = Iterable[tuple[Any, ...]] | None
 

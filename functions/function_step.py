@@ -30,9 +30,9 @@ from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
-from idlestate.functions.context import Timers
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.errors import error_in_open, error_of
+from idlestate.functions.function_context import Timers
 from idlestate.functions.function_output import output_table
 from idlestate.functions.key_loop import KeyLoop, KeysToVisit, Visited
 from idlestate.functions.row_order import in_row_order

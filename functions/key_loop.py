@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from idlestate.functions.cells import Cell
-from idlestate.functions.context import FunctionContext, Timers
 from idlestate.functions.errors import FunctionError, error_of
 from idlestate.functions.function import KeyedProcessFunction
+from idlestate.functions.function_context import FunctionContext, Timers
+from idlestate.functions.state_cells import Cell
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Reason
 from idlestate.retention.single_life import SingleLife

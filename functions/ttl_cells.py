@@ -7,7 +7,7 @@ renews its stamp. Expired items are never returned.
 from collections.abc import Iterable
 from typing import Any
 
-from idlestate.functions.cells import (
+from idlestate.functions.state_cells import (
     AggregatingCell,
     Cell,
     ListCell,

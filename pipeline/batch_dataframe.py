@@ -75,7 +75,7 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
                 counts,
                 times,
                 task.in_force,
-                spec.function,
+                spec.work,
             )
         except IdlestateError as error:
             raise as_marked(error, spec.uid) from error

@@ -100,7 +100,7 @@ def _retain_stream(
 ) -> DataFrame:
     cells = reduce(DataFrame.union, [packed(marked, each) for marked, each in inputs])
     changed = cells.groupBy("shard").transformWithState(
-        ShardOperator(spec.uid, spec.function, spec.table.classes),
+        ShardOperator(spec.uid, spec.work, spec.table.classes),
         OUTPUT_SCHEMA,
         "Append",
         "EventTime" if spec.is_event_time else "None",

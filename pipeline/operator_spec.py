@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.functions.bound_function import BoundFunction
 from idlestate.retention.policy import Policy, TimeDomain
 
 if TYPE_CHECKING:  # tasks of a query that keeps its own state load no network
@@ -60,8 +60,8 @@ class OperatorSpec:
     """The number of Spark partitions for a sidecar's shards."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New to old names of aggregates; the checkpoint has their state under the old name."""
-    function: "BoundFunction | None" = None
-    """The function of `process`."""
+    work: BatchWork = LIVES_WORK
+    """What its shards make of records; of `process`, the function."""
     all_read: bool = False
     """Whether all rows of this input are reads, as those of a join's probes."""
     link_file: str | None = None

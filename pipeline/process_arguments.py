@@ -119,4 +119,4 @@ def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
 def with_function(spec: OperatorSpec, function: KeyedProcessFunction) -> OperatorSpec:
     """The spec of a `process` operator with the function that its tasks call."""
     kind: Any = spec.table.kind
-    return replace(spec, function=BoundFunction(spec.uid, function, kind.columns, kind.output))
+    return replace(spec, work=BoundFunction(spec.uid, function, kind.columns, kind.output))

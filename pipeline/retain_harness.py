@@ -125,7 +125,7 @@ class OperatorHarness:
             counts,
             task.times,
             task.in_force,
-            self._spec.function,
+            self._spec.work,
         )
         self._record = advanced.record
         self._batch_id += 1

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
+from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.functions.bound_function import BoundFunction
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import TimeDomain
 
@@ -43,7 +43,7 @@ def advance(
     counts: RowCounts,
     times: BatchTimes,
     in_force: PolicyVersion,
-    function: BoundFunction | None = None,
+    work: BatchWork = LIVES_WORK,
 ) -> Advanced:
     """Take a batch into a shard.
 
@@ -55,7 +55,7 @@ def advance(
         counts: rows counted by those tasks.
         times: batch id, watermark and batch time.
         in_force: the policy version for this batch.
-        function: of a `process` operator the function.
+        work: what the operator makes of the records.
 
     Raises:
         FunctionError: the function raised an error, or yielded what is not valid.
@@ -69,13 +69,7 @@ def advance(
     merge = MergePolicy(stagger=stagger(record.shard))
     # A batch without data visits only some shards: it shows no window for the first time.
     shown_ms = record.shown_ms if packets else None
-    if function is None:
-        outcome = table.apply(steps, policy, now_ms, times.batch_id, merge, shown_ms=shown_ms)
-    else:
-        # Tasks of other operators load neither functions nor the states that they use.
-        from idlestate.functions.function_step import apply_function  # noqa: PLC0415
-
-        outcome = apply_function(function, table, steps, policy, now_ms, times.batch_id, merge)
+    outcome = work.apply(table, steps, policy, now_ms, times.batch_id, merge, shown_ms)
     after = record.counted(counts)
     if files:
         after = next_record(after, outcome, files, policy, now_ms, times.time_ms)

@@ -17,8 +17,8 @@ from pyspark.sql.streaming.stateful_processor import (
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 if TYPE_CHECKING:
+    from idlestate.backends.shards.batch_work import BatchWork
     from idlestate.backends.shards.own_accumulator import Classes
-    from idlestate.functions.bound_function import BoundFunction
     from idlestate.pipeline.stateful_step import StatefulStep
 
 STATE_NAME = "shard"
@@ -28,14 +28,12 @@ STATE_SCHEMA = StructType([StructField("value", BinaryType())])
 class ShardOperator(StatefulProcessor):
     """Keeps the shards of one operator."""
 
-    def __init__(
-        self, uid: str, function: "BoundFunction | None" = None, classes: "Classes | None" = None
-    ) -> None:
-        """Take the operator's uid, which leads executors to the spec, and code of the user's: the
-        function, and the classes of accumulators.
+    def __init__(self, uid: str, work: "BatchWork", classes: "Classes | None" = None) -> None:
+        """Take the operator's uid, which leads executors to the spec, its work, such as a function
+        of the user's, and the classes of the user's accumulators.
         """
         self._uid = uid
-        self._function = function
+        self._work = work
         self._classes = classes or {}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -68,4 +66,4 @@ class ShardOperator(StatefulProcessor):
     def _step(self) -> "StatefulStep":
         from idlestate.pipeline.stateful_step import StatefulStep  # noqa: PLC0415 - see above
 
-        return StatefulStep(self._uid, self._handle, self._value, self._function, self._classes)
+        return StatefulStep(self._uid, self._handle, self._value, self._work, self._classes)

@@ -15,11 +15,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, Va
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
-from idlestate.functions.bound_function import BoundFunction
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, report_of
@@ -51,18 +51,18 @@ class StatefulStep:
         uid: str,
         handle: StatefulProcessorHandle,
         value: ValueState,
-        function: BoundFunction | None,
+        work: BatchWork,
         classes: Classes,
     ) -> None:
-        """The operator, Spark's timers, the state in which a shard's record is kept, and code of
-        the user's: the function of a `process` operator, and the classes of accumulators.
+        """The operator, Spark's timers, the state in which a shard's record is kept, its work,
+        and the classes of the user's accumulators.
         """
         settle()
         self._uid = uid
         self._classes = classes
         self._handle = handle
         self._value = value
-        self._function = function
+        self._work = work
 
     @cached_property
     def _batch(self) -> TaskBatch:
@@ -123,7 +123,7 @@ class StatefulStep:
             counts,
             batch.times,
             batch.in_force,
-            self._function,
+            self._work,
         )
         record = advanced.record
         if batch.in_force.policy.time is TimeDomain.EVENT:

@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """As of `idlestate.backends.shards.operator_kind.Kind`: an accumulator per aggregate, added up.
+    """As of `idlestate.backends.shards.operator_kind.LifeKind`: an accumulator per aggregate, added up.
 
     A life's accumulators are one more row in front of its records, so that adding to state and
     adding up a batch are one operation.
@@ -30,54 +30,54 @@ class Aggregation:
 
     @property
     def name(self) -> str:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return "aggregate"
 
     @property
     def writes_once(self) -> bool:
-        """As of `Kind`."""
+        """As of `LifeKind`."""
         return False
 
     @property
     def combines(self) -> bool:
-        """As of `Kind`."""
+        """As of `LifeKind`."""
         return True
 
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return {name: kind for each in self.aggregates for name, kind in each.inputs}
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `Kind`: the fields of each accumulator."""
+        """As of `OperatorKind`: the fields of each accumulator."""
         return tuple(column for each in self.aggregates for column in each.columns)
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `Kind`."""
+        """As of `LifeKind`."""
         return self.carried
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return self.carried
 
     @cached_property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return tuple((each.name, each.result_type) for each in self.aggregates)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return [field for each in self.aggregates for field in each.lift(values, is_write, t_ms)]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return [field for each, fields in self._split(carried) for field in each.at(fields, t_ms)]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `Kind`."""
+        """As of `LifeKind`."""
         return [
             field
             for each, fields in self._split(carried)
@@ -85,7 +85,7 @@ class Aggregation:
         ]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `Kind`."""
+        """As of `LifeKind`."""
         rows = [
             take(join([stored, added]), walk.source)
             for stored, added in zip(old, carried, strict=True)
@@ -93,11 +93,11 @@ class Aggregation:
         return self.combined(rows, walk.life_start)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """As of `Kind`: every life that the batch touched and that goes on."""
+        """As of `LifeKind`: every life that the batch touched and that goes on."""
         return walk.is_touched & ~is_over
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `Kind`."""
+        """As of `OperatorKind`."""
         return [each.accumulator.result(fields) for each, fields in self._split(life)]
 
     def _split(self, columns: list[Field]) -> list[tuple[Aggregate, list[Field]]]:

@@ -32,7 +32,7 @@ HOW = ("inner", "left")
 
 @dataclass(frozen=True)
 class AsOf(EmitsRecords):
-    """As of `idlestate.backends.shards.operator_kind.OperatorKind`.
+    """As of `idlestate.backends.shards.operator_kind.LifeKind`.
 
     In a definition, version columns stand as the aggregates `last` of them, probe columns as
     `first`.
@@ -74,12 +74,12 @@ class AsOf(EmitsRecords):
 
     @property
     def writes_once(self) -> bool:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return False
 
     @property
     def combines(self) -> bool:
-        """As of `OperatorKind`: versions of one time."""
+        """As of `LifeKind`: versions of one time."""
         return True
 
     @cached_property
@@ -95,7 +95,7 @@ class AsOf(EmitsRecords):
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return self.versions.carried
 
     @property
@@ -124,16 +124,16 @@ class AsOf(EmitsRecords):
         return self.versions.at(carried[: self._width], t_ms) + carried[self._width :]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `OperatorKind`; a probe is always a step of its own."""
+        """As of `LifeKind`; a probe is always a step of its own."""
         versions = self.versions.combined(carried[: self._width], starts)
         return versions + [take(field, starts) for field in carried[self._width :]]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return self.versions.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
-        """As of `OperatorKind`; records are shown, no lives."""
+        """As of `LifeKind`; records are shown, no lives."""
         return np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:

@@ -62,7 +62,7 @@ class BoundedOver(Over):
 
     @cached_property
     def life(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: a list of times, and one of each column that aggregates read."""
+        """As of `LifeKind`: a list of times, and one of each column that aggregates read."""
         (times,) = _TIMES.pack([pa.array([], pa.int64())], np.zeros(1, dtype=np.int64))
         found = [Column("f", times)]
         for name, part in self._kept.items():
@@ -84,7 +84,7 @@ class BoundedOver(Over):
         return [np.full(len(carried[0]), t_ms), *carried[1:]]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `OperatorKind`: the rows in the frame of each life's last record."""
+        """As of `LifeKind`: the rows in the frame of each life's last record."""
         rows = self._frame_rows(old, carried, walk)
         stays = self.frame.stays(rows.life, rows.t_ms)
         counts = np.bincount(rows.life[stays], minlength=len(walk.life_start))

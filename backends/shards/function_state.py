@@ -18,7 +18,6 @@ from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.state_columns import StateColumns
-from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -89,16 +88,6 @@ class FunctionState:
         return self.states
 
     @property
-    def writes_once(self) -> bool:
-        """As of `OperatorKind`."""
-        return False
-
-    @property
-    def combines(self) -> bool:
-        """As of `OperatorKind`."""
-        return False
-
-    @property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """As of `OperatorKind`."""
         return dict(self.payload)
@@ -108,11 +97,6 @@ class FunctionState:
         """As of `OperatorKind`."""
         # By name, for rows that wait while the columns change.
         return tuple(Column(f"p_{name}", pa.nulls(1, kind)) for name, kind in self.payload)
-
-    @property
-    def life(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
-        return self.stored
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:
@@ -131,18 +115,6 @@ class FunctionState:
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:  # noqa: ARG002
         """As of `OperatorKind`."""
         return carried
-
-    def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `OperatorKind`; records of a function are never combined."""
-        raise NotImplementedError
-
-    def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `OperatorKind`; only the function knows."""
-        raise NotImplementedError
-
-    def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """As of `OperatorKind`; the function yields what is shown."""
-        raise NotImplementedError
 
     def result(self, life: list[Field]) -> list[pa.Array]:
         """As of `OperatorKind`."""

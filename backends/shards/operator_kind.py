@@ -3,13 +3,14 @@
 Packing, shuffle, shards, runs, merges, sweeps, sidecar and reading back know none of it. A kind
 says which columns it reads, what of a record travels, what a life keeps, and what is shown of it.
 
-A record is *lifted* to one row of the `carried` columns where it is packed. Rows of one step are
-*combined* there and again where packets meet. In the shard, `of_lives` makes of the stored lives
-and the carried rows what each life is now.
+A record is *lifted* to one row of the `carried` columns where it is packed. A `LifeKind` also says
+how rows of one step are *combined*, there and again where packets meet, and what `of_lives` makes
+in the shard of the stored lives and the carried rows. For other kinds, the operator's work
+(`idlestate.backends.shards.batch_work`) does this.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -37,14 +38,6 @@ class OperatorKind(Protocol):
         """What is shown of a life, as a definition is written down and as it may change."""
 
     @property
-    def writes_once(self) -> bool:
-        """Whether the record that begins a life is its one write, and all others are reads."""
-
-    @property
-    def combines(self) -> bool:
-        """Whether rows of one step are combined; else each row is a step."""
-
-    @property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """The columns it reads besides keys and order, with their types."""
 
@@ -53,12 +46,8 @@ class OperatorKind(Protocol):
         """The columns of a step, from where it is packed to its shard."""
 
     @property
-    def life(self) -> tuple[Column, ...]:
-        """The columns of a life while a batch works on it."""
-
-    @property
     def stored(self) -> tuple[Column, ...]:
-        """Those of them that the table keeps; an expire row shows these alone."""
+        """The columns of a life that the table keeps; an expire row shows these alone."""
 
     @property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
@@ -69,6 +58,30 @@ class OperatorKind(Protocol):
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
         """The same as if all records were of this time (ms)."""
+
+    def result(self, life: list[Field]) -> list[pa.Array]:
+        """The `results` of lives.
+
+        Raises:
+            SumOverflowError: a result does not fit its type.
+        """
+
+
+@runtime_checkable
+class LifeKind(OperatorKind, Protocol):
+    """A kind that says what a life is after a batch, for all lives at once."""
+
+    @property
+    def writes_once(self) -> bool:
+        """Whether the record that begins a life is its one write, and all others are reads."""
+
+    @property
+    def combines(self) -> bool:
+        """Whether rows of one step are combined; else each row is a step."""
+
+    @property
+    def life(self) -> tuple[Column, ...]:
+        """The columns of a life while a batch works on it; `stored` are some of them."""
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
         """Rows that are one step as one row each; a step's rows go from one start to the next."""
@@ -84,10 +97,3 @@ class OperatorKind(Protocol):
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
         """Which lives of the walk an update shows; `is_over` says which ones the batch ends."""
-
-    def result(self, life: list[Field]) -> list[pa.Array]:
-        """The `results` of lives.
-
-        Raises:
-            SumOverflowError: a result does not fit its type.
-        """

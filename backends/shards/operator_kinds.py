@@ -11,7 +11,7 @@ from idlestate.backends.shards.as_of import HOW, AsOf
 from idlestate.backends.shards.bounded_over import over_named
 from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
-from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes
 
 
@@ -52,10 +52,10 @@ def schema_of(kind: OperatorKind, inputs: Mapping[str, pa.DataType]) -> pa.Schem
 
 def _of_aggregates(
     name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]
-) -> OperatorKind:
+) -> LifeKind:
     if (over := over_named(name, aggregates, order)) is not None:
         return over
-    kinds: tuple[OperatorKind, ...] = (
+    kinds: tuple[LifeKind, ...] = (
         Aggregation(aggregates),
         *(Deduplication(keep, aggregates, order) for keep in Keep),
         *(AsOf.of(how, aggregates, order) for how in HOW),

@@ -32,7 +32,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Over(EmitsRecords):
-    """As of `idlestate.backends.shards.operator_kind.OperatorKind`.
+    """As of `idlestate.backends.shards.operator_kind.LifeKind`.
 
     In a definition, columns of the record stand as the aggregate `first` of themselves.
     """
@@ -71,12 +71,12 @@ class Over(EmitsRecords):
 
     @property
     def writes_once(self) -> bool:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return False
 
     @property
     def combines(self) -> bool:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return False
 
     @cached_property
@@ -93,7 +93,7 @@ class Over(EmitsRecords):
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return self.aggregation.life
 
     @property
@@ -122,15 +122,15 @@ class Over(EmitsRecords):
         return self.aggregation.at(carried[: self._width], t_ms) + carried[self._width :]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `OperatorKind`; each record is a step of its own."""
+        """As of `LifeKind`; each record is a step of its own."""
         return [take(field, starts) for field in carried]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `OperatorKind`."""
+        """As of `LifeKind`."""
         return self.aggregation.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
-        """As of `OperatorKind`; records are shown, no lives."""
+        """As of `LifeKind`; records are shown, no lives."""
         return np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:

@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class EmitsRecords(ABC):
-    """What such a kind has in addition to `idlestate.backends.shards.operator_kind.OperatorKind`.
+    """What such a kind has in addition to `idlestate.backends.shards.operator_kind.LifeKind`.
 
     Its records take their turn in order (`TableSpec.in_order`): what a record is emitted with
     depends on all records of its key that come before it.

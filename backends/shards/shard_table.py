@@ -24,6 +24,7 @@ from idlestate.backends.shards.changelog_rows import Changes, change_rows
 from idlestate.backends.shards.early_results import first_shown, showing_time_ms
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
+from idlestate.backends.shards.operator_kind import LifeKind
 from idlestate.backends.shards.record_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.backends.shards.steps_by_key import Steps
@@ -152,15 +153,14 @@ class ShardTable:
         if self.spec.in_order:
             held = self.others[HELD]
             steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
-        kind = self.spec.kind
+        kind = self.spec.life_kind
         if isinstance(kind, EmitsRecords):
             steps = steps.collapsed(kind)
         at, old = self.current.look_up(steps.hashes, steps.keys)
         has_old = at >= 0
-        writes_once = self.spec.kind.writes_once
-        reads = None if writes_once else steps.is_read
+        reads = None if kind.writes_once else steps.is_read
         begins_ms = self._begins_ms(steps)
-        accesses = Accesses(steps.counts, steps.t_ms, reads, writes_once, begins_ms)
+        accesses = Accesses(steps.counts, steps.t_ms, reads, kind.writes_once, begins_ms)
         walk = walk_sequence(accesses, old.lives, has_old, policy)
         touched = self._touched(steps, walk, old)
         is_over = walk.is_closed.copy()
@@ -179,7 +179,7 @@ class ShardTable:
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
         showing_ms = showing_time_ms(self.spec, sweep_at_ms)
-        shown = self.spec.kind.shown(walk, is_over) & shows_updates
+        shown = kind.shown(walk, is_over) & shows_updates
         if showing_ms is not None:
             shown &= is_due(walk.ends.deadline_ms, showing_ms)
         changes = [
@@ -244,7 +244,7 @@ class ShardTable:
         is_expire = is_over[at]
         is_expire[:-1] &= at[1:] != at[:-1]
         rows = touched.take(at if is_both.any() else either)
-        if self.spec.kind.writes_once:
+        if self.spec.life_kind.writes_once:
             rows = self._as_begun(rows, ~is_expire)
         return Changes(rows, walk.ends.take(at), is_expire)
 
@@ -263,22 +263,23 @@ class ShardTable:
 
     def _touched(self, steps: Steps, walk: DividedLives, old: Rows) -> Rows:
         """The lives of the walk, in order of hash and time: several of one key may be there."""
-        payload = [column.blanks(0) for column in self.spec.kind.life]
+        kind = self.spec.life_kind
+        payload = [column.blanks(0) for column in kind.life]
         if len(walk.life_start):
-            payload = self.spec.kind.of_lives(self._shown(old).payload, steps.carried, walk)
+            payload = kind.of_lives(self._shown(old).payload, steps.carried, walk)
         return Rows(steps.hashes[walk.key], take_keys(steps.keys, walk.key), walk.lives, payload)
 
     def _shown(self, rows: Rows) -> Rows:
         """Stored rows with every column of a life."""
         kind = self.spec.kind
-        if kind.life == kind.stored:
+        if not isinstance(kind, LifeKind) or kind.life == kind.stored:
             return rows
         reader = Reader.of(TableSchema((), kind.life), [column.id for column in kind.stored])
         return replace(rows, payload=reader.read(rows.payload, len(rows)))
 
     def kept(self, lives: Rows) -> Rows:
         """Lives with the columns that are stored."""
-        kind = self.spec.kind
+        kind = self.spec.life_kind
         if kind.life == kind.stored:
             return lives
         by_id = dict(zip((column.id for column in kind.life), lives.payload, strict=True))

@@ -16,7 +16,7 @@ from idlestate.backends.runs.fields import Field, join, slice_field, take
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
 from idlestate.backends.shards.extremes import order_keys
-from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.table_spec import TableSpec
 
@@ -123,7 +123,7 @@ class Steps:
     def collapsed(self, kind: OperatorKind) -> "Steps":
         """The same with the rows of one step added up to one row."""
         n = len(self.t_ms)
-        if n == 0 or not kind.combines:
+        if n == 0 or not isinstance(kind, LifeKind) or not kind.combines:
             return self
         starts = np.cumsum(self.counts) - self.counts
         begins = self.begins()

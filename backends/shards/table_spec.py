@@ -9,7 +9,7 @@ import pyarrow as pa
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
-from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
@@ -47,6 +47,12 @@ class TableSpec:
         if window is not None and not window.is_session:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
         return cls(keys, kind, order, window, shows_ahead_ms, in_order)
+
+    @property
+    def life_kind(self) -> LifeKind:
+        """Its kind, of an operator whose kind says what a life is."""
+        assert isinstance(self.kind, LifeKind)
+        return self.kind
 
     @property
     def fixed_window(self) -> Windows | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, take
 from idlestate.backends.runs.key_hashes import hash_after
 from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
-from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.operator_kind import LifeKind
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.windows import Windows
@@ -49,12 +49,12 @@ def windowed_steps(
     values = dict(values) | dict(zip((name for name, _ in spec.order), order, strict=True))
     carried = spec.kind.lift(values, np.ones(len(times_ms), dtype=bool), times_ms)
     ends_ms = window.slice_ends_ms(times_ms)
-    steps, first = _added_up(spec.kind, hashes, keys, ends_ms, times_ms, carried)
+    steps, first = _added_up(spec.life_kind, hashes, keys, ends_ms, times_ms, carried)
     if window.size_ms == window.slide_ms:
         return steps
     at, ends_ms = window.of_slices(ends_ms[first])
     steps, _ = _added_up(
-        spec.kind,
+        spec.life_kind,
         hashes[first[at]],
         take_keys(keys, first[at]),
         ends_ms,
@@ -65,7 +65,7 @@ def windowed_steps(
 
 
 def _added_up(
-    kind: OperatorKind, hashes: Ints, keys: Keys, ends_ms: Ints, t_ms: Ints, carried: list[Field]
+    kind: LifeKind, hashes: Ints, keys: Keys, ends_ms: Ints, t_ms: Ints, carried: list[Field]
 ) -> tuple[Steps, Ints]:
     """A step for each key and end, at its latest time; and the first row of each."""
     whole = [*keys, pa.array(ends_ms * 1000).view(TIMESTAMP)]

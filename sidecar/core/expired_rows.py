@@ -40,5 +40,6 @@ def _stored_names(spec: TableSpec) -> list[str]:
 
 def _blank(spec: TableSpec, rows: int) -> dict[str, pa.Array]:
     """The results of lives without records for any aggregate."""
-    results = spec.kind.result([column.blanks(rows) for column in spec.kind.life])
+    kind = spec.life_kind
+    results = kind.result([column.blanks(rows) for column in kind.life])
     return {f"a{each.id}": found for each, found in zip(spec.kind.aggregates, results, strict=True)}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
-    from idlestate.functions.context import FunctionContext as FunctionContext
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
+    from idlestate.functions.function_context import FunctionContext as FunctionContext
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
     from idlestate.pipeline.join_asof import join_asof as join_asof
@@ -50,7 +50,7 @@ else:
             "idlestate.advisor.advice": ["Advice"],
             "idlestate.advisor.advise": ["advise"],
             "idlestate.backends.shards.accumulator": ["Accumulator"],
-            "idlestate.functions.context": ["FunctionContext"],
+            "idlestate.functions.function_context": ["FunctionContext"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],

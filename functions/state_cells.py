@@ -7,8 +7,8 @@ live a value is a pair of value and stamp (ms). The time is that of the record o
 from collections.abc import Iterable
 from typing import Any
 
-from idlestate.functions.context import FunctionContext
 from idlestate.functions.fitting import copier, fit_to, plain_class
+from idlestate.functions.function_context import FunctionContext
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.descriptors import StateDescriptor
 

@@ -1,0 +1,50 @@
+"""What a batch makes of a shard: the step in which operators differ, whatever their data is.
+
+Travels to tasks, so it imports nothing until it is used.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from idlestate.backends.runs.compaction import MergePolicy
+    from idlestate.backends.shards.shard_table import Outcome, ShardTable
+    from idlestate.backends.shards.steps_by_key import Steps
+    from idlestate.retention.policy import Policy
+
+
+class BatchWork(Protocol):
+    """One operator's work."""
+
+    def apply(
+        self,
+        table: "ShardTable",
+        steps: "Steps",
+        policy: "Policy",
+        sweep_at_ms: int,
+        batch_id: int,
+        merge: "MergePolicy",
+        shown_ms: int | None,
+    ) -> "Outcome":
+        """Take a batch into a shard; arguments as of `ShardTable.apply`."""
+
+
+@dataclass(frozen=True)
+class LivesWork:
+    """Of operators whose kind says what a life is (`LifeKind`): that of the table itself."""
+
+    def apply(
+        self,
+        table: "ShardTable",
+        steps: "Steps",
+        policy: "Policy",
+        sweep_at_ms: int,
+        batch_id: int,
+        merge: "MergePolicy",
+        shown_ms: int | None,
+    ) -> "Outcome":
+        """As of `BatchWork`."""
+        return table.apply(steps, policy, sweep_at_ms, batch_id, merge, shown_ms=shown_ms)
+
+
+LIVES_WORK = LivesWork()
