@@ -20,7 +20,8 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """As of `idlestate.backends.shards.operator_kind.LifeKind`: an accumulator per aggregate, added up.
+    """As of `idlestate.backends.shards.operator_kind.LifeKind`: the sums of accumulators.
+
 
     A life's accumulators are one more row in front of its records, so that adding to state and
     adding up a batch are one operation.

@@ -35,8 +35,8 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True)
 class Deduplication:
-    """As of `idlestate.backends.shards.operator_kind.LifeKind`: a record is carried as its event time
-    and columns.
+    """As of `idlestate.backends.shards.operator_kind.LifeKind`: a record is carried as its event
+    time and columns.
 
     The columns stand as the aggregates `first` or `last` of them, so that a definition says of them
     what it says of aggregates; but all are of one record.
