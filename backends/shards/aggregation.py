@@ -22,7 +22,6 @@ Flags = npt.NDArray[np.bool_]
 class Aggregation:
     """As of `idlestate.backends.shards.operator_kind.LifeKind`: the sums of accumulators.
 
-
     A life's accumulators are one more row in front of its records, so that adding to state and
     adding up a batch are one operation.
     """
