@@ -43,7 +43,7 @@ from idlestate.pipeline.spark_query import (
 )
 from idlestate.pipeline.spark_version import REPARTITION_SINCE, spark_version
 from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
-from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker
+from idlestate.pipeline.task_errors import worker_problem
 from idlestate.timers.clock import SystemClock
 
 _log = logging.getLogger("idlestate")
@@ -179,14 +179,16 @@ class _StartListener(StreamingQueryListener):
         run_id = str(event.runId)
         if run_id not in self.started:
             return
-        checkpoint, _ = self.started[run_id]
+        checkpoint, specs = self.started[run_id]
         release(checkpoint, run_id)
-        if is_late_worker(event.exception or ""):
+        problem = worker_problem(event.exception or "")
+        if problem is not None:
             _log.error(
-                "query %s stopped: %s; nothing is lost: restarted, it continues from its last "
+                "query %s (%s) stopped: %s; nothing is lost: restarted, it continues from its last "
                 "committed batch",
                 event.id,
-                LATE_WORKER,
+                ", ".join(f"operator {spec.uid!r}" for spec in specs),
+                problem,
             )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from idlestate.errors import IdlestateError, RefusedError
-from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker, plain_message, spark_says
+from idlestate.pipeline.task_errors import plain_message, spark_says, worker_problem
 from idlestate.service.system_errors import os_problem
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
@@ -37,10 +37,11 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
             f"Spark's JVM is gone: it was killed or ran out of memory (see {log}); run the same "
             "command again, it goes on from the last committed batch"
         )
-    if is_late_worker(text):
+    problem = worker_problem(text)
+    if problem is not None:
         note(log, text)
         return RefusedError(
-            f"{LATE_WORKER} (see {log}); nothing is lost: run the same command again, it continues "
+            f"{problem} (see {log}); nothing is lost: run the same command again, it continues "
             "from the last committed batch"
         )
     if isinstance(error, OSError):

@@ -1,5 +1,7 @@
 """`process` through Spark: the rows of the harness, over restarts, errors and changed states."""
 
+import os
+import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,6 +67,26 @@ class Forgiving(Alert):
     def process_element(self, row: Any, ctx: Any) -> Any:
         if row.page != "bad":
             yield from super().process_element(row, ctx)
+
+
+class Exiting(Alert):
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        if row.page == "bad":
+            os._exit(5)
+        yield from super().process_element(row, ctx)
+
+
+class Hanging(Alert):
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        if row.page == "bad":
+            threading.Event().wait()
+        yield from super().process_element(row, ctx)
+
+
+class Loud(Forgiving):
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        print("x" * 100_000)
+        yield from super().process_element(row, ctx)
 
 
 def make_batches() -> list[list[dict[str, Any]]]:
@@ -144,6 +166,37 @@ def test_a_query_gives_what_the_harness_gives_over_restarts_and_errors(
     assert counted(sink.table.to_pylist()) == counted(rows)
     states = read_state(spark, str(checkpoint)).toArrow().to_pylist()
     assert counted(states) == counted(harness.lives())
+
+
+@pytest.mark.long
+def test_a_function_that_ends_or_holds_its_worker_loses_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    batches = make_batches()[:2]
+    batches[1].append(batches[1][-1] | {"page": "bad", "user": "u3"})
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    for batch in batches:
+        feed.add(batch)
+    settings: Any = spark.sparkContext._jsc.sc().conf()  # type: ignore[attr-defined]
+    with pytest.raises(StreamingQueryException, match="Python worker exited unexpectedly"):
+        run(processed(feed.stream(spark), Exiting()), checkpoint, sink)
+    limits = {"idleTimeoutSeconds": "5", "killOnIdleTimeout": "true"}
+    for name, value in limits.items():
+        settings.set(f"spark.python.worker.{name}", value)
+    try:
+        with pytest.raises(StreamingQueryException, match="terminated due to idle timeout"):
+            run(processed(feed.stream(spark), Hanging()), checkpoint, sink)
+    finally:
+        for name in limits:
+            settings.remove(f"spark.python.worker.{name}")
+    run_to_end(
+        lambda: start(processed(feed.stream(spark), Loud()), checkpoint, sink, availableNow=True)
+    )
+    harness = expected(Forgiving())
+    rows = [row for batch in batches for row in harness.batch(batch)] + harness.finish()
+    assert counted(sink.table.to_pylist()) == counted(rows)
+    told = [each.getMessage() for each in caplog.records if "'alerts'" in each.getMessage()]
+    assert ["died" in told[0], "its code hangs" in told[1]] == [True, True]
 
 
 def test_a_batch_dataframe_gives_what_bounded_input_gives(spark: SparkSession) -> None:

@@ -21,6 +21,8 @@ from tests.service.command_line import CommandLine, assert_good, assert_refused,
 from tests.service.rows import last_counts
 
 LATE = "[STREAM_FAILED] Terminated: Python worker failed to connect back. SQLSTATE: X"
+CRASHED = "SparkException: Python worker exited unexpectedly (crashed): java.io.EOFException"
+SILENT = "Python worker process terminated due to idle timeout (timeout: 8 seconds)"
 OF_DAEMON = "Timed out while waiting for the Python worker to connect back after 60000 ms"
 BROKEN = """#!/bin/sh
 case "$*" in *{module}*)
@@ -129,19 +131,36 @@ def test_a_query_on_bounded_input_is_started_again_too(monkeypatch: pytest.Monke
             run_to_end(lambda text=text: Query(StreamingQueryException(text)))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("text", [LATE, OF_DAEMON])
-def test_the_error_says_that_nothing_is_lost(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (LATE, "did not start in time"),
+        (OF_DAEMON, "did not start in time"),
+        (CRASHED, "code in it crashed or called os._exit"),
+        (SILENT, "its code hangs"),
+    ],
+)
+def test_the_error_says_that_nothing_is_lost(text: str, problem: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     told = str(plain_error(RuntimeError(text), log))
+    assert problem in told
     assert "nothing is lost: run the same command again, it continues" in told
     assert text in log.read_text()
 
 
-def test_a_query_of_ones_own_is_told_so_too(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"), [(LATE, "did not start"), (CRASHED, "os._exit"), (SILENT, "hangs")]
+)
+def test_a_query_of_ones_own_is_told_so_too(
+    text: str, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
     session: Any = SimpleNamespace()
     listener: Any = _StartListener(session)
-    listener.started |= {run: (Folder("checkpoint"), []) for run in ("run-1", "run-2")}
-    for run, text in (("run-1", None), ("run-2", LATE), ("run-3", LATE)):
-        listener.onQueryTerminated(SimpleNamespace(id="query", runId=run, exception=text))
+    specs = [SimpleNamespace(uid="visits")]
+    listener.started |= {run: (Folder("checkpoint"), specs) for run in ("run-1", "run-2")}
+    for run, exception in (("run-1", None), ("run-2", text), ("run-3", text)):
+        listener.onQueryTerminated(SimpleNamespace(id="query", runId=run, exception=exception))
     (record,) = caplog.records
+    assert "query query (operator 'visits') stopped" in record.getMessage()
+    assert problem in record.getMessage()
     assert "restarted, it continues from its last committed batch" in record.getMessage()
