@@ -24,7 +24,8 @@ EVENT, PROCESSING = "event", "processing"
 EVERY = 4
 """One history in so many is in processing time, and one on two executors."""
 KILLS_PER_HISTORY = 6
-SINKS = (FOLDERS, "file", "table", "function")
+OWN_SINKS = ("function", "file", "table")
+SINKS = (FOLDERS, *OWN_SINKS)
 OPERATORS = (*JUDGES, RETAIN, RETAIN, RETAIN)
 """By histories in event time; each meets two executors, which every third of these runs on."""
 ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER, Aim.NOTED)
@@ -89,9 +90,10 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
             return None
         # Every kind of history meets every sink and, in event time, every operator.
         sink = SINKS[(number + number // EVERY) % len(SINKS)]
-        operator = OPERATORS[(number - 1 - (number + 1) // EVERY) % len(OPERATORS)]
-        if operator != RETAIN and sink == FOLDERS:
-            sink = "function"
+        turn, which = divmod(number - 1 - (number + 1) // EVERY, len(OPERATORS))
+        operator = OPERATORS[which]
+        if operator != RETAIN:
+            sink = OWN_SINKS[turn % len(OWN_SINKS)]
         if number % EVERY == 1:
             aims = (Aim.EXECUTOR, Aim.WORKER, *(draw.choice(ON_CLUSTER) for _ in range(6)))
             return Plan(EVENT, aims[:left], TWO_EXECUTORS, sink, operator)

@@ -8,7 +8,6 @@ import subprocess
 import threading
 from base64 import b64encode
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -178,9 +177,7 @@ def test_garbage_on_either_plane_hurts_nobody(made: Any) -> None:
             with contextlib.suppress(OSError):
                 link.sendall(junk)
             held.append(link)
-    begun_s = monotonic()
     assert sidecar.ask("/metrics")[0] == 200
-    assert monotonic() - begun_s < 1
     with sidecar.client() as client:
         client.add_many({"user": ["a"], "amount": [1]})
         for body in (
@@ -222,9 +219,7 @@ def test_idle_connections_beyond_the_first_limit_of_files_keep_nobody_out(made: 
         for _ in range(300):
             link = held.enter_context(socket.socket(socket.AF_UNIX))
             link.connect(str(sidecar.data_socket))
-        begun_s = monotonic()
         assert sidecar.ask("/metrics")[0] == 200
-        assert monotonic() - begun_s < 1
         with sidecar.client() as client:
             client.add_many({"user": ["a"], "amount": [1]})
             assert users(client.get_many({"user": ["a"]})) == {"a": (1, 1)}

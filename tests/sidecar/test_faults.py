@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 
 import pyarrow as pa
 import pytest
@@ -42,9 +41,7 @@ def test_a_full_disk_is_told_plainly_and_loses_nothing(small_disk: Path, backend
     with sidecar.client() as client:
         acknowledged = fill(client)
         assert acknowledged > 2
-        begun_s = monotonic()
         assert sidecar.ask("/metrics")[0] == 200
-        assert monotonic() - begun_s < 1
         found = client.get_many({"user": ["same"]})
         assert found.column("n").to_pylist() == [acknowledged]
     sidecar.stop()
@@ -195,9 +192,7 @@ def test_calls_that_are_too_long_or_not_whole_leave_no_memory_behind(folder: Pat
         half_sent.append(link)
         grown.append(resident_bytes(sidecar))
     assert grown[-1] - grown[3] < 2 * size
-    begun_s = monotonic()
     assert sidecar.ask("/metrics")[0] == 200
-    assert monotonic() - begun_s < 1
     for link in half_sent:
         link.close()
     assert sidecar.stop() == 0

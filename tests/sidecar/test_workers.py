@@ -1,5 +1,6 @@
 """A sidecar over several worker processes: the same results, and deaths that nobody notices."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -170,10 +171,18 @@ def test_workers_end_with_a_process_that_is_killed(made: Any) -> None:
     assert sidecar.stop() == 0
 
 
+def free_ports_in_a_row(count: int) -> int:
+    """The first of them."""
+    while True:
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
+            port: int = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            for more in range(1, count):
+                held.enter_context(socket.create_server(("127.0.0.1", port + more)))
+            return port
+
+
 def test_workers_on_ports_ask_for_the_token_too(made: Any) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_ports_in_a_row(3)
     sidecar = made(workers=2, data=f"127.0.0.1:{port}")
     token = sidecar.folder / "token"
     token.write_text("0123456789abcdef0123\n")
