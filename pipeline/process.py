@@ -6,7 +6,6 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.function_state import FunctionState
-from idlestate.errors import RefusedError
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
@@ -15,6 +14,7 @@ from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import function_state, order_of
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.protocol.connection import Address
 
 
 def process(
@@ -38,6 +38,7 @@ def process(
     rejects: bool = False,
     shards: int | None = None,
     backend: str = "spark",
+    sidecar: str | Address | None = None,
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
     in_order: bool | None = None,
@@ -65,8 +66,8 @@ def process(
         max_ahead, min_event_time, malformed, null_key: as for `retain`.
         rejects: whether to emit late and rejected rows, with null in the columns of `output`, and
             the columns `reason`, `batch_id` and `rejected`.
-        shards, runs: as for `retain`.
-        backend: `spark`; functions do not run in a sidecar.
+        shards, backend, sidecar, runs: as for `retain`. With a sidecar, the function still runs in
+            Spark's tasks, and keys expire in the query's batches only.
         renamed: new to old names of states.
         in_order: as for `retain`; by default it is on in event time for functions with `on_timer`.
 
@@ -77,10 +78,6 @@ def process(
         RefusedError: the input, session or arguments are not valid; the text says how to fix it.
         ConfigError: the policy file is invalid.
     """
-    if backend != "spark":
-        raise RefusedError(
-            f"operator {uid!r}: a function does not run in a sidecar; remove backend={backend!r}"
-        )
 
     def kind_of(found: Columns) -> FunctionState:
         return function_state(found, function, output, columns, rejects=rejects)
@@ -104,7 +101,7 @@ def process(
         rejects=rejects,
         shards=shards,
         backend=backend,
-        sidecar=None,
+        sidecar=sidecar,
         runs=runs,
         renamed=renamed,
         in_order=order_of(function, choose_policy(policy, config, uid), in_order),

@@ -112,7 +112,7 @@ def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, i
         expired_rows: expired records in all of each operator whose input has ended in its sidecar.
     """
     link = link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
-    if link is not None and spec.table.in_order:
+    if link is not None and spec.table.ends_by_batches:
         return owes_batch(checkpoint, link)
     if link is not None:
         if spec.uid not in expired_rows:

@@ -66,7 +66,7 @@ def attach(
                 "(--sidecar ADDRESS), restore its folder, or start with a new checkpoint"
             )
         connection.call("begin", {"uid": spec.uid, **query})
-        if not spec.table.in_order:  # otherwise it gets expire rows with its batches
+        if not spec.table.ends_by_batches:  # otherwise it gets expire rows with its batches
             acknowledged = {"uid": spec.uid, "consumer": link.consumer, "upto": 0}
             connection.call("acknowledge", acknowledged)
     note = {"place": place, "backend": spec.backend, "made": made}

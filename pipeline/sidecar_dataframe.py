@@ -26,12 +26,12 @@ def sidecar_dataframe(
     """The changelog of an operator that a sidecar keeps; arguments as of `changelog`."""
     spark, link_file = inputs[0][0].sparkSession, spec.link_file or ""
     cells = [packed(marked, each) for marked, each in inputs]
-    if spec.table.in_order:
+    if spec.table.ends_by_batches and spec.is_event_time:
         cells.append(visited(reached_times(spark, link_file), spec))
     # With an explicit number, so that later settings of the session do not matter.
     moved = reduce(DataFrame.union, cells).repartition(spec.partitions, "shard")
     changes = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
-    if spec.table.in_order:
+    if spec.table.ends_by_batches:
         return changes
     register_source(spark)
     expired = (

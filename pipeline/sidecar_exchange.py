@@ -7,7 +7,8 @@ lost the exchange in the meantime, the task starts it again.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +21,12 @@ from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_partitions import spark_partition
 from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
+from idlestate.pipeline.step_in_task import StepInTask, Stepped
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
 from idlestate.sidecar.protocol.errors import AwayError, GoneError
 from idlestate.sidecar.protocol.routes import Routes
-from idlestate.sidecar.protocol.transfers import CHUNK_BYTES
+from idlestate.sidecar.protocol.sender import Sender
 
 _TRIES = 5
 EXCHANGED = pa.schema(
@@ -118,8 +120,23 @@ class _Exchange:
         opened = main.call("open", self._opening()).header
         self._routes.take(opened["places"])
         handle = opened["handle"]
+        if self._spec.table.has_own_work:
+            cells, figures = self._step_here(opened)
+        else:
+            cells, figures = self._step_there(handle)
+        main.call("close", {"handle": handle})
+        yield self._reports(figures)
+        rejected = [cell["rejected"] for cell in self._cells if cell["rejected"]]
+        for cell in cells:  # not all at once: one array cannot hold 2 GB
+            yield _rows(cell=[cell])
+        if rejected:
+            yield _rows(rejected=rejected)
+
+    def _step_there(self, handle: str) -> Stepped:
+        """A step that the sidecar makes."""
         counts, ranges = self._send(handle)
-        answer = main.call("finish", {"handle": handle, "counts": counts, "ranges": ranges})
+        finish = {"handle": handle, "counts": counts, "ranges": ranges}
+        answer = self._routes.main.call("finish", finish)
         cells: list[bytes] = []
         for at, chunks in enumerate(answer.header["chunks"]):
             for chunk in range(chunks):
@@ -127,13 +144,25 @@ class _Exchange:
                 cells += self._routes.to_range(at).call("fetch", fetch).parts
             if chunks:
                 self._routes.to_range(at).call("close", {"handle": handle})
-        main.call("close", {"handle": handle})
-        yield self._reports(answer.header["figures"])
-        rejected = [cell["rejected"] for cell in self._cells if cell["rejected"]]
-        for cell in cells:  # not all at once: one array cannot hold 2 GB
-            yield _rows(cell=[cell])
-        if rejected:
-            yield _rows(rejected=rejected)
+        return cells, answer.header["figures"]
+
+    def _step_here(self, opened: Mapping[str, Any]) -> Stepped:
+        """A step that this task makes: only the task has the operator's own work."""
+        batch, packets = self._batch, defaultdict[int, list[bytes]](list)
+        for cell in self._cells:
+            packets[batch.shards.index(cell["shard"])].append(cell["packet"])
+        step = StepInTask(self._routes, self._spec, batch.table, len(batch.shards))
+        return step.run(opened, packets, self._counts(), batch.times, batch.in_force)
+
+    def _counts(self) -> dict[int, RowCounts]:
+        """The counts of the packing tasks by shard."""
+        counts: dict[int, RowCounts] = {}
+        for cell in self._cells:
+            if cell["counts"]:
+                shard = self._batch.shards.index(cell["shard"])
+                more = RowCounts(**json.loads(cell["counts"]))
+                counts[shard] = counts.get(shard, RowCounts()).plus(more)
+        return counts
 
     def _opening(self) -> dict[str, Any]:
         context: Any = TaskContext.get()
@@ -162,24 +191,11 @@ class _Exchange:
         """Send the packets; return the counts of their rows by shard, and the ranges that have
         packets.
         """
-        counts: dict[int, RowCounts] = {}
-        ranges: set[int] = set()
+        sender = Sender(self._routes, handle, len(self._batch.shards))
         for number, cell in enumerate(self._cells):
-            shard, packet = self._batch.shards.index(cell["shard"]), cell["packet"]
-            at = self._routes.range_of(shard, len(self._batch.shards))
-            for place, begin in enumerate(range(0, len(packet), CHUNK_BYTES)):
-                chunk = {
-                    "handle": handle,
-                    "at": [shard, number, place],
-                    "is_first": at not in ranges,
-                }
-                data = packet[begin : begin + CHUNK_BYTES]
-                self._routes.to_range(at).call("chunk", chunk, data)
-                ranges.add(at)
-            if cell["counts"]:
-                more = RowCounts(**json.loads(cell["counts"]))
-                counts[shard] = counts.get(shard, RowCounts()).plus(more)
-        return {shard: each.as_dict() for shard, each in counts.items()}, sorted(ranges)
+            sender.send(self._batch.shards.index(cell["shard"]), number, cell["packet"])
+        counts = {shard: each.as_dict() for shard, each in self._counts().items()}
+        return counts, sorted(sender.ranges)
 
     def _reports(self, figures: dict[str, dict[str, Any]]) -> pa.RecordBatch:
         times, version = self._batch.times, self._batch.in_force.version

@@ -79,6 +79,18 @@ class TableSpec:
         return self.order if self.fixed_window is None else ()
 
     @property
+    def ends_by_batches(self) -> bool:
+        """Whether lives end in batches alone: before a deadline rows may come that wait, or the
+        operator's own work is needed at it.
+        """
+        return self.in_order or self.has_own_work
+
+    @property
+    def has_own_work(self) -> bool:
+        """Whether the kind alone does not say what a batch makes of a shard (`BatchWork`)."""
+        return not isinstance(self.kind, LifeKind)
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         """Names of the key columns."""
         return tuple(name for name, _ in self.keys)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import EXCHANGE_DURATION
 from idlestate.metrics.samples import Samples, to_json
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.attempt import Attempt
 from idlestate.sidecar.core.exchanges import Exchanges
-from idlestate.sidecar.core.micro_batches import Attempt
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import Owner
@@ -16,7 +17,7 @@ from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.core.shard_work import Given
 from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration, check_name
-from idlestate.sidecar.protocol.errors import DoesNotFitError, UnknownOperatorError
+from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, UnknownOperatorError
 from idlestate.sidecar.protocol.message import PROTOCOL, Message
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 from idlestate.timers.steady_clock import SteadyClock
@@ -51,7 +52,10 @@ class Calls:
             "describe": self._describe,
             "begin": self._begin,
             "open": self._open,
+            "records": self._records,
+            "value": self._value,
             "finish": self._finish,
+            "take": self._take,
             "close": self._close,
             "settle": self._settle,
             "final_sweep": self._final_sweep,
@@ -121,7 +125,8 @@ class Calls:
         opened = found.batches.open(attempt)
         handle = self.exchanges.open(found.state.uid, attempt)
         places = list(self._host.works.places)
-        return Message({"handle": handle, "t_ms": opened.t_ms, "places": places})
+        facts = {"t_ms": opened.t_ms, "version": opened.version + 1}
+        return Message({"handle": handle, "places": places, **facts})
 
     def _finish(self, header: Header, _parts: Parts) -> Message:
         handle = str(header["handle"])
@@ -136,6 +141,32 @@ class Calls:
             exchange.prepared = operator.batches.prepare(exchange.attempt, handle, ranges, counts)
         prepared = exchange.prepared
         return Message({"chunks": list(prepared.chunks), "figures": prepared.figures})
+
+    def _records(self, header: Header, _parts: Parts) -> Message:
+        """The records of a task's shards, for a step that the task makes itself."""
+        exchange = self.exchanges.get(str(header["handle"]))
+        shards = self._host[exchange.uid].batches.shards(exchange.attempt)
+        return Message({"shards": list(shards)}, tuple(each.encode() for each in shards.values()))
+
+    def _value(self, header: Header, _parts: Parts) -> Message:
+        """Some bytes of a segment, and its size."""
+        uid, key, begin = str(header["uid"]), str(header["key"]), int(header["begin"])
+        found = self._host[uid].state.work.value(key) if key.startswith(f"s/{uid}/") else None
+        if found is None:
+            raise DamagedError(f"{key[:200]} is missing: restore the sidecar's folder")
+        return Message({"size": len(found)}, (found[begin : begin + CHUNK_BYTES],))
+
+    def _take(self, header: Header, parts: Parts) -> Message:
+        handle = str(header["handle"])
+        exchange = self.exchanges.get(handle)
+        if exchange.prepared is None:
+            numbers = [int(shard) for shard in header["shards"]]
+            shards = dict(zip(numbers, map(ShardRecord.decode, parts), strict=True))
+            keys = dict(zip(numbers, header["keys"], strict=True))
+            ranges = [int(at) for at in header["ranges"]]
+            batches = self._host[exchange.uid].batches
+            exchange.prepared = batches.take(exchange.attempt, handle, ranges, shards, keys)
+        return Message({"figures": exchange.prepared.figures})
 
     def _close(self, header: Header, _parts: Parts) -> Message:
         closed = self.exchanges.close(str(header["handle"]))

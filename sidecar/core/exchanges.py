@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from uuid import uuid4
 
-from idlestate.sidecar.core.micro_batches import Attempt, Prepared
+from idlestate.sidecar.core.attempt import Attempt, Prepared
 from idlestate.sidecar.protocol.errors import LOST, BusyError, GoneError
 from idlestate.timers.clock import Clock
 

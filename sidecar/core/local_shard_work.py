@@ -24,7 +24,7 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.sums import SumOverflowError
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.expired_log import stage_rows
-from idlestate.sidecar.core.segment_keys import is_segment, run_of
+from idlestate.sidecar.core.segment_keys import is_segment, run_of, segment_key
 from idlestate.sidecar.core.shard_tables import ShardTables
 from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.core.table_edits import edit_steps, edited
@@ -85,6 +85,25 @@ class ShardWork:
         reply = tuple(in_chunks(pa.concat_tables(updates)))
         self._stage.reply(handle, reply)
         return stepped, (len(reply),)
+
+    def take(
+        self,
+        handle: str,
+        ranges: Sequence[int],
+        shards: Shards,
+        keys: Mapping[int, Sequence[str]],
+    ) -> dict[int, Stepped]:
+        """See `Work`; there is only one range."""
+        sent = self._stage.packets(handle) if ranges else {}
+        taken = {}
+        for at, shard in shards.items():
+            named, values = keys.get(at, ()), sent.get(at, ())
+            prefix = segment_key(self._uid, at, "", 0).rpartition("/")[0]
+            if len(named) != len(values) or not all(key.startswith(prefix) for key in named):
+                raise DoesNotFitError(f"operator {self._uid!r}: values of other keys were sent")
+            taken[at] = Stepped(shard, (), dict(zip(named, values, strict=True)))
+        self._stage.close(handle)
+        return taken
 
     def edit(self, kind: str, given: Given) -> Edit:
         """See `Work`."""

@@ -8,59 +8,22 @@ complete set is committed when a later batch opens or the query's commit log con
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_figures import ShardFigures
-from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.attempt import Attempt, Prepared
 from idlestate.sidecar.core.operator_record import NO_BATCH, OpenBatch
 from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.core.ownership import check_run, owned, way_out
 from idlestate.sidecar.core.prepared_sets import Piece, PreparedSet, SetId
 from idlestate.sidecar.core.segment_keys import segment_keys
-from idlestate.sidecar.core.shard_work import Going, Stepped
+from idlestate.sidecar.core.shard_work import Going, Shards, Stepped
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError, SidecarError
 
 ReachedMs = Callable[[str, int], int | None]
 """The event time that a batch reached, from the commit log of a checkpoint; None if the log does
 not contain the batch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A task's attempt at its part of a batch."""
-
-    query_id: str
-    run_id: str
-    execution_id: str
-    batch_id: int
-    attempt: int
-    """Higher for a later attempt of the same partition in one execution."""
-    partition: int
-    partitions: int
-    shards: tuple[int, ...]
-    """The shards of this partition."""
-    time_ms: int
-    """The batch's journaled time."""
-    watermark_ms: int
-    policy: Policy
-    policy_version: int = 1
-
-    @property
-    def set_id(self) -> SetId:
-        """Its execution of the batch."""
-        return self.run_id, self.execution_id
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """The answer to a task: figures per shard, and per range the number of parts of the rows that
-    wait for it.
-    """
-
-    chunks: tuple[int, ...]
-    figures: dict[int, dict[str, Any]]
 
 
 class Batches:
@@ -157,11 +120,52 @@ class Batches:
             GoneError: the batch is not open: open it again.
         """
         opened = self._opened(attempt)
-        shards = self._state.shards
         now_ms = self._state.clock.now_ms()
         going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id, now_ms)
-        mine = {at: shards[at].counted(RowCounts(**counts.get(at, {}))) for at in attempt.shards}
+        shards = self.shards(attempt)
+        mine = {at: each.counted(RowCounts(**counts.get(at, {}))) for at, each in shards.items()}
         stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
+        return self._prepared(attempt, opened, stepped, chunks)
+
+    def shards(self, attempt: Attempt) -> Shards:
+        """The records of a task's shards before its batch; raises the errors of `prepare`."""
+        self._opened(attempt)
+        return {at: self._state.shards[at] for at in attempt.shards}
+
+    def take(
+        self,
+        attempt: Attempt,
+        handle: str,
+        ranges: Sequence[int],
+        shards: Shards,
+        keys: Mapping[int, Sequence[str]],
+    ) -> Prepared:
+        """Make the shards durable that a task has computed itself.
+
+        Args:
+            attempt: the task, which has opened.
+            handle: the handle of their new values in the ranges of its shards.
+            ranges: the ranges that have values.
+            shards: the next records of its shards.
+            keys: per shard the keys of the values.
+
+        Raises:
+            DoesNotFitError: the task was superseded, or these are not its shards.
+            GoneError: the batch is not open, or the handle is unknown: open it again.
+        """
+        opened = self._opened(attempt)
+        if shards.keys() != set(attempt.shards):
+            raise DoesNotFitError(f"operator {self._state.uid!r}: a task has other shards")
+        stepped = self._state.work.take(handle, ranges, shards, keys)
+        return self._prepared(attempt, opened, stepped, ())
+
+    def _prepared(
+        self,
+        attempt: Attempt,
+        opened: OpenBatch,
+        stepped: Mapping[int, Stepped],
+        chunks: tuple[int, ...],
+    ) -> Prepared:
         piece = Piece(
             attempt.attempt,
             {at: each.shard for at, each in stepped.items()},

@@ -259,12 +259,13 @@ class Operator:
     @property
     def owed_ms(self) -> int | None:
         """The event time up to which a batch without data would release rows or close lives, of an
-        operator with rows in order; None if it would change nothing.
+        operator whose lives end by batches; None if it would change nothing.
         """
         record, shards = self.state.now
         is_due = any(each.next_end_ms <= record.reached_ms for each in shards)
         is_ahead = record.open is None and record.reached_ms > record.time_ms
-        return record.reached_ms if self.state.spec.in_order and is_ahead and is_due else None
+        is_owed = self.state.spec.ends_by_batches and is_ahead and is_due
+        return record.reached_ms if is_owed else None
 
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard after it."""

@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,10 +26,16 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.segment_keys import segment_key, segment_keys
 from idlestate.sidecar.protocol.errors import DamagedError
-from idlestate.sidecar.stores.store import Store
 
 _PART_BYTES = 1 << 24
 """Bytes of a run in one value of the store."""
+
+
+class Values(Protocol):
+    """What keeps the values of runs."""
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Written:
 class ShardTables:
     """The tables of one operator."""
 
-    def __init__(self, store: Store, uid: str, spec: TableSpec, cache_bytes: int) -> None:
+    def __init__(self, store: Values, uid: str, spec: TableSpec, cache_bytes: int) -> None:
         """Start with an empty cache."""
         self._store = store
         self._uid = uid
@@ -52,13 +59,17 @@ class ShardTables:
         self._bytes = 0
         self._lock = threading.Lock()
 
+    def place(self, shard: int) -> "ShardValues":
+        """The runs of a shard; new ones wait there to be written."""
+        return ShardValues(self, shard)
+
     def table(self, record: ShardRecord, shard: int) -> ShardTable:
         """The table of a shard's record.
 
         Raises:
             DamagedError: one of its runs is lost or damaged.
         """
-        return open_table(self._spec, record, _Values(self, shard))
+        return open_table(self._spec, record, self.place(shard))
 
     def write(
         self,
@@ -79,7 +90,7 @@ class ShardTables:
             to_ms: the time that the shard reached.
             now_ms: the clock.
         """
-        place = _Values(self, shard)
+        place = self.place(shard)
         after = next_record(record, outcome, place, policy, to_ms, now_ms)
         return Written(after, place.values)
 
@@ -138,7 +149,7 @@ class ShardTables:
                 self._bytes -= freed
 
 
-class _Values:
+class ShardValues:
     """A `RunPlace` of values in the store, which are written with the record that names them."""
 
     def __init__(self, tables: ShardTables, shard: int) -> None:
@@ -152,11 +163,13 @@ class _Values:
         segments: Iterator[Segment],
         following: Next,
     ) -> tuple[RunRef, Run]:
+        """See `RunPlace`; the values are complete when they are written."""
         ref, run, values = self._tables.made(self._shard, segments, following)
         self.values |= values
         return ref, run
 
     def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:  # noqa: ARG002
+        """See `RunPlace`."""
         return self._tables.run(ref, self._shard, schema)
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:

@@ -109,6 +109,26 @@ class Work(Protocol):
             GoneError: the handle is unknown or expired.
         """
 
+    def take(
+        self,
+        handle: str,
+        ranges: Sequence[int],
+        shards: Shards,
+        keys: Mapping[int, Sequence[str]],
+    ) -> dict[int, Stepped]:
+        """The shards that a task has computed itself.
+
+        Args:
+            handle: the handle of their new values.
+            ranges: the ranges that have values.
+            shards: their next records.
+            keys: per shard the keys of its values, in the order in which these were sent.
+
+        Raises:
+            DoesNotFitError: keys and values do not go together.
+            GoneError: the handle is unknown or expired.
+        """
+
     def edit(self, kind: str, given: Given) -> Edit:
         """Check a write.
 

@@ -67,6 +67,8 @@ class Sweeper:
     def __init__(self, state: OperatorState) -> None:
         """Start without any work done."""
         self._state = state
+        # Where an operator's own work is needed, only that knows which rows are dead, and merges.
+        self._merges = not state.spec.has_own_work
         self._in_vain = False
         self._turn = threading.Lock()
         self._begun_s: float | None = None
@@ -104,7 +106,7 @@ class Sweeper:
         sparse = [
             (shard.current.rows - shard.current.live, at)
             for at, shard in enumerate(shards)
-            if _COMPACT.is_sparse(shard.current.rows, shard.current.live)
+            if self._merges and _COMPACT.is_sparse(shard.current.rows, shard.current.live)
         ]
         if self._stands_still(record) or not sparse:
             if not sparse:
@@ -161,7 +163,7 @@ class Sweeper:
         close lives: rows that wait may come before a deadline, and what they give leaves with a
         batch.
         """
-        if self._state.spec.in_order:
+        if self._state.spec.ends_by_batches:
             return []
         return [at for at, each in enumerate(self._state.shards) if each.next_end_ms <= to_ms]
 

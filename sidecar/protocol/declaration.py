@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.runs.keys import is_key_type
+from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import check_renamed, compare_definitions
 from idlestate.backends.shards.table_spec import TableSpec
@@ -89,7 +90,8 @@ class Declaration:
         wrong = check_renamed(aggregates, dict(self.definition.renamed))
         if wrong:
             raise DoesNotFitError(f"operator {self.uid!r}: {wrong}")
-        for aggregate in spec.kind.aggregates:
+        bound = [each for each in spec.kind.aggregates if isinstance(each, Aggregate)]
+        for aggregate in bound:
             for _, kind in aggregate.inputs:
                 is_odd = pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind)
                 if is_odd or pa.types.is_unsigned_integer(kind):

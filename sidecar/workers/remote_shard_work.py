@@ -78,6 +78,22 @@ class FarWork:
         )
         return {at: stepped[at] for at in shards}, chunks
 
+    def take(
+        self,
+        handle: str,
+        ranges: Sequence[int],
+        shards: Shards,
+        keys: Mapping[int, Sequence[str]],
+    ) -> dict[int, Stepped]:
+        """See `Work`."""
+        calls = {}
+        for at, mine in self._by_range(shards).items():
+            named = [list(keys.get(each, ())) for each in mine]
+            header = {"handle": handle, "has_values": at in ranges, "keys": named}
+            calls[at] = self._stepping(at, "take", header, mine)
+        answers = self._at_once(calls)
+        return {at: each for answer in answers.values() for at, each in stepped_of(answer).items()}
+
     def edit(self, kind: str, given: Given) -> Edit:
         """See `Work`."""
         if given.handle is not None:

@@ -20,7 +20,7 @@ from idlestate.sidecar.protocol.worker_ranges import OF_SHARDS
 from idlestate.sidecar.stores.store import Store
 from idlestate.sidecar.workers.worker_messages import going_of, shards_of_parts, stepped_message
 
-WRITING = ("prepare", "edit", "close", "merge")
+WRITING = ("prepare", "take", "edit", "close", "merge")
 """The calls that write; they also remove the values whose keys are passed as `gone`."""
 
 
@@ -41,6 +41,7 @@ class WorkerCalls:
         self.table = CallTable(
             {
                 "prepare": self._prepare,
+                "take": self._take,
                 "edit": self._edit,
                 "rows": self._rows,
                 "cuts": self._cuts,
@@ -75,6 +76,12 @@ class WorkerCalls:
             header["handle"], ranges, shards, going_of(header["going"])
         )
         return self._kept(header, stepped, chunks=chunks)
+
+    def _take(self, header: Header, parts: Parts) -> Message:
+        ranges = (0,) if header["has_values"] else ()
+        shards = shards_of_parts(header, parts)
+        keys = dict(zip(shards, header["keys"], strict=True))
+        return self._kept(header, self._work(header).take(header["handle"], ranges, shards, keys))
 
     def _edit(self, header: Header, parts: Parts) -> Message:
         shards, handle = shards_of_parts(header, parts), header["handle"]

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import KeyedProcessFunction, Policy, process, read_state, run_to_end
 from idlestate.errors import RefusedError
+from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.state import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -142,23 +143,28 @@ def counted(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(map(repr, rows))
 
 
+@pytest.mark.parametrize("backend", ["spark", "heap"])
 def test_a_query_gives_what_the_harness_gives_over_restarts_and_errors(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:
     batches = make_batches()
     feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
     for batch in batches[:2]:
         feed.add(batch)
-    run(processed(feed.stream(spark), Alert()), checkpoint, sink)
+    run(processed(feed.stream(spark), Alert(), backend=backend), checkpoint, sink)
+    stop_private_sidecars()
     feed.add([*batches[2], batches[2][-1] | {"page": "bad", "user": "u3"}])
     feed.add(batches[3])
     with pytest.raises(StreamingQueryException) as raised:
-        run(processed(feed.stream(spark), Alert()), checkpoint, sink)
+        run(processed(feed.stream(spark), Alert(), backend=backend), checkpoint, sink)
     for part in ("ZeroDivisionError: no such page", "'alerts'", "'u3'", "process_element"):
         assert part in str(raised.value)
     run_to_end(
         lambda: start(
-            processed(feed.stream(spark), Forgiving()), checkpoint, sink, availableNow=True
+            processed(feed.stream(spark), Forgiving(), backend=backend),
+            checkpoint,
+            sink,
+            availableNow=True,
         )
     )
     harness = expected(Forgiving())
@@ -166,6 +172,7 @@ def test_a_query_gives_what_the_harness_gives_over_restarts_and_errors(
     assert counted(sink.table.to_pylist()) == counted(rows)
     states = read_state(spark, str(checkpoint)).toArrow().to_pylist()
     assert counted(states) == counted(harness.lives())
+    stop_private_sidecars()
 
 
 @pytest.mark.long

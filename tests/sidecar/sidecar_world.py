@@ -22,8 +22,8 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.core.attempt import Attempt, Prepared
 from idlestate.sidecar.core.local_placement import OneRange, Works
-from idlestate.sidecar.core.micro_batches import Attempt, Prepared
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host

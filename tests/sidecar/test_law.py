@@ -18,8 +18,8 @@ from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.core.attempt import Attempt
 from idlestate.sidecar.core.local_placement import OneRange
-from idlestate.sidecar.core.micro_batches import Attempt
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.timers.clock import FakeClock

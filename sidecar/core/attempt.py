@@ -1,0 +1,43 @@
+"""A task's attempt at its part of a micro-batch, and the answer to it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.prepared_sets import SetId
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A task's attempt at its part of a batch."""
+
+    query_id: str
+    run_id: str
+    execution_id: str
+    batch_id: int
+    attempt: int
+    """Higher for a later attempt of the same partition in one execution."""
+    partition: int
+    partitions: int
+    shards: tuple[int, ...]
+    """The shards of this partition."""
+    time_ms: int
+    """The batch's journaled time."""
+    watermark_ms: int
+    policy: Policy
+    policy_version: int = 1
+
+    @property
+    def set_id(self) -> SetId:
+        """Its execution of the batch."""
+        return self.run_id, self.execution_id
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The answer to a task: figures per shard, and per range the number of parts of the rows that
+    wait for it.
+    """
+
+    chunks: tuple[int, ...]
+    figures: dict[int, dict[str, Any]]

@@ -1,0 +1,207 @@
+"""Functions with state in a sidecar: the task makes the step, and batches give the same rows."""
+
+import tempfile
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from idlestate import Policy
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.functions.bound_function import BoundFunction
+from idlestate.pipeline import retain_harness
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.shard_batch import Advanced
+from idlestate.pipeline.step_in_task import StepInTask
+from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.core.data_calls import Calls
+from idlestate.sidecar.core.local_placement import OneRange, Works
+from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
+from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.errors import DoesNotFitError
+from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.timers.clock import FakeClock
+from idlestate.timers.steady_clock import SteadyClock
+from tests.functions.scripted import Scripted
+from tests.functions.test_function_law import (
+    FUNCTIONS,
+    POLICIES,
+    RECORDS,
+    cut,
+    harness,
+    row,
+    tuples,
+)
+from tests.lengths import short_and_long
+from tests.sidecar.sidecar_world import STORES, NearWorker
+
+UID = "function"
+
+
+class Wire:
+    """A connection to one process."""
+
+    def __init__(self, table: CallTable) -> None:
+        self._table = table
+
+    def call(self, name: str, header: Any, *parts: bytes) -> Message:
+        return Message.decode(self._table.answer(name, Message(header, parts).encode()))
+
+
+class Sidecar:
+    """A sidecar that makes the batches of a harness, and may die between a task and its commit."""
+
+    def __init__(self, kind: str, folder: Path, policy: Policy, *, dies: bool) -> None:
+        self.kind, _, self.spread = kind.partition(" in ")
+        self.folder, self.policy, self.dies = folder, policy, dies
+        self.clock, self.committed, self.attempts = FakeClock(0), set[int](), count()
+        self.watermark_ms = 0
+        self.open()
+
+    def open(self) -> None:
+        self.store = STORES[self.kind](self.folder)
+        self.workers: list[NearWorker] = []
+        self.works: Works = OneRange(self.store, self.clock)
+        if self.spread:
+            self.workers = [
+                NearWorker(self.kind, self.folder.with_name(f"{at}"), self.clock) for at in range(2)
+            ]
+            self.works = FarRanges(self.workers, [".0", ".1"], lambda: None, lambda: 0)
+        self.host = Host(self.store, self.clock, self.reached_ms, self.works)
+        self.wire = Wire(Calls(self.host, SteadyClock(self.clock)).table)
+
+    def close(self) -> None:
+        self.store.close()
+        for worker in self.workers:
+            worker.store.close()
+
+    def reached_ms(self, _checkpoint: str, batch_id: int) -> int | None:
+        return self.watermark_ms if batch_id in self.committed else None
+
+    def to_range(self, at: int) -> Wire:
+        return Wire(CallTable(stage_calls(self.workers[at].stage))) if self.workers else self.wire
+
+    def advance(
+        self,
+        table: Any,
+        _record: ShardRecord,
+        _runs: Any,
+        packets: list[bytes],
+        counts: RowCounts,
+        times: BatchTimes,
+        in_force: PolicyVersion,
+        function: BoundFunction,
+    ) -> Advanced:
+        """In the place of `shard_batch.advance`."""
+        if times.batch_id == 0:
+            time = TimeDomain.EVENT
+            operator = self.host.declare(Declaration.of(UID, table, time, 1), self.policy)
+            operator.batches.begin("query", "run", "checkpoint")
+        operator = self.host[UID]
+        operator.batches.settle()
+
+        def exchange() -> list[bytes]:
+            attempt = {
+                "query_id": "query",
+                "run_id": "run",
+                "execution_id": "execution",
+                "batch_id": times.batch_id,
+                "attempt": next(self.attempts),
+                "partition": 0,
+                "partitions": 1,
+                "shards": [0],
+                "time_ms": times.time_ms,
+                "watermark_ms": times.watermark_ms,
+                "policy": in_force.policy.to_json(),
+            }
+            opened = self.wire.call("open", {"uid": UID, "attempt": attempt}).header
+            spec: Any = SimpleNamespace(uid=UID, function=function, is_event_time=True)
+            routes: Any = SimpleNamespace(
+                main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
+            )
+            step = StepInTask(routes, spec, table, 1)
+            cells, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
+            assert figures["0"]["input"] == operator.state.shards[0].rows.input + counts.input
+            return cells
+
+        cells = exchange()
+        if self.dies:
+            self.close()
+            self.open()
+            operator = self.host[UID]
+            assert exchange() == cells
+        self.committed.add(times.batch_id)
+        self.watermark_ms = max(self.watermark_ms, times.watermark_ms)
+        operator.batches.settle()
+        assert not operator.sweeper.sweep(operator.due_ms(0), self.clock, 1000)
+        assert not operator.sweeper.compact()
+        return Advanced(operator.state.shards[0], cells)
+
+
+@short_and_long("examples", 15, 100)
+@pytest.mark.parametrize("kind", ["rocksdb", "heap in 2 ranges"])
+def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int) -> None:
+    """Also if the sidecar dies before a batch is committed, and its tasks run again."""
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(
+        FUNCTIONS,
+        POLICIES,
+        RECORDS,
+        st.sets(st.integers(0, 40), max_size=8),
+        st.booleans(),
+        st.booleans(),
+    )
+    def law(
+        function: Scripted,
+        policy: Policy,
+        records: list[Any],
+        cuts: set[int],
+        in_order: bool,
+        dies: bool,
+    ) -> None:
+        batches = [[*map(row, batch)] for batch in cut(records, cuts)]
+        plain = harness(function, policy, 20, in_order=in_order)
+        expected = [tuples(plain.batch(batch)) for batch in batches] + [tuples(plain.finish())]
+        tested = harness(function, policy, 20, in_order=in_order)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            pytest.MonkeyPatch.context() as patch,
+            closing(Sidecar(kind, Path(folder) / "state", policy, dies=dies)) as sidecar,
+        ):
+            patch.setattr(retain_harness, "advance", sidecar.advance)
+            found = [tuples(tested.batch(batch)) for batch in batches] + [tuples(tested.finish())]
+            assert [*map(Counter, found)] == [*map(Counter, expected)]
+            state = sidecar.host[UID].state
+            (shard,) = state.shards
+            lives, _ = state.work.lives(shard, 0, policy, -(2**63))
+            assert lives.to_pylist() == plain.lives()
+            assert shard.tally == plain._record.tally
+
+    law()
+
+
+def test_values_of_another_operator_are_refused(tmp_path: Path) -> None:
+    with closing(Sidecar("heap", tmp_path / "state", Policy(), dies=False)) as sidecar:
+        tested = harness(Scripted(None, renews=False), Policy())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(retain_harness, "advance", sidecar.advance)
+            tested.batch([])
+        operator = sidecar.host[UID]
+        shards = {0: replace(operator.state.shards[0])}
+        stage = sidecar.works.stage
+        assert stage is not None
+        stage.add("handle", (0, 0, 0), b"value", is_first=True)
+        with pytest.raises(DoesNotFitError, match="values of other keys were sent"):
+            operator.state.work.take("handle", [0], shards, {0: ["s/other/00000/run/000000"]})
