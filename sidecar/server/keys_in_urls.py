@@ -54,7 +54,9 @@ def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
 
 def _value(scalar: pa.Scalar) -> Any:
     if isinstance(scalar, pa.ListScalar) and scalar.is_valid:
-        return [_plain(_value(each)) for each in scalar.values]
+        return [_plain(_value(each)) for each in scalar.values]  # of a map: keys with values
+    if isinstance(scalar, pa.StructScalar) and scalar.is_valid:
+        return {name: _plain(_value(each)) for name, each in scalar.items()}
     try:
         return scalar.as_py()
     except (OverflowError, ValueError, LookupError):  # beyond Python's calendar or time zones
@@ -68,4 +70,4 @@ def _plain(value: Any) -> Any:
         return value.hex()
     if isinstance(value, (datetime, date)):
         return value.isoformat()
-    return value if isinstance(value, (str, int, float, list, type(None))) else str(value)
+    return value if isinstance(value, (str, int, float, list, dict, type(None))) else str(value)

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,13 +31,16 @@ from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.testing import FunctionHarness
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.steady_clock import SteadyClock
-from tests.functions.scripted import Scripted
+from tests.functions.scripted import OUTPUT, Scripted
 from tests.functions.test_function_law import (
+    BASE_MS,
     FUNCTIONS,
     POLICIES,
     RECORDS,
+    SCHEMA,
     cut,
     harness,
     row,
@@ -105,8 +108,8 @@ class Sidecar:
     ) -> Advanced:
         """In the place of `shard_batch.advance`."""
         if times.batch_id == 0:
-            time = TimeDomain.EVENT
-            operator = self.host.declare(Declaration.of(UID, table, time, 1), self.policy)
+            declaration = Declaration.of(UID, table, self.policy.time, 1)
+            operator = self.host.declare(declaration, self.policy)
             operator.batches.begin("query", "run", "checkpoint")
         operator = self.host[UID]
         operator.batches.settle()
@@ -126,7 +129,8 @@ class Sidecar:
                 "policy": in_force.policy.to_json(),
             }
             opened = self.wire.call("open", {"uid": UID, "attempt": attempt}).header
-            spec: Any = SimpleNamespace(uid=UID, function=function, is_event_time=True)
+            is_event_time = self.policy.time is TimeDomain.EVENT
+            spec: Any = SimpleNamespace(uid=UID, function=function, is_event_time=is_event_time)
             routes: Any = SimpleNamespace(
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
@@ -144,7 +148,7 @@ class Sidecar:
         self.committed.add(times.batch_id)
         self.watermark_ms = max(self.watermark_ms, times.watermark_ms)
         operator.batches.settle()
-        assert not operator.sweeper.sweep(operator.due_ms(0), self.clock, 1000)
+        assert not operator.sweeper.sweep(2**60, self.clock, 1000)
         assert not operator.sweeper.compact()
         return Advanced(operator.state.shards[0], cells)
 
@@ -190,6 +194,33 @@ def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int)
             assert shard.tally == plain._record.tally
 
     law()
+
+
+def test_in_processing_time_a_batch_is_judged_at_the_time_that_the_sidecar_gave_it(
+    tmp_path: Path,
+) -> None:
+    policy = Policy(time=TimeDomain.PROCESSING, ttl_ms=40)
+    batches = [(0, ["a", "b"]), (30, ["a"]), (20, ["b"]), (45, ["c"]), (90, ["c"])]
+    rows = []
+    for dies in (None, False, True):
+        clock = FakeClock(BASE_MS)
+        tested = FunctionHarness(
+            SCHEMA, key="key", function=Scripted(35, renews=True), output=OUTPUT,
+            columns=["op", "n"], policy=policy, clock=clock,
+        )  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch, ExitStack() as closed:
+            if dies is not None:
+                sidecar = Sidecar("heap", tmp_path / f"{dies}", policy, dies=dies)
+                closed.enter_context(closing(sidecar))
+                patch.setattr(retain_harness, "advance", sidecar.advance)
+            found = []
+            for at_ms, keys in batches:
+                clock.advance(BASE_MS + at_ms - clock.now_ms())
+                records = [(key, 0, op, 7) for key in keys for op in ("count", "quiet", "look")]
+                found.append(tuples(tested.batch([*map(row, records)])))
+            rows.append([*map(Counter, found)])
+    assert rows[0] == rows[1] == rows[2]
+    assert sum(map(len, rows[0])) > 3
 
 
 def test_values_of_another_operator_are_refused(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.as_of import as_of
+from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep
-from idlestate.backends.shards.over import over_kind
+from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.reached_source import ReachedReader
 from idlestate.pipeline.sidecar_link import SidecarLink
@@ -30,7 +31,13 @@ from tests.backends.test_law import IDLE, batch, named_case
 from tests.lengths import short_and_long
 from tests.sidecar.test_law import UID, Sidecar, swept_as_it_does
 
+OWN = [name for name in COLUMNS if name != "stamp"]  # `plain_rows` takes times for whole ms
 TYPES = {name: kind for name, (kind, _) in (COLUMNS | ORDERS).items()}
+
+
+def framed(case: Case, frame: Frame) -> TableSpec:
+    kind = over_kind(case.aggregates, [*OWN, *case.order], TYPES, case.order, frame)
+    return replace(spec_of(case), kind=kind)
 
 
 def joined(case: Case) -> TableSpec:
@@ -53,12 +60,8 @@ SPECS: dict[str, tuple[Callable[[Case], Case], Callable[[Case], TableSpec]]] = {
         lambda case: case,
         lambda case: replace(spec_of(case), window=parse_window("session(30ms)")),
     ),
-    "over": (
-        with_writes_and_order,
-        lambda case: replace(
-            spec_of(case), kind=over_kind(case.aggregates, ["i32", "text"], TYPES, case.order)
-        ),
-    ),
+    "over": (with_writes_and_order, lambda case: framed(case, Frame())),
+    "over rows": (with_writes_and_order, lambda case: framed(case, Frame(FrameUnit.ROWS, 3))),
     "join_asof": (without_order, joined),
 }
 
@@ -76,6 +79,7 @@ def sorted_rows(rows: list[Found]) -> list[str]:
         ("deduplicate", "heap"),
         ("session", "heap"),
         ("over", "heap"),
+        ("over rows", "heap"),
         ("join_asof", "rocksdb"),
     ],
 )

@@ -63,6 +63,11 @@ def test_what_json_has_no_word_for_is_told_in_text() -> None:
             "day": pa.array([0, 2**31 - 1, -(2**31), 1, None], pa.date32()),
             "amount": [Decimal("1.50"), None, None, None, None],
             "times": pa.array([[0, 2**62, None], [], None, [], []], pa.list_(TIME)),
+            "timers": pa.array(
+                [[{"name": "quiet", "at_ms": 5}], [], None, None, None],
+                pa.list_(pa.struct([("name", pa.string()), ("at_ms", pa.int64())])),
+            ),
+            "pages": pa.array([{"a": b"\xff"}, {}, None, None, None], pa.map_("string", "binary")),
             "far": pa.array([1, None, None, None, None], pa.timestamp("us", "Nowhere/Far")),
         }
     )
@@ -75,6 +80,8 @@ def test_what_json_has_no_word_for_is_told_in_text() -> None:
     assert told[0]["amount"] == "1.50"
     of_times = ["1970-01-01T00:00:00+00:00", f"{2**62} of timestamp[us, tz=UTC]", None]
     assert [row["times"] for row in told][:3] == [of_times, [], None]
+    assert [row["timers"] for row in told][:3] == [[{"name": "quiet", "at_ms": 5}], [], None]
+    assert [row["pages"] for row in told][:3] == [[{"key": "a", "value": "ff"}], [], None]
     assert told[0]["far"] == "1 of timestamp[us, tz=Nowhere/Far]"
 
 
