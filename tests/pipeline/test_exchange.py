@@ -18,7 +18,7 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.timers.clock import FakeClock
 
-SPEC: Any = SimpleNamespace(uid="clicks", table=SimpleNamespace(classes={}))
+SPEC: Any = SimpleNamespace(uid="clicks", table=SimpleNamespace(classes={}, has_own_work=False))
 
 
 def play(monkeypatch: pytest.MonkeyPatch, run: Any, call: Any) -> None:
@@ -94,9 +94,8 @@ def test_change_rows_go_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     sidecar = SimpleNamespace(call=call)
     routes: Any = SimpleNamespace(main=sidecar, take=lambda _: None, to_range=lambda _: sidecar)
-    batch: Any = SimpleNamespace(
-        times=SimpleNamespace(batch_id=7, time_ms=0), in_force=SimpleNamespace(version=1)
-    )
+    times = SimpleNamespace(batch_id=7, time_ms=0)
+    batch: Any = SimpleNamespace(times=times, in_force=SimpleNamespace(version=1), shards=[])
     monkeypatch.setattr(exchange._Exchange, "_opening", lambda _: {})
     rows = list(exchange._Exchange(SPEC, batch, routes, []).run())
     assert [each.column("cell").to_pylist() for each in rows] == [

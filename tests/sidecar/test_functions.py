@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from idlestate import Policy
 from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.functions.bound_function import BoundFunction
 from idlestate.pipeline import retain_harness
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.shard_batch import Advanced
@@ -104,7 +104,7 @@ class Sidecar:
         counts: RowCounts,
         times: BatchTimes,
         in_force: PolicyVersion,
-        function: BoundFunction,
+        work: BatchWork,
     ) -> Advanced:
         """In the place of `shard_batch.advance`."""
         if times.batch_id == 0:
@@ -130,7 +130,7 @@ class Sidecar:
             }
             opened = self.wire.call("open", {"uid": UID, "attempt": attempt}).header
             is_event_time = self.policy.time is TimeDomain.EVENT
-            spec: Any = SimpleNamespace(uid=UID, function=function, is_event_time=is_event_time)
+            spec: Any = SimpleNamespace(uid=UID, work=work, is_event_time=is_event_time)
             routes: Any = SimpleNamespace(
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
