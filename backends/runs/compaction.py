@@ -187,6 +187,9 @@ def _kept(
     """Per run the rows that are neither closed nor shadowed by something newer among these."""
     found = []
     for at, (run, (begin, stop)) in enumerate(zip(runs, spans, strict=True)):
+        if len(closed[at]) == len(run):
+            found.append(np.zeros(0, dtype=np.int64))
+            continue
         keep = np.zeros(len(run), dtype=bool)
         keep[begin:stop] = True
         passed = since_run(sweeps, run.batch_id)

@@ -74,9 +74,22 @@ def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
     first = by_hash[begins]
     key = np.empty(n, dtype=np.int64)
     key[by_hash] = np.cumsum(begins) - 1
-    if not _are_equal_behind_equal_hashes(keys, first, key):
+    if (by_hash[1:] > by_hash[:-1]).all():  # rows came in order: none needs gathering
+        are_same = _are_equal_to_the_row_before(keys, begins)
+    else:
+        are_same = _are_equal_behind_equal_hashes(keys, first, key)
+    if not are_same:
         return _distinct_of_equal_hashes(hashes, keys)
     return Distinct(first, key, by_hash)
+
+
+def _are_equal_to_the_row_before(keys: Keys, begins: Flags) -> bool:
+    """Whether each row that does not begin a hash has the key of the row before it."""
+    if begins.all():
+        return True
+    before = [column.slice(0, len(column) - 1) for column in keys]
+    equal = are_equal([column.slice(1) for column in keys], before)
+    return bool((equal | begins[1:]).all())
 
 
 def _are_equal_behind_equal_hashes(keys: Keys, first: Ints, key: Ints) -> bool:

@@ -199,6 +199,8 @@ class Run:
         return every if len(rows) == len(every) else every.take(rows - begin)
 
     def _lives(self, rows: Ints) -> Lives:
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            return self.lives(rows)
         return self.stored.layout.lives(self.stored.at(rows)[0])
 
     def _read(self, records: Records, text: Text, *, keys: bool) -> Rows:

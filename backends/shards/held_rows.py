@@ -75,7 +75,7 @@ def _rows(steps: Steps) -> Rows:
 
 
 def _steps(parts: list[Rows], like: Steps) -> Steps:
-    rows = Rows.gathered(parts)
+    rows = Rows.gathered([part for part in parts if len(part)] or parts)
     is_read, *rest = rows.payload
     reads = np.asarray(is_read) != 0
     order: list[Field] = rest[: len(like.order)]

@@ -195,14 +195,23 @@ def grouped(
         sequence = _sequence(key, t_ms, reads, order)
     else:
         sequence = distinct.order
-    return Steps(
+    steps = Steps(
         hashes[distinct.first],
         take_keys(keys, distinct.first),
         np.bincount(key, minlength=len(distinct.first)),
-        t_ms[sequence],
-        None if reads is None else reads[sequence],
-        take_keys(order, sequence),
-        [take(field, sequence) for field in carried],
+        t_ms,
+        reads,
+        order,
+        carried,
+    )
+    if bool((sequence[1:] > sequence[:-1]).all()):  # they came in sequence
+        return steps
+    return replace(
+        steps,
+        t_ms=t_ms[sequence],
+        is_read=None if reads is None else reads[sequence],
+        order=take_keys(order, sequence),
+        carried=[take(field, sequence) for field in carried],
     )
 
 

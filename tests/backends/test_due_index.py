@@ -77,6 +77,13 @@ def test_a_span_gives_hardly_more_rows_than_are_due_in_it():
     assert len(index.between(5 * 10**8, 5 * 10**8)) <= 10
 
 
+@pytest.mark.parametrize("one_in", [1, 20, 50])
+def test_rows_ascend_be_they_few_or_all(one_in):
+    deadlines = np.random.default_rng(one_in).permutation(1_000)
+    found = index_of(deadlines).between(-1, 1_000 // one_in)
+    assert found.tolist() == np.flatnonzero(deadlines <= 1_000 // one_in).tolist()
+
+
 @pytest.mark.parametrize("rows", [None, [3, 5]])
 def test_rows_keep_their_numbers(rows):
     named = None if rows is None else np.array(rows)
