@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from idlestate.config.aggregate_text import MOST_ROWS
 from idlestate.config.problems import nearest
 from idlestate.retention.policy import TimeDomain, UpdateType
 from idlestate.retention.shown_values import show
@@ -73,7 +74,10 @@ Time = Annotated[TimeDomain, _members(TimeDomain)]
 Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", "csv")]
 Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
 NullKey = Annotated[Literal["keep", "reject"], _words("keep", "reject")]
-Operator = Annotated[Literal["retain", "deduplicate"], _words("retain", "deduplicate")]
+Operator = Annotated[
+    Literal["retain", "deduplicate", "over", "process"],
+    _words("retain", "deduplicate", "over", "process"),
+]
 Keep = Annotated[Literal["first", "last"], _words("first", "last")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 
@@ -91,6 +95,21 @@ def whole(least: int, most: int) -> FieldKind:
     """Whole numbers between two bounds, both included."""
     schema = {"type": "integer", "minimum": least, "maximum": most}
     return FieldKind(partial(_read_whole, least=least, most=most), schema)
+
+
+def _read_frame_rows(value: object) -> int | str:
+    return value if value == _UNBOUNDED else _read_whole(value, 1, MOST_ROWS)
+
+
+_UNBOUNDED = "unbounded"
+_ROWS_SCHEMA = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": MOST_ROWS},
+        {"enum": [_UNBOUNDED]},
+    ]
+}
+FrameRows = Annotated[int | Literal["unbounded"], FieldKind(_read_frame_rows, _ROWS_SCHEMA)]
+"""The rows of a frame of `over`, or `unbounded`."""
 
 
 def _read_share(value: object) -> float:

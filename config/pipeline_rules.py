@@ -20,7 +20,27 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
-_RETAIN_ONLY = ("aggregates", "renamed", "read_when", "window", "fire_after")
+_KINDS = ("retain", "deduplicate", "over", "process")
+_ONLY_FOR = {
+    "aggregates": ("retain", "over"),
+    **dict.fromkeys(("renamed", "read_when"), ("retain", "process")),
+    **dict.fromkeys(("window", "fire_after"), ("retain",)),
+    "keep": ("deduplicate",),
+    **dict.fromkeys(("rows", "range"), ("over",)),
+    **dict.fromkeys(("function", "output", "columns"), ("process",)),
+    "in_order": ("retain", "deduplicate", "process"),
+}
+"""Fields that not every kind of operator takes."""
+_SINKS_ONLY_FOR = {
+    "expired": ("retain", "deduplicate"),
+    "rejects": ("retain", "deduplicate", "process"),
+}
+_NEEDED = {
+    "aggregates": (("retain", "over"), "{events: count}"),
+    "function": (("process",), "my_job.alerts:Alert"),
+    "output": (("process",), '"id string, n bigint"'),
+}
+"""Fields without which a kind has no meaning, and examples."""
 _NOT_WITH_WINDOW = ("policy", "read_when")
 
 
@@ -139,19 +159,21 @@ def _check_source(source: Raw) -> Iterator[Finding]:
 
 
 def _check_kind(pipeline: Raw) -> Iterator[Finding]:
-    if pipeline["kind"].text != "deduplicate":
-        if "aggregates" not in pipeline.fields:
-            what, fix = "aggregates is missing", "add aggregates: {events: count}"
-            yield Finding((*pipeline.path, "aggregates"), what, fix)
-        if "keep" in pipeline.fields:
-            what = "keep applies to kind: deduplicate"
-            yield Finding((*pipeline.path, "keep"), what, "remove it, or add kind: deduplicate")
-        return
-    for name in _RETAIN_ONLY:
-        if name in pipeline.fields:
-            what = f"{name} does not apply to kind: deduplicate"
-            yield Finding((*pipeline.path, name), what, "remove it, or set kind: retain")
-    if pipeline["keep"].text == "last" and "expired" not in pipeline["sinks"].fields:
+    kind = pipeline["kind"].text or "retain"
+    for name, (kinds, example) in _NEEDED.items():
+        if kind in kinds and name not in pipeline.fields:
+            yield Finding((*pipeline.path, name), f"{name} is missing", f"add {name}: {example}")
+    for section, only in ((pipeline, _ONLY_FOR), (pipeline["sinks"], _SINKS_ONLY_FOR)):
+        for name, kinds in only.items():
+            if name in section.fields and kind in _KINDS and kind not in kinds:
+                what = f"{name} does not apply to kind: {kind}"
+                fix = f"remove it, or set kind: {' or '.join(kinds)}"
+                yield Finding((*section.path, name), what, fix)
+    if {"rows", "range"} <= {*pipeline.fields}:
+        what = "a frame has either rows or a range"
+        yield Finding((*pipeline.path, "range"), what, "remove one of them")
+    is_last = kind == "deduplicate" and pipeline["keep"].text == "last"
+    if is_last and "expired" not in pipeline["sinks"].fields:
         what = "with keep: last, records come out as expired records alone, and no sink takes them"
         yield Finding((*pipeline.path, "sinks"), what, "add expired: PATH to sinks")
 

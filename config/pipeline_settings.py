@@ -16,6 +16,7 @@ from idlestate.config.field_kinds import (
     Backend,
     Flag,
     Format,
+    FrameRows,
     Keep,
     NullKey,
     Operator,
@@ -147,7 +148,8 @@ class Sinks(Section):
     """Where the rows go. Each sink needs its own folder."""
 
     results: text.Place = Field(examples=["build/out/results"])
-    """The latest aggregates of each key; of deduplicate the first record of each life."""
+    """The latest aggregates of each key; of deduplicate the first record of each life; of over and
+    process all rows."""
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
@@ -188,21 +190,35 @@ class Pipeline(Section):
     read_when: text.Column | None = None
     """Boolean column; rows in which it is true read the key and write nothing."""
     query: text.Query | None = None
-    """A query in SQL over `source`, in the place of key, aggregates, kind, keep, order, window."""
+    """A query in SQL over `source`, in the place of key, aggregates, kind, keep, order, window,
+    rows and range."""
     key: text.KeyColumns = Field(default=(), examples=["[session_id]"])
     """The columns that make up the key; required without a query."""
     null_key: NullKey = "keep"
     """keep: null is a key like any other; reject: rows with a null key column go to rejects."""
     kind: Operator = "retain"
-    """retain keeps aggregates of each key; deduplicate lets one record of each life through."""
+    """retain keeps aggregates of each key; deduplicate lets one record of each life through; over
+    adds aggregates of the key so far to each row; process calls a function with each row."""
     keep: Keep = "first"
     """deduplicate: the first record at once (to results), or the last at the end (to expired)."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
         default_factory=dict, min_length=1, examples=["{events: count}"]
     )
-    """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ..."""
+    """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ...;
+    required with retain and over."""
+    rows: FrameRows | None = Field(default=None, examples=["10"])
+    """over: count the last so many rows, the row itself among them, or unbounded."""
+    range_ms: times.Span | None = Field(default=None, alias="range", examples=["1h"])
+    """over: count rows that are at most this long before the row."""
+    function: text.ClassName | None = Field(default=None, examples=["my_job.alerts:Alert"])
+    """process: the class of the function, as module:Class; required."""
+    output: text.Ddl | None = Field(default=None, examples=['"id string, n bigint"'])
+    """process: names and types of the columns that the function yields; required."""
+    columns: text.OrderColumns = ()
+    """process: the columns that the function is given; default: all of simple types."""
     renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
-    """New to old names of aggregates that keep the state of the old name; may stay afterwards."""
+    """New to old names of aggregates or states that keep the state of the old name; may stay
+    afterwards."""
     window: times.Window | None = Field(default=None, examples=["tumbling(10m)"])
     """Aggregates per key and window, in the place of a policy: tumbling(10m), hopping(10m, 1m),
     cumulate(1h, 1m) or session(30m). Fixed by the first start."""

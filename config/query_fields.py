@@ -12,7 +12,7 @@ from idlestate.retention.windows import Windows
 SOURCE = "source"
 """What a query calls the pipeline's source."""
 
-_SAID = ("key", "aggregates", "kind", "keep", "order", "window")
+_SAID = ("key", "aggregates", "kind", "keep", "order", "window", "rows", "range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ def _plan(query: str, policies: Mapping[str, object]) -> QueryPlan:
     from idlestate.config.sql.planning import plan_query  # noqa: PLC0415
 
     plan = plan_query(query)
-    if plan.operator not in {"retain", "deduplicate"}:
+    if plan.operator not in {"retain", "deduplicate", "over"}:
         fix = "use idlestate.sql in a job of your own"
-        what = "joins and OVER are not supported in a pipeline"
+        what = "joins are not supported in a pipeline"
         raise QueryError((plan.versions or plan.rows).place, what, fix)
     if plan.rows.table.lower() != f"`{SOURCE}`":
         what = "the query of a pipeline reads its source"
@@ -83,8 +83,9 @@ def _plan(query: str, policies: Mapping[str, object]) -> QueryPlan:
 
 def _fields(plan: QueryPlan) -> dict[str, object]:
     """The arguments of the operator as fields of a pipeline."""
+    names = {"columns": "aggregates"}
     fields = {
-        name: str(value) if isinstance(value, Windows) else value
+        names.get(name, name): str(value) if isinstance(value, Windows) else value
         for name, value in plan.arguments.items()
     }
     if plan.retention is not None and plan.retention.policy is not None:

@@ -81,6 +81,20 @@ Query = Annotated[str, FieldKind(_read_query, {"type": "string", "minLength": 1}
 """A query in SQL, which may have several lines."""
 
 
+def _read_class(value: object) -> str:
+    fix = "use text such as my_job.alerts:Alert"
+    if not isinstance(value, str):
+        raise refuse(f"expected a class, found {show(value)}", fix)
+    if not re.fullmatch(_CLASS.removesuffix("$"), value):
+        raise refuse(f"{show(value)} is not a module and a class", fix)
+    return value
+
+
+_CLASS = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+ClassName = Annotated[str, FieldKind(_read_class, {"type": "string", "pattern": _CLASS})]
+"""A class of a module that Python can import, as `module:Class`."""
+
+
 def _read_place(value: object) -> str:
     return take_as_written(_read_text(value, "a path", "build/clicks", MAX_PATH))
 

@@ -4,19 +4,20 @@
                                                          expired="out/expired")).start()
 
 Spark writes a batch once, to a staging folder with one part per kind of change. The parts are then
-moved into place as `<folder>/batch_id=<N>/`. Only rejects have the column `rejected`: in the
-staging folder, its content follows the reason, and is then split off. A batch that runs again
+moved into place as `<folder>/batch_id=<N>/`. What `over` and `process` emit is no changelog: their
+rows are results. Only rejects have the column `rejected`: in the staging folder, its content
+follows the reason, and is then split off. A batch that runs again
 replaces its own folders, so that each batch counts once. Each folder has the id of the query that
 owns it (`_idlestate.json`, which readers skip).
 """
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StructType
 
-from idlestate.config.added_columns import REJECTED
+from idlestate.config.added_columns import CHANGE_COLUMNS, REJECTED
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.changelog_unpacker import REJECT
 from idlestate.pipeline.sink_folder import SinkFolder
@@ -31,7 +32,7 @@ class FolderSinks:
     """Writes batches of a changelog to folders; pass it to `foreachBatch`.
 
     Attributes:
-        results: folder of `update` rows.
+        results: folder of `update` rows, or of all rows that are not of a changelog.
         expired: folder of `expire` rows; None drops them.
         rejects: folder of `reject` rows; None drops them.
         format: parquet, json or csv.
@@ -90,12 +91,12 @@ class FolderSinks:
         staged = SinkFolder(spark, f"{self.results}/{_STAGING}", folders["update"].sink)
         # So that an error names the sink, unlike Spark's own.
         staged.make()
-        wanted = changes.where(F.col("change").isin(list(folders)))
-        # The folder's name has the batch id, and rows are partitioned by `change`.
-        rows = wanted.drop("batch_id").withColumn("_change", F.col("change"))
+        told = changes.withColumn("_change", _change_of(changes))
+        # The folder's name has the batch id, and rows are partitioned by `_change`.
+        rows = told.where(F.col("_change").isin(list(folders))).drop("batch_id")
         if REJECTED in rows.columns:
             whole = F.concat("reason", F.lit(" "), F.hex(REJECTED))
-            reason = F.when(F.col("change") == REJECT, whole).otherwise(F.col("reason"))
+            reason = F.when(F.col("_change") == REJECT, whole).otherwise(F.col("reason"))
             rows = rows.withColumn("reason", reason).drop(REJECTED)
         rows.write.partitionBy("_change").mode("overwrite").format(self.format).save(staged.folder)
         if REJECTED in changes.columns and self.rejects is not None:
@@ -119,6 +120,16 @@ class FolderSinks:
         writer.save(f"{staged.folder}/_apart")
         staged.remove(name)
         staged.move("_apart", staged, name)
+
+
+def _change_of(rows: DataFrame) -> Column:
+    """Of each row which folder it goes to."""
+    if {*CHANGE_COLUMNS} <= {*rows.columns}:
+        return F.col("change")
+    update = F.lit("update")
+    if REJECTED not in rows.columns:
+        return update
+    return F.when(F.col("reason").isNotNull(), F.lit(REJECT)).otherwise(update)
 
 
 def _claim(files: SinkFolder, query_id: str | None) -> None:

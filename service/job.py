@@ -27,6 +27,7 @@ from idlestate.metrics.names import OF_RELOADS
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
+from idlestate.pipeline.function_class import load_function
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
@@ -196,6 +197,8 @@ class Job:
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
         check_owner(self._folder, self.uid)
         check_there(self._source)
+        if self.pipeline.function is not None:
+            load_function(self.uid, self.pipeline.function)
 
     def _run(
         self,

@@ -1,7 +1,9 @@
 """The changelog of a pipeline of a configuration file."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any, TypedDict
 
 from pyspark.sql import DataFrame
 
@@ -9,20 +11,32 @@ from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.query_fields import SOURCE
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.pipeline.deduplicate import deduplicate
-from idlestate.pipeline.operator_checks import SharedArguments
+from idlestate.pipeline.function_class import load_function
+from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
+from idlestate.pipeline.process import process
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.sources import Events
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
 
-class _Arguments(SharedArguments):
-    """Arguments of both `retain` and `deduplicate`."""
+class _Arguments(TypedDict):
+    """Arguments of every operator."""
 
+    key: list[str]
     uid: str
+    event_time: Any
+    delay: str
+    policy: Policy | None
+    config: None
+    order: Sequence[str]
+    max_ahead: str
+    min_event_time: str
+    malformed: str | None
+    null_key: str
+    shards: int | None
     backend: str
-    sidecar: Address | None
     runs: str | None
 
 
@@ -36,7 +50,7 @@ def pipeline_changelog(
     *,
     rejects: bool,
 ) -> DataFrame:
-    """`retain` or `deduplicate` on the pipeline's input.
+    """The operator of a pipeline on its input.
 
     Args:
         events: the input.
@@ -58,38 +72,74 @@ def pipeline_changelog(
         "policy": None if pipeline.window else policy,
         "config": None,
         "order": pipeline.order,
-        "in_order": pipeline.in_order,
         "max_ahead": f"{pipeline.max_ahead_ms}ms",
         "min_event_time": _instant(pipeline.min_event_time_ms),
         "malformed": events.malformed,
         "null_key": pipeline.null_key,
-        "rejects": rejects,
         "shards": pipeline.shards,
         "backend": pipeline.backend,
-        "sidecar": sidecar,
         "runs": pipeline.runs,
     }
-    fire_after = None if (span_ms := pipeline.fire_after_ms) is None else f"{span_ms}ms"
     if query is not None:
         return planned_query(
             replace(query, retention=None),  # the policy is what its hint says
             lambda _: events.frame.alias(SOURCE),
             read_when=pipeline.read_when,
             renamed=pipeline.renamed or None,
-            fire_after=fire_after,
+            fire_after=_span(pipeline.fire_after_ms),
+            in_order=pipeline.in_order,
+            sidecar=sidecar,
+            rejects=rejects,
             **shared,
         )
-    if pipeline.kind == "deduplicate":
-        return deduplicate(events.frame, keep=pipeline.keep, **shared)
-    return retain(
-        events.frame,
-        aggregates=pipeline.aggregates,
-        read_when=pipeline.read_when,
-        renamed=pipeline.renamed,
-        window=pipeline.window,
-        fire_after=fire_after,
-        **shared,
-    )
+    match pipeline.kind:
+        case "over":
+            return over(
+                events.frame,
+                columns=pipeline.aggregates,
+                rows=pipeline.rows,
+                range=_span(pipeline.range_ms),
+                sidecar=sidecar,
+                **shared,
+            )
+        case "process":
+            return process(
+                events.frame,
+                function=load_function(uid, str(pipeline.function)),
+                output=str(pipeline.output),
+                columns=pipeline.columns or None,
+                read_when=pipeline.read_when,
+                renamed=pipeline.renamed,
+                in_order=pipeline.in_order,
+                rejects=rejects,
+                **shared,
+            )
+        case "deduplicate":
+            return deduplicate(
+                events.frame,
+                keep=pipeline.keep,
+                in_order=pipeline.in_order,
+                sidecar=sidecar,
+                rejects=rejects,
+                **shared,
+            )
+        case "retain":
+            return retain(
+                events.frame,
+                aggregates=pipeline.aggregates,
+                read_when=pipeline.read_when,
+                renamed=pipeline.renamed,
+                window=pipeline.window,
+                fire_after=_span(pipeline.fire_after_ms),
+                in_order=pipeline.in_order,
+                sidecar=sidecar,
+                rejects=rejects,
+                **shared,
+            )
+
+
+def _span(span_ms: int | None) -> str | None:
+    return None if span_ms is None else f"{span_ms}ms"
 
 
 def _instant(time_ms: int) -> str:

@@ -39,6 +39,25 @@ def test_row_number_is_a_deduplication() -> None:
     assert (pipeline.event_time, pipeline.order) == ("ts", ("a",))
 
 
+@pytest.mark.parametrize(
+    ("frame", "rows", "range_ms"),
+    [
+        ("", None, None),
+        (" ROWS BETWEEN 9 PRECEDING AND CURRENT ROW", 10, None),
+        (" ROWS UNBOUNDED PRECEDING", "unbounded", None),
+        (" RANGE INTERVAL 1 HOUR PRECEDING", None, 3_600_000),
+    ],
+)
+def test_an_aggregate_with_over(frame: str, rows: object, range_ms: int | None) -> None:
+    over = f"OVER (PARTITION BY user ORDER BY event_time, seq{frame})"
+    if range_ms is not None:
+        over = over.replace(", seq", "")
+    pipeline = config(f"SELECT *, sum(v) {over} AS s FROM source").pipelines["p"]
+    assert (pipeline.kind, pipeline.key) == ("over", ("user",))
+    assert (pipeline.aggregates, pipeline.rows) == ({"s": "sum(v)"}, rows)
+    assert pipeline.range_ms == range_ms
+
+
 def test_a_window_is_that_of_the_pipeline() -> None:
     query = "SELECT user, count(*) FROM source GROUP BY user, window(event_time, '1 hour', '5m')"
     found = config(query, POLICY)

@@ -1,0 +1,48 @@
+"""The function that a configuration file names, as `module:Class`."""
+
+from importlib import import_module
+
+from idlestate.errors import RefusedError
+from idlestate.functions.function import KeyedProcessFunction
+
+
+def load_function(uid: str, reference: str) -> KeyedProcessFunction:
+    """Import the class and make an object of it, without arguments.
+
+    Raises:
+        RefusedError: the module cannot be imported, or the class cannot be used.
+    """
+    start = f"operator {uid!r}: function {reference}"
+    name, _, class_name = reference.partition(":")
+    try:
+        module = import_module(name)
+    except Exception as error:
+        missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{name}.".startswith(f"{missing}."):
+            raise RefusedError(
+                f"{start}: module {missing} is not found; install it, or add its folder to "
+                "PYTHONPATH"
+            ) from error
+        raise RefusedError(
+            f"{start}: importing {name} raised {type(error).__name__}: {error}; correct the module"
+        ) from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type) or not issubclass(found, KeyedProcessFunction):
+        classes = [
+            each
+            for each, value in vars(module).items()
+            if isinstance(value, type)
+            and issubclass(value, KeyedProcessFunction)
+            and value is not KeyedProcessFunction
+        ]
+        what = "is not a class derived from KeyedProcessFunction" if found else "is not found"
+        raise RefusedError(
+            f"{start}: {class_name} {what}; {name} has {', '.join(classes) or 'no such class'}"
+        )
+    try:
+        return found()
+    except Exception as error:
+        raise RefusedError(
+            f"{start}: {class_name}() raised {type(error).__name__}: {error}; the class must take "
+            "no arguments: derive a class for each setting"
+        ) from error
