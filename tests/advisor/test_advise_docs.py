@@ -11,6 +11,7 @@ import pytest
 from idlestate.config.loading import load_config
 from idlestate.service.click_stream import generate_clicks
 from tests.docs_pages import blocks
+from tests.service.command_line import INNARDS
 
 BLOCKS = blocks("docs/advise.md")
 COMMANDS = [
@@ -38,6 +39,7 @@ def test_command_runs(command: list[str], place: Path) -> None:
     program = [str(Path(sys.executable).parent / command[0]), *command[1:]]
     done = subprocess.run(program, cwd=place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert not any(word in done.stdout + done.stderr for word in INNARDS), done.stderr
     if "json" in command:
         windows = json.loads(done.stdout)["windows"]
         assert [each["idle_max_ms"] for each in windows] == [1_800_000, 2_700_000]

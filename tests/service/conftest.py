@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.conftest import spark  # noqa: F401 - the session of the tests through Spark
+from tests.pipeline.conftest import spark, start_in  # noqa: F401 - fixtures
 from tests.service.command_line import CommandLine
 from tests.sidecar.conftest import folder, made, no_hang  # noqa: F401 - fixtures
 

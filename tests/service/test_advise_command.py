@@ -1,8 +1,7 @@
 """`idlestate advise`: what it prints and writes, and a plain line for what cannot be done."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -104,27 +103,21 @@ def test_a_file_that_cannot_be_written_is_named(log: Path, tmp_path: Path) -> No
     assert f"{tmp_path / 'taken'}: " in err
 
 
-def apart(*words: object) -> tuple[int, str, str]:
-    """The same in a process of its own, which starts and stops Spark."""
-    command = [sys.executable, "-m", "idlestate", "advise", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert not any(word in done.stdout + done.stderr for word in INNARDS), done.stderr
-    return done.returncode, done.stdout, done.stderr
+@pytest.mark.spark
+def test_spark_prints_the_same(log: Path, start_in: Callable[[Path], None]) -> None:
+    start_in(log.parent)
+    words = ("--key", "user", "--event-time", "at", "--key-budget", 1, "--batches", "5m")
+    assert called(log.name, *words, "--spark") == called(log.name, *words)
 
 
 @pytest.mark.spark
-def test_spark_prints_the_same(log: Path) -> None:
-    words = (log, "--key", "user", "--event-time", "at", "--key-budget", 1, "--batches", "5m")
-    assert apart(*words, "--spark") == called(*words)
-
-
-@pytest.mark.spark
-def test_what_spark_cannot_use_is_one_line(log: Path, tmp_path: Path) -> None:
+def test_what_spark_cannot_use_is_one_line(log: Path, start_in: Callable[[Path], None]) -> None:
+    start_in(log.parent)
     words = ("--key", "usr", "--event-time", "at", "--spark")
-    code, _, err = apart(log, *words)
+    code, _, err = called(log, *words)
     assert code == 1
     assert "key column 'usr' not found; available: user, app, at" in err
-    code, _, err = apart(f"file://{tmp_path}/none.parquet", *words)
+    code, _, err = called(f"file://{log.parent}/none.parquet", *words)
     assert code == 1
     assert "none.parquet" in err
     assert err.count("\n") == 1

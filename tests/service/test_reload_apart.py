@@ -1,4 +1,6 @@
-"""A running `idlestate run` whose policy is changed from outside, by signal and by saving."""
+"""A running `idlestate run` whose policy is changed from outside, by signal and by saving, and
+which is interrupted at last.
+"""
 
 import os
 import re
@@ -10,7 +12,7 @@ import pytest
 
 from idlestate.metrics import names
 from tests.crash.processes import Run, wait_until
-from tests.service.command_line import CommandLine, Said, assert_refused, event
+from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
 from tests.service.rows import rows
 from tests.service.scrape import scrape
 
@@ -29,23 +31,25 @@ def running(line: CommandLine) -> Iterator[Run]:
     run.end()
 
 
-def test_a_run_takes_a_new_policy_and_refuses_a_broken_one(running: Run, line: CommandLine):
+def test_a_run_takes_a_new_policy_refuses_a_broken_one_and_is_interrupted(
+    running: Run, here: CommandLine
+):
     def said(words: str) -> bool:
         assert running.code is None, running.said()
         return words in running.said()
 
     def save(old: str, new: str) -> None:
-        line.config.write_text(line.config.read_text().replace(old, new))
+        here.config.write_text(here.config.read_text().replace(old, new))
 
     def served(name: str) -> float:
         url = re.search(r"http://\S+/metrics", running.said())
         assert url is not None
         return scrape(url[0])[name]
 
-    wait_until("the first batch", (line.checkpoint / "commits" / "0").exists)
+    wait_until("the first batch", (here.checkpoint / "commits" / "0").exists)
     # Broken: told by line and field, and the old one goes on.
     save("30m", "30 parsecs")
-    wait_until("the refusal", lambda: said(f"{line.config}:5: policies.short.idle.min"))
+    wait_until("the refusal", lambda: said(f"{here.config}:5: policies.short.idle.min"))
     assert served(names.CONFIG_RELOAD_GOOD.name) == 0
     assert served(names.POLICY_VERSION.name) == 1
 
@@ -56,24 +60,28 @@ def test_a_run_takes_a_new_policy_and_refuses_a_broken_one(running: Run, line: C
     wait_until("the new policy", lambda: said("clicks gets idle 2m to 10m as version 2"))
     # A scrape is repeated for a second.
     wait_until("a scrape that shows it", lambda: served(names.CONFIG_RELOAD_GOOD.name) == 1)
-    assert not rows(line.out / "expired")
+    assert not rows(here.out / "expired")
 
     def takes_effect() -> bool:
         # A version takes effect with a batch that has data.
-        number = len(list(line.events.iterdir()))
-        line.add(f"{number}.json", [event("2025-03-03T10:20:00Z", "bob")])
-        wait_until("the batch", lambda: bool(rows(line.out / "results")) and caught_up(number))
+        number = len(list(here.events.iterdir()))
+        here.add(f"{number}.json", [event("2025-03-03T10:20:00Z", "bob")])
+        wait_until("the batch", lambda: bool(rows(here.out / "results")) and caught_up(number))
         return served(names.POLICY_VERSION.name) == 2
 
     def caught_up(number: int) -> bool:
         assert running.code is None, running.said()
-        return len(list((line.checkpoint / "sources" / "0").glob("[0-9]*"))) > number
+        return len(list((here.checkpoint / "sources" / "0").glob("[0-9]*"))) > number
 
     wait_until("the second version", takes_effect)
-    wait_until("ann's end", lambda: [row["user"] for row in rows(line.out / "expired")] == ["ann"])
+    wait_until("ann's end", lambda: [row["user"] for row in rows(here.out / "expired")] == ["ann"])
     assert served(names.RETENTION_MAX.name) == 600
 
     os.kill(running.pid, signal.SIGINT)
     assert_refused(
         Said(running.wait(), running.said()), "to continue from the last committed batch", code=130
     )
+    save("trigger: 200ms\n", "")
+    again = here.run()
+    assert_good(again)
+    assert again.summary()["rows"] == str(1 + len(list(here.events.iterdir())))

@@ -1,8 +1,6 @@
 """`idlestate run` as people start it: a process and a JVM of its own, seen from outside."""
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +17,6 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc"),
 ]
 
-INTERRUPTED = 130
-
 
 @pytest.fixture
 def running(line: CommandLine) -> Iterator[Run]:
@@ -32,7 +28,7 @@ def running(line: CommandLine) -> Iterator[Run]:
     run.end()
 
 
-def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
+def test_a_run_goes_on_with_new_files_is_scraped_and_tells_that_its_jvm_was_killed(
     running: Run, here: CommandLine
 ):
     def committed(batch_id: int) -> bool:
@@ -55,11 +51,9 @@ def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
     assert figures[f"{names.KEYS_EXPIRED.name} idle"] == 1
     assert figures[f"{names.REJECTED_ROWS.name} null_time"] == 1
 
-    os.kill(running.pid, signal.SIGINT)
+    running.kill_jvm()  # as the kernel does it when memory runs out
     code = running.wait()
-    assert_refused(
-        Said(code, running.said()), "to continue from the last committed batch", code=INTERRUPTED
-    )
+    assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
 
     here.write()
     said = here.run()
@@ -67,15 +61,3 @@ def test_a_run_that_goes_on_takes_new_files_is_scraped_and_interrupted(
     assert said.summary()["rows"] == "4"
     assert said.summary()["live now"].startswith("2 keys")
     assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
-
-
-def test_a_jvm_that_is_killed_is_told_and_nothing_hangs(running: Run, here: CommandLine):
-    """As the kernel does it when memory runs out."""
-    wait_until("the first batch", (here.checkpoint / "commits" / "0").exists)
-    running.kill_jvm()
-    code = running.wait()
-    assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
-    here.write()
-    said = here.run()
-    assert_good(said)
-    assert said.summary()["rows"] == "2"

@@ -16,7 +16,8 @@ BOTH_WAYS = {
 }
 """Modules whose tests run with every list and map that is written back in the second table too."""
 
-OTHERS = {"heap", "hashmap", "rocksdb", "recorded"}
+OTHERS = {"heap", "hashmap", "rocksdb", "recorded", "value", "reducing", "aggregating"}
+"""Backends and kinds of state that have no second table."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out what is of another backend and would be the same twice."""
+    """Leave out what has no second table and would be the same twice."""
     items[:] = [item for item in items if not _is_a_repeat(item)]
 
 

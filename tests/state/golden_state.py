@@ -33,6 +33,7 @@ from idlestate.state.errors import (
     StateMigrationError,
 )
 from idlestate.state.key_groups import KeyGroupRange, key_group_range, operator_index
+from idlestate.state.runs import items_table
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState
@@ -60,6 +61,13 @@ WRONG_MS = 10**15
 """What the clock says that does not count."""
 
 ACCUMULATOR = pa.struct([("sum", pa.int64()), ("count", pa.int64())])
+
+
+def may_differ(trace: dict[str, Any]) -> bool:
+    """Whether this size of cells matters to a trace: 0 puts every list and map, and nothing else,
+    into second tables.
+    """
+    return items_table.CELL_BYTES > 0 or trace["kind"] in {"list", "strlist", "map"}
 
 
 class SumAndCount:
