@@ -11,16 +11,23 @@ import tempfile
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from idlestate.sidecar.core import expired_joins
 from idlestate.sidecar.core.table_edits import KINDS as KINDS_OF_WRITES
 from idlestate.sidecar.protocol.errors import SidecarError
+from tests.lengths import short_and_long
 from tests.reference import Record, Reference, Rule
 from tests.sidecar.sidecar_world import KINDS as KINDS_OF_STORES
 from tests.sidecar.sidecar_world import (
@@ -249,5 +256,7 @@ class Machine(RuleBasedStateMachine):
             self.world.check()
 
 
-Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestSidecarMachine: Any = Machine.TestCase
+@short_and_long("examples", 25, 60)
+def test_an_operator_does_what_the_reference_does(examples: int) -> None:
+    chosen = settings(max_examples=examples, stateful_step_count=40, deadline=None)
+    run_state_machine_as_test(Machine, settings=chosen)
