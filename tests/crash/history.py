@@ -242,6 +242,7 @@ class History(QueryRuns):
             # The query outlived its worker, and nothing may run while the folders are copied.
             self._note(self._kill_all(Aim.DRIVER, 0.0))
         kept = self.place / "kept"
+        self.out.mkdir(exist_ok=True)
         shutil.copytree(self.out, kept)
         plans = dict(self.plans)
         for _ in range(SWEEP_TRIES):

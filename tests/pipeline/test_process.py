@@ -180,7 +180,7 @@ def test_a_function_that_ends_or_holds_its_worker_loses_nothing(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     batches = make_batches()[:2]
-    batches[1].append(batches[1][-1] | {"page": "bad", "user": "u3"})
+    batches[0].append(batches[0][-1] | {"page": "bad", "user": "u3"})
     feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
     for batch in batches:
         feed.add(batch)
