@@ -6,7 +6,6 @@ Lives, states and timers become lists of Python values once per batch, and colum
 import copy
 import gc
 import os
-import struct
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
-from idlestate.backends.shards.function_state import SEPARATOR, FunctionState
+from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
@@ -32,10 +31,10 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.errors import error_in_open, error_of
-from idlestate.functions.function_context import Timers
 from idlestate.functions.function_output import output_table
 from idlestate.functions.key_loop import KeyLoop, KeysToVisit, Visited
 from idlestate.functions.row_order import in_row_order
+from idlestate.functions.timer_columns import timer_fields, timers_of
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -131,7 +130,7 @@ class _Step:
                 _spread(iter(state.contents(fields, written_ms)), has_old)
                 for state, fields in self._kind.split(payload)
             ],
-            _spread(map(_timers, *map(python_values, payload[-2:])), has_old),
+            _spread(iter(timers_of(payload[-2:])), has_old),
         )
 
     def _records(self) -> Iterator[Any]:
@@ -200,10 +199,7 @@ class _Step:
         payload: list[Field] = []
         for state, contents in zip(self._kind.states, visited.contents, strict=True):
             payload += self._fields(state, contents, kept_keys, written)
-        timers = [_in_order(each) if len(each) > 1 else each for each in visited.timers]
-        names = [SEPARATOR.join(map(_name, each)) if each else None for each in timers]
-        times = [_times(each) if each else None for each in timers]
-        payload += [pa.array(names, pa.string()), pa.array(times, pa.binary())]
+        payload += timer_fields(visited.timers)
         return Rows(hashes[at], kept_keys, Lives(created, written, read, armed, wakes), payload)
 
     def _fields(
@@ -292,23 +288,3 @@ def _key_values(keys: Sequence[pa.Array]) -> list[Any]:
 def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Ints]:
     found = np.array(rows, dtype=np.int64).reshape(-1, width)
     return [np.ascontiguousarray(found[:, at]) for at in range(width)]
-
-
-def _timers(names: str | None, times: bytes | None) -> Timers | None:
-    if names is None or times is None:
-        return None
-    each_ms = struct.unpack(f"<{len(times) // 8}q", times)
-    pairs = zip(names.split(SEPARATOR), each_ms, strict=True)
-    return {name or at_ms: at_ms for name, at_ms in pairs}
-
-
-def _in_order(timers: Timers) -> Timers:
-    return dict(sorted(timers.items(), key=lambda each: (each[1], _name(each[0]))))
-
-
-def _name(timer: str | int) -> str:
-    return timer if isinstance(timer, str) else ""
-
-
-def _times(timers: Timers) -> bytes:
-    return struct.pack(f"<{len(timers)}q", *timers.values())

@@ -84,7 +84,12 @@ class KeyLoop:
         self._key = 0
         self._ended_at_ms: int | None = None
         self._in = "process_element"
-        self.visited = Visited(contents=[[] for _ in cells])
+        self.visited = visited = Visited(contents=[[] for _ in cells])
+        # Looked up once: a batch keeps nearly as many keys as it has records.
+        self._add_kept, self._add_life = visited.kept.append, visited.lives.append
+        self._add_timers, self._add_wakes = visited.timers.append, visited.wakes_at_ms.append
+        adds = [contents.append for contents in visited.contents]
+        self._add_contents = list(zip(cells, adds, strict=True))
 
     # One method, and comparisons instead of max(): calls would cost as much as all the rest.
     def visit(  # noqa: PLR0912, PLR0915
@@ -249,18 +254,16 @@ class KeyLoop:
         return max([cell.ends_at_ms() for cell in self._cells if cell.content is not None])
 
     def _keep(self) -> None:
-        life, visited = self._life, self.visited
-        visited.kept.append(self._key)
-        visited.lives.append(
-            (life.created_at_ms, life.written_at_ms, life.read_at_ms, life.armed_at_ms)
-        )
-        for cell, contents in zip(self._cells, visited.contents, strict=True):
-            contents.append(cell.content)
-        visited.timers.append(self._context.timers)
-        wakes_at_ms = self._context.wakes_at_ms
+        life, context = self._life, self._context
+        self._add_kept(self._key)
+        self._add_life((life.created_at_ms, life.written_at_ms, life.read_at_ms, life.armed_at_ms))
+        for cell, add in self._add_contents:
+            add(cell.content)
+        self._add_timers(context.timers)
+        wakes_at_ms = context.wakes_at_ms
         if self._has_ttl:
             wakes_at_ms = min(wakes_at_ms, self._void_at_ms())
-        visited.wakes_at_ms.append(wakes_at_ms)
+        self._add_wakes(wakes_at_ms)
 
     def _emit(self, found: Any, call: str, t_ms: int) -> None:
         if found is not None:
