@@ -154,12 +154,6 @@ def unbatched(facts: Counter[Fact]) -> Counter[Fact]:
     return Counter(fact[:-1] for fact in facts.elements())
 
 
-def read_outcomes(outs: list[Path], log: Path) -> list[Outcome]:
-    """What stands in the sinks and the checkpoint of each folder."""
-    left = read_back(outs, log)
-    return [outcome_of(out, each) for out, each in zip(outs, left, strict=True)]
-
-
 def read_back(outs: list[Path], log: Path) -> list[dict[str, Any]]:
     """What `state_reader.py` says of each folder."""
     command = [

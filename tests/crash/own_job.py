@@ -90,6 +90,7 @@ class Job:
             "event_time": self.pipeline.event_time,
             "delay": f"{self.pipeline.delay_ms}ms",
             "shards": self.pipeline.shards,
+            "backend": self.pipeline.backend,
         }
 
     @property

@@ -21,6 +21,7 @@ from time import monotonic
 
 from tests.crash.checkpoint_view import Planned
 from tests.crash.crash_input import CrashInput, write_config
+from tests.crash.history import OWN_JOB, RETAIN
 from tests.crash.processes import (
     POLL_S,
     Process,
@@ -68,12 +69,15 @@ class SidecarHistory(QueryRuns):
     backend: str
     draw: random.Random
     is_served: bool = False
+    operator: str = RETAIN
     kills: list[SidecarKill] = field(default_factory=list)
     plans: dict[int, Planned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._prepare(write_config(self.place, self.given.folder, "event", self.backend))
         self._served = ServedSidecar(self.place, self.backend) if self.is_served else None
+        if self.operator != RETAIN:
+            self._job, self._options = OWN_JOB, ("function", self.operator)
         if self._served is not None:
             self._options = ("--sidecar", f"unix:{self._served.data_socket}")
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.crash_input import EVENT_RULE, make_input
-from tests.crash.history import History
+from tests.crash.history import RETAIN, History
+from tests.crash.operator_judges import JUDGES
 from tests.crash.outcome import (
     Difference,
     Outcome,
     compare,
     compare_counts,
     oracle_differences,
-    read_outcomes,
+    outcome_of,
+    read_back,
     unbatched,
 )
 from tests.crash.side_by_side import suffered
@@ -21,6 +23,8 @@ from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
 from tests.crash.suite import EVENT
 
 KILLS_PER_HISTORY = 12
+OPERATORS = ("process", RETAIN, "join_asof", "session")
+"""By histories with a private sidecar; those with a served one are of `retain`."""
 PRIVATE = (*(Victim.SIDECAR,) * 3, *(Victim.TASK,) * 2, Victim.DRIVER, Victim.ALL)
 SERVED = (*(Victim.SIDECAR, Victim.WORKER) * 2, Victim.TASK, Victim.DRIVER, Victim.ALL)
 """What dies: mostly what is started again beside a query that goes on, which costs no JVM."""
@@ -74,17 +78,24 @@ def carry_out(
         is_served = number % 2 == 1
         may_die = SERVED if is_served else PRIVATE
         victims = [draw.choice(may_die) for _ in range(min(kills - done, per_history))]
-        return SidecarHistory(place, given, backend, draw, is_served), victims
+        operator = RETAIN if is_served else OPERATORS[number // 2 % len(OPERATORS)]
+        return SidecarHistory(place, given, backend, draw, is_served, operator), victims
 
     histories = suffered(begin, at_once)
     report = SidecarReport([kill for history in histories for kill in history.kills])
     outs = [in_spark.out, *(history.out for history in histories)]
-    wanted, *found = read_outcomes(outs, folder / "reader.log")
-    for history, outcome in zip(histories, found, strict=True):
-        report.differences += against_spark(wanted, outcome)
-        report.differences += oracle_differences(
-            given, EVENT_RULE, history.plans, outcome, processing=False
-        )
+    first, *left = read_back(outs, folder / "reader.log")
+    wanted = outcome_of(in_spark.out, first)
+    for history, each in zip(histories, left, strict=True):
+        if history.operator == RETAIN:
+            outcome = outcome_of(history.out, each)
+            report.differences += against_spark(wanted, outcome)
+            report.differences += oracle_differences(
+                given, EVENT_RULE, history.plans, outcome, processing=False
+            )
+        else:
+            found = JUDGES[history.operator](given, history.plans, each)
+            report.differences += [one for one in found if not one.is_none]
     return report
 
 

@@ -83,7 +83,7 @@ def joined(orders: DataFrame, prices: DataFrame, **changed: Any) -> DataFrame:
     return join_asof(orders, prices, **(arguments | changed))
 
 
-@pytest.mark.parametrize("backend", ["spark", "rocksdb"])
+@pytest.mark.parametrize("backend", ["spark", pytest.param("rocksdb", marks=pytest.mark.long)])
 def test_orders_find_the_price_of_their_time(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

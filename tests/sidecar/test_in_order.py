@@ -111,6 +111,8 @@ def test_every_batch_gives_the_rows_of_sparks_own_store(
                 sidecar.operator.batches.settle()
             assert sidecar.tally() == tally
             assert not sum(shard.held.live for shard in sidecar.operator.state.shards)
+            ends = [row for row in found if row.get("change") == "expire"]
+            assert sorted_rows(sidecar.expired(0)) == sorted_rows(ends), "for other consumers"
         assert sorted_rows(found) == sorted_rows(expected)
 
     law()
