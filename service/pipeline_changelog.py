@@ -37,6 +37,7 @@ class _Arguments(TypedDict):
     null_key: str
     shards: int | None
     backend: str
+    sidecar: Address | None
     runs: str | None
 
 
@@ -78,6 +79,7 @@ def pipeline_changelog(
         "null_key": pipeline.null_key,
         "shards": pipeline.shards,
         "backend": pipeline.backend,
+        "sidecar": sidecar,
         "runs": pipeline.runs,
     }
     if query is not None:
@@ -88,7 +90,6 @@ def pipeline_changelog(
             renamed=pipeline.renamed or None,
             fire_after=_span(pipeline.fire_after_ms),
             in_order=pipeline.in_order,
-            sidecar=sidecar,
             rejects=rejects,
             **shared,
         )
@@ -99,7 +100,6 @@ def pipeline_changelog(
                 columns=pipeline.aggregates,
                 rows=pipeline.rows,
                 range=_span(pipeline.range_ms),
-                sidecar=sidecar,
                 **shared,
             )
         case "process":
@@ -119,7 +119,6 @@ def pipeline_changelog(
                 events.frame,
                 keep=pipeline.keep,
                 in_order=pipeline.in_order,
-                sidecar=sidecar,
                 rejects=rejects,
                 **shared,
             )
@@ -132,7 +131,6 @@ def pipeline_changelog(
                 window=pipeline.window,
                 fire_after=_span(pipeline.fire_after_ms),
                 in_order=pipeline.in_order,
-                sidecar=sidecar,
                 rejects=rejects,
                 **shared,
             )

@@ -14,6 +14,7 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.function_class import load_function
 from idlestate.pipeline.sources import Events
 from idlestate.service import pipeline_changelog as under_test
+from idlestate.sidecar.protocol.connection import Address
 from tests.config.test_refusals import PIPELINE
 from tests.service.alerts import Second
 from tests.service.command_line import CommandLine, assert_good, event
@@ -68,10 +69,12 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     monkeypatch.setattr(under_test, operator.__name__, bound)
     policy = config.policy_for("p")
     pipeline = config.pipelines["p"]
+    place = Address("unix:there")
     under_test.pipeline_changelog(
-        Events(frame, "_bad"), "p", pipeline, None, policy, None, rejects=False
+        Events(frame, "_bad"), "p", pipeline, None, policy, place, rejects=False
     )
     assert {name: passed[name] for name in expected} == expected
+    assert passed["sidecar"] == place
     assert (passed["uid"], passed["policy"], passed["malformed"]) == ("p", policy, "_bad")
     if operator is process:
         assert isinstance(passed["function"], Second)
