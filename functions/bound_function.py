@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from idlestate.backends.runs.compaction import MergePolicy
     from idlestate.backends.shards.shard_table import Outcome, ShardTable
     from idlestate.backends.shards.steps_by_key import Steps
-    from idlestate.retention.policy import Policy
+    from idlestate.retention.policy import Policies
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class BoundFunction:
         self,
         table: "ShardTable",
         steps: "Steps",
-        policy: "Policy",
+        policies: "Policies",
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
@@ -51,4 +51,4 @@ class BoundFunction:
         # The driver, which only sends functions, loads no states.
         from idlestate.functions.function_step import apply_function  # noqa: PLC0415
 
-        return apply_function(self, table, steps, policy, sweep_at_ms, batch_id, merge)
+        return apply_function(self, table, steps, policies[0], sweep_at_ms, batch_id, merge)

@@ -21,6 +21,7 @@ from idlestate.backends.runs.fields import Field, join
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
@@ -68,7 +69,7 @@ def apply_function(
         steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
     steps = in_row_order(steps)
     at, old = table.current.look_up(steps.hashes, steps.keys)
-    rule = _timed(policy)
+    rule = timed(policy)
     due = table.current.due(rule, sweep_at_ms, at[at >= 0])
     step = _Step(bound, table, steps, policy, at, old, table.current.take(due))
     cells = list(opened.cells.values())
@@ -84,11 +85,6 @@ def apply_function(
             os._exit(70)  # a process that the function forked must not go on as this one does
         if collects:
             gc.enable()
-
-
-def _timed(policy: Policy) -> Policy:
-    """The policy by which runs are indexed: lives without an end may still have timers."""
-    return replace(policy, max_lifetime_ms=FOREVER_MS) if policy.is_unbounded else policy
 
 
 @dataclass(frozen=True)

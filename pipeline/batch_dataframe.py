@@ -1,7 +1,7 @@
 """`retain` on a batch DataFrame: one batch and the final sweep; keeps no state."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -13,6 +13,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
@@ -23,8 +24,10 @@ from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.shard_partitions import SHARDS_PER_PARTITION
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.pipeline.task_errors import marked as as_marked
+from idlestate.retention.policy import FOREVER_MS
 from idlestate.timers.clock import SystemClock
 
+_CELLS = pa.schema([("cell", pa.binary()), ("rejected", pa.string())])
 _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected", StringType())])
 
 
@@ -33,8 +36,8 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
 
     Its time is the time of this call. There is no earlier watermark, so no row is late. Lives that
     are due at the highest event time minus the delay are closed. With `in_order`, those due at the
-    highest event time are closed, since a stream's time ends there. A separate pass over the input
-    finds the highest event time.
+    highest event time are closed, since a stream's time ends there; rows of a join have all found
+    their partners. A separate pass over the input finds the highest event time.
     """
     partitions = int(str(inputs[0][0].sparkSession.conf.get("spark.sql.shuffle.partitions")))
     shards = list(range(spec.shards or SHARDS_PER_PARTITION * partitions))
@@ -42,7 +45,7 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
         BatchTimes(0, NO_WATERMARK_MS, SystemClock().now_ms()),
         spec.table,
         shards,
-        PolicyVersion(1, 0, spec.policy),
+        PolicyVersion(1, 0, spec.policy, spec.right_policy),
         0,
         None,
     )
@@ -58,13 +61,16 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
     cells = reduce(DataFrame.union, packed)
     timed = cells.crossJoin(F.broadcast(ends))
 
-    def run(rows: pa.Table) -> pa.Table:
+    def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches(list(parts))
         counts = RowCounts()
         for text in rows.column("counts").drop_null().to_pylist():
             counts = counts.plus(RowCounts(**json.loads(text)))
         highest_ms = rows.column("highest_ms")[0].as_py()
         behind_ms = 0 if spec.table.in_order else spec.delay_ms + 1
         watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - behind_ms
+        if isinstance(spec.table.kind, StreamJoin):
+            watermark_ms = FOREVER_MS  # no row will ever match any of these
         times = replace(task.times, watermark_ms=watermark_ms)
         try:
             advanced = advance(
@@ -79,14 +85,10 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
             )
         except IdlestateError as error:
             raise as_marked(error, spec.uid) from error
-        rejected = rows.column("rejected").drop_null().to_pylist()
-        blank = [None] * len(rejected)
-        return pa.table(
-            {
-                "cell": pa.array([*advanced.cells, *blank], pa.binary()),
-                "rejected": pa.array([*([None] * len(advanced.cells)), *rejected], pa.string()),
-            }
-        )
+        for cell in advanced.cells:
+            yield pa.RecordBatch.from_pydict({"cell": [cell], "rejected": [None]}, _CELLS)
+        for text in rows.column("rejected").drop_null().to_pylist():
+            yield pa.RecordBatch.from_pydict({"cell": [None], "rejected": [text]}, _CELLS)
 
     changed = timed.groupBy("shard").applyInArrow(run, _OUTPUT)
     return changed.mapInArrow(unpacker(spec), changelog_schema(spec))

@@ -14,6 +14,7 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
 from idlestate.backends.shards.shard_step import open_table
+from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, operator_of, read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
@@ -83,6 +84,10 @@ def _in_checkpoint(
             found = _asked(connection, uid, key, settles=True)
         return replace(found, policy=in_force.policy, policy_version=in_force.version)
     spec = layout.at(committed).spec()
+    if isinstance(spec.kind, StreamJoin):
+        raise RefusedError(
+            f"operator {uid!r} is a join, whose keys have rows and no life; use read_state"
+        )
     columns = _columns(uid, key, spec.keys)
     records = read_records(checkpoint, uid, layout, committed, spark)
     at = shard_of(columns, len(layout.shards))

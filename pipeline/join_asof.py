@@ -10,14 +10,13 @@ from pyspark.sql.types import StructType
 from idlestate.backends.shards.as_of import HOW, AsOf, as_of
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, check_columns, checked_operator
-from idlestate.pipeline.operator_dataframe import changelog, refuse_watermark
+from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
+from idlestate.pipeline.two_inputs import check_two_inputs, check_types
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
-
-_WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 def join_asof(
@@ -87,18 +86,7 @@ def join_asof(
     given_versions = Arguments(uid, versions.columns, ignores_case=ignores_case)
     if how not in HOW:
         raise given.refused(f"how {how!r} is not valid; pass 'inner' or 'left'")
-    if probes.isStreaming != versions.isStreaming:
-        raise given.refused(
-            "one input is a stream and the other is not; read both as streams, or both as batch "
-            "DataFrames"
-        )
-    for frame in (probes, versions):
-        refuse_watermark(frame, uid)
-    if probes.isStreaming and str(spark.conf.get(_WATERMARKS)).lower() != "min":
-        raise given.refused(
-            f"{_WATERMARKS} is {spark.conf.get(_WATERMARKS)}, which makes rows of the input that "
-            "is further behind late; set it to min"
-        )
+    check_two_inputs(given, uid, probes, versions)
     keys = given.columns("on", on)
     time = given_versions.column("version_time", version_time or event_time)
     check_columns(versions.schema, uid, event_time=time)
@@ -108,7 +96,7 @@ def join_asof(
     own = tuple(name for name in probes.columns if name not in keys)
 
     def kind_of(found: Columns) -> AsOf:
-        _check_types(found, (*own, *chosen))
+        check_types(found, (*own, *chosen))
         return as_of(how, own, chosen, found.types, found.order)
 
     spec, marking = checked_operator(
@@ -177,12 +165,3 @@ def _joined_schema(
             f"versions.withColumnRenamed({twice!r}, 'version_{twice}')"
         )
     return StructType([*probes.fields, *(versions[name] for name in chosen)])
-
-
-def _check_types(columns: Columns, names: Sequence[str]) -> None:
-    for name in names:
-        if name not in columns.types:
-            raise columns.given.refused(
-                f"column {name} is of type {columns.schema[name].dataType.simpleString()}; drop "
-                "it, select a part, or cast it (to_json) first"
-            )

@@ -12,7 +12,7 @@ from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, Timesta
 
 from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.record_rows import EmitsRecords
+from idlestate.backends.shards.record_rows import EmitsRows
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError
@@ -109,11 +109,13 @@ def checked_operator(
     window: Windows | None = None,
     fire_after: Duration | None = None,
     in_order: bool | None = None,
+    is_bounded: bool = False,
     place: Mapping[str, Any],
 ) -> tuple[OperatorSpec, Marking]:
     """The spec of an operator on an input with this schema, and how its rows are marked.
 
-    Arguments as for `retain`; `place` contains the fields of the spec about the place of state.
+    Arguments as for `retain`; `place` contains the fields of the spec about the place of state, and
+    `is_bounded` says that state ends without a policy too.
 
     Raises:
         RefusedError: schema or arguments do not fit; the text says how to fix it.
@@ -126,7 +128,10 @@ def checked_operator(
         raise given.refused(f"null_key {null_key!r} is not valid; pass 'keep' or 'reject'")
     if window is not None:
         _check_window(given, window, policy, config, read_when)
-    resolved = _resolve(policy, config, uid) if window is None else window.policy
+    if window is None:
+        resolved = _resolve(policy, config, uid, warns=not is_bounded)
+    else:
+        resolved = window.policy
     delay_ms = given.span_ms("delay", delay)
     shows_ahead_ms = _shows_ahead_ms(given, window, delay_ms, fire_after)
     if in_order is not None:
@@ -222,9 +227,11 @@ def _check_in_order(given: Arguments, table: TableSpec, policy: Policy) -> None:
         )
 
 
-def _resolve(policy: str | Policy | None, config: str | Path | None, uid: str) -> Policy:
+def _resolve(
+    policy: str | Policy | None, config: str | Path | None, uid: str, *, warns: bool
+) -> Policy:
     found = choose_policy(policy, config, uid)
-    if found.is_unbounded:
+    if found.is_unbounded and warns:
         _log.warning("%s", unbounded_warning(uid))
     return found
 
@@ -269,7 +276,7 @@ def _table(
         shows_ahead_ms,
         in_order=in_order,
     )
-    emitted = kind.emitted if isinstance(kind, EmitsRecords) else kind.results
+    emitted = kind.emitted if isinstance(kind, EmitsRows) else kind.results
     shown = (*table.shown_keys, *emitted)
     _refuse_taken_names([name for name, _ in shown], given)
     return table

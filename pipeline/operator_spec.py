@@ -62,6 +62,8 @@ class OperatorSpec:
     """New to old names of aggregates; the checkpoint has their state under the old name."""
     work: BatchWork = LIVES_WORK
     """What its shards make of records; of `process`, the function."""
+    right_policy: Policy | None = None
+    """Of a join the policy of right rows."""
     all_read: bool = False
     """Whether all rows of this input are reads, as those of a join's probes."""
     link_file: str | None = None

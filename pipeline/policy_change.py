@@ -13,7 +13,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.policy_argument import choose_policy
-from idlestate.pipeline.policy_plans import refuse_shrink, refuse_unfit
+from idlestate.pipeline.policy_plans import refuse_shrink, refuse_unfit, right_policy_of
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock, SystemClock
@@ -30,6 +30,7 @@ def reload(
     policy: str | Policy | None = None,
     config: str | Path | None = None,
     sidecar: str | Address | None = None,
+    right_policy: str | Policy | None = None,
 ) -> PolicyVersion:
     """Change the policy of an operator of a running query, without a restart or rewriting state.
 
@@ -43,6 +44,7 @@ def reload(
             selectors of `config` assign to this uid.
         config: the policy file.
         sidecar: the address of the operator's sidecar, if it changed since the last start.
+        right_policy: of a join the policy of right rows; None: as `policy`.
 
     Returns:
         The version, its policy, and the batch time (ms) from which it applies. If the current or
@@ -57,7 +59,9 @@ def reload(
         raise RefusedError("reload needs a policy: policy=Policy(...), or config='...yaml'")
     chosen = choose_policy(policy, config, uid)
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
-    return change_policy(Folder(str(checkpoint)), uid, chosen, SystemClock(), address=address)
+    right = None if right_policy is None else choose_policy(right_policy, config, uid)
+    folder = Folder(str(checkpoint))
+    return change_policy(folder, uid, chosen, SystemClock(), address=address, right=right)
 
 
 def change_policy(
@@ -67,6 +71,7 @@ def change_policy(
     clock: Clock,
     delay_ms: int = POLICY_DELAY_MS,
     address: Address | None = None,
+    right: Policy | None = None,
 ) -> PolicyVersion:
     """Append a policy to an operator's journal, unless it is already the newest one.
 
@@ -77,17 +82,20 @@ def change_policy(
         clock: the driver's.
         delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
         address: the operator's sidecar; None: the one in the checkpoint.
+        right: of a join the policy of right rows; None: as `policy`.
 
     Raises:
         RefusedError: there is no such operator, it has windows, the policy uses another time domain
             or would remove too many keys at once, or the journal took longer to be written than the
             delay.
     """
-    refuse_unfit(uid, policy, read_layout(checkpoint, uid).definitions[-1].definition)
-    refuse_shrink(checkpoint, uid, policy, clock.now_ms(), address)
+    definition = read_layout(checkpoint, uid).definitions[-1].definition
+    right = right_policy_of(uid, policy, right, definition)
+    refuse_unfit(uid, policy, definition, right)
+    refuse_shrink(checkpoint, uid, policy, clock.now_ms(), address, right=right)
     began_ms = clock.now_ms()
     effective_ms = max(began_ms + delay_ms, after_planned(checkpoint))
-    version = PolicyJournal(checkpoint, uid).append(policy, effective_ms)
+    version = PolicyJournal(checkpoint, uid).append(policy, effective_ms, right)
     took_ms = clock.now_ms() - began_ms
     if took_ms > delay_ms:
         raise RefusedError(

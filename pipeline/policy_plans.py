@@ -11,7 +11,8 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.policy_plan import PolicyPlan, added_up, horizons_of, plan_of_shards
 from idlestate.backends.shards.run_place import read_table
-from idlestate.backends.shards.shard_record import OPEN
+from idlestate.backends.shards.shard_record import OPEN, RIGHT
+from idlestate.backends.shards.stream_join import JOIN
 from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
@@ -22,7 +23,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from idlestate.retention.windows import parse_window
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
@@ -86,15 +87,23 @@ def plan_for(
     now_ms: int,
     address: Address | None = None,
     spark: "SparkSession | None" = None,
+    *,
+    right: Policy | None = None,
 ) -> PolicyPlan:
     """The plan of one operator of a checkpoint; see `plan`.
+
+    Args:
+        checkpoint, uid, policy, now_ms, address, spark: as of `plan`.
+        right: of a join the new policy of right rows; None: as `policy`.
 
     Raises:
         RefusedError: see `plan`.
         UnrecordedError: only Spark can read this state, and there is no session.
     """
     layout = read_layout(checkpoint, uid)
-    refuse_unfit(uid, policy, layout.definitions[-1].definition)
+    definition = layout.definitions[-1].definition
+    right = right_policy_of(uid, policy, right, definition)
+    refuse_unfit(uid, policy, definition, right)
     link = link_of(checkpoint, uid, address)
     if link is not None:
         with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
@@ -103,7 +112,8 @@ def plan_for(
                 return _asked(connection, uid, policy)
             except SidecarError as error:
                 raise RefusedError(str(error)) from error
-    before = PolicyJournal(checkpoint, uid).versions[-1].policy
+    newest = PolicyJournal(checkpoint, uid).versions[-1]
+    before = newest.policy
     committed = newest_batch(checkpoint, "commits")
     if committed is None:
         return plan_of_shards(uid, [], added_up([]), before, policy, now_ms)
@@ -112,17 +122,28 @@ def plan_for(
         now_ms = reached_watermark_ms(checkpoint, committed)
     else:
         now_ms = max([now_ms, *(each.time_ms for each in records)])
-    runs, schema = runs_of(checkpoint, uid, layout), layout.at(committed).spec().schema
-    parts = []
+    runs, schemas = runs_of(checkpoint, uid, layout), layout.at(committed).spec().tables
+    sides = [(OPEN, before, policy)]
+    if right is not None:
+        sides.append((RIGHT, newest.of_sides[1], right))
+    parts, tables = [], []
     for each in records:
-        table = read_table(RunFiles(runs, each.shard), OPEN, each.current, schema)
-        parts.append(horizons_of(table, each.current, before, policy, now_ms))
-    tables = [each.current for each in records]
+        for name, old, new in sides:
+            stored = each.table(name)
+            table = read_table(RunFiles(runs, each.shard), name, stored, schemas[name])
+            parts.append(horizons_of(table, stored, old, new, now_ms))
+            tables.append(stored)
     return plan_of_shards(uid, tables, added_up(parts), before, policy, now_ms)
 
 
 def refuse_shrink(
-    checkpoint: Folder, uid: str, policy: Policy, now_ms: int, address: Address | None = None
+    checkpoint: Folder,
+    uid: str,
+    policy: Policy,
+    now_ms: int,
+    address: Address | None = None,
+    *,
+    right: Policy | None = None,
 ) -> None:
     """Refuse a policy that would remove more of an operator at once than its `max_shrink` allows.
 
@@ -132,23 +153,46 @@ def refuse_shrink(
         policy: the new policy.
         now_ms: the driver's time.
         address: see `plan`.
+        right: of a join the new policy of right rows.
 
     Raises:
         RefusedError: with the figures; or these cannot be computed.
     """
-    if policy.max_shrink == 1 or PolicyJournal(checkpoint, uid).versions[-1].policy == policy:
+    if policy.max_shrink == 1 or PolicyJournal(checkpoint, uid).has_newest(policy, right):
         return
-    refusal = plan_for(checkpoint, uid, policy, now_ms, address).refusal
+    refusal = plan_for(checkpoint, uid, policy, now_ms, address, right=right).refusal
     if refusal is not None:
         raise RefusedError(refusal)
 
 
-def refuse_unfit(uid: str, policy: Policy, definition: Definition) -> None:
-    """Refuse a policy that does not apply to an operator.
+def right_policy_of(
+    uid: str, policy: Policy, right: Policy | None, definition: Definition
+) -> Policy | None:
+    """Of a join the policy of right rows, by default that of left rows; None for other operators.
 
     Raises:
-        RefusedError: it has another time domain, or the operator has windows.
+        RefusedError: the operator is no join, and has one input.
     """
+    if definition.kind.startswith(JOIN):
+        return right or policy
+    if right is not None:
+        raise RefusedError(f"operator {uid!r} is not a join; remove right_policy")
+    return None
+
+
+def refuse_unfit(
+    uid: str, policy: Policy, definition: Definition, right: Policy | None = None
+) -> None:
+    """Refuse a policy that does not apply to an operator; `right` is of a join's right rows.
+
+    Raises:
+        RefusedError: it has another time domain, the operator has windows, or it is a join and the
+            policy counts reads.
+    """
+    if right is not None:
+        refuse_unfit(uid, right, definition)
+    if definition.kind.startswith(JOIN):
+        refuse_counted_reads(uid, policy)
     if definition.window and policy != parse_window(definition.window).policy:
         raise RefusedError(
             f"operator {uid!r} aggregates by window {definition.window}, which ends by itself and "
@@ -160,6 +204,19 @@ def refuse_unfit(uid: str, policy: Policy, definition: Definition) -> None:
             f"operator {uid!r} uses {time} time, the new policy {policy.time.value} time, "
             "and deadlines of one do not apply to the other; set "
             f"time: {time} in the policy, or start with a new checkpoint"
+        )
+
+
+def refuse_counted_reads(uid: str, policy: Policy) -> None:
+    """Refuse a policy of a join under which reads extend lives.
+
+    Raises:
+        RefusedError: it is one.
+    """
+    if UpdateType.ON_READ_AND_WRITE in (policy.update, policy.ttl_update):
+        raise RefusedError(
+            f"operator {uid!r}: update: on_read_and_write does not apply to joins: a match does "
+            "not extend the life of a row; use on_create_and_write, and a longer ttl"
         )
 
 

@@ -53,7 +53,9 @@ def prepare_checkpoint(
                 f"operator {spec.uid!r} changed since checkpoint {checkpoint} was created: "
                 f"{'; '.join(found.refusals)}; {_WAY_OUT}"
             )
-        refuse_shrink(checkpoint, spec.uid, spec.policy, now_ms, spec.sidecar)
+        refuse_shrink(
+            checkpoint, spec.uid, spec.policy, now_ms, spec.sidecar, right=spec.right_policy
+        )
         kept = read_layout(checkpoint, spec.uid)
         check_runs(checkpoint, spec.uid, kept)
         # The batch that runs next, even if it was planned before and runs again.
@@ -82,7 +84,7 @@ def prepare_checkpoint(
     forget_unplanned(checkpoint)
     # At once: no batch is being planned, and one that may run again keeps its own version.
     effective_ms = max(now_ms, after_planned(checkpoint))
-    PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms)
+    PolicyJournal(checkpoint, spec.uid).append(spec.policy, effective_ms, spec.right_policy)
 
 
 def takeover(checkpoint: Folder, spec: OperatorSpec) -> Takeover:

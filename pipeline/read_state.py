@@ -8,12 +8,17 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.join_rows import rows_in_state
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
+from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.stream_join import StreamJoin
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
+    PolicyVersion,
     layout_path,
     operator_of,
     read_layout,
@@ -31,7 +36,6 @@ from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_errors import marked
-from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
 
@@ -53,7 +57,9 @@ def read_state(
 
     Returns:
         Key columns, aggregates, `created_at`, `written_at`, `read_at`, `armed_at`,
-        `last_access`, `cleanup_at`, `deadline`, `reason`.
+        `last_access`, `cleanup_at`, `deadline`, `reason`. Of a `join`, the rows that may still
+        match: key columns, `join_side` (`left` or `right`), the columns of both inputs,
+        `created_at` and `deadline`.
 
     Raises:
         RefusedError: no such checkpoint, operator or batch.
@@ -72,9 +78,9 @@ def read_state(
         return lives_in_sidecar(spark, link)
     batch_id = committed_batch(folder, batch_id)
     states = read_shards(spark, checkpoint, uid, batch_id)
-    policy = policy_in_force(folder, uid, batch_id)
+    in_force = PolicyJournal(folder, uid).for_batch(batch_id)
     spec = layout.at(batch_id).spec()
-    schema = ShardTable.empty(spec).lives(policy).schema
+    schema = next(_lives(ShardTable.empty(spec), in_force)).schema
     rows = [(state.encode(),) for state in states]
     values = spark.createDataFrame(rows, "value binary").repartition(max(1, len(rows)))
 
@@ -84,13 +90,24 @@ def read_state(
                 state = ShardRecord.decode(value)
                 try:
                     files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
-                    table = ShardTable(spec, read_table(files, OPEN, state.current, spec.schema))
-                    for lives in table.lives_in_parts(policy):
+                    for lives in _lives(_table(spec, state, files), in_force):
                         yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:
                     raise marked(error) from error
 
     return values.mapInArrow(run, spark_schema(schema))
+
+
+def _table(spec: TableSpec, state: ShardRecord, files: RunFiles) -> ShardTable:
+    if isinstance(spec.kind, StreamJoin):
+        return open_table(spec, state, files)
+    return ShardTable(spec, read_table(files, OPEN, state.current, spec.schema))
+
+
+def _lives(table: ShardTable, in_force: PolicyVersion) -> Iterator[pa.Table]:
+    if isinstance(table.spec.kind, StreamJoin):
+        return rows_in_state(table, in_force.of_sides)
+    return table.lives_in_parts(in_force.policy)
 
 
 def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
@@ -139,8 +156,3 @@ def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -
             if states and states[0].uid == uid:
                 return states
     return []  # so far no batch had a row
-
-
-def policy_in_force(checkpoint: Folder, uid: str, batch_id: int) -> Policy:
-    """The policy of a batch."""
-    return PolicyJournal(checkpoint, uid).for_batch(batch_id).policy

@@ -4,7 +4,7 @@ This is the way of the data between Spark's calls; it knows files and batches bu
 that streams, batch DataFrames and tests walk the same path.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
+from idlestate.backends.shards.record_rows import ROWS_PER_CELL
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
@@ -21,18 +22,15 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.retention.policy import TimeDomain
 
-# Some 0.5 MB: the JVM's collector treats arrays of a megabyte and more as a case of their own,
-# and marks its whole heap again and again for them.
-_ROWS_PER_CELL = 8_192
-
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
     """What a batch made of a shard."""
 
     record: ShardRecord
-    cells: list[bytes]
-    """Change rows as Arrow IPC streams, each small enough for one Spark row."""
+    cells: Iterable[bytes]
+    """Change rows as Arrow IPC streams, each small enough for one Spark row; those of a join are
+    made as they are read."""
 
 
 def advance(
@@ -69,17 +67,20 @@ def advance(
     merge = MergePolicy(stagger=stagger(record.shard))
     # A batch without data visits only some shards: it shows no window for the first time.
     shown_ms = record.shown_ms if packets else None
-    outcome = work.apply(table, steps, policy, now_ms, times.batch_id, merge, shown_ms)
+    policies = in_force.of_sides
+    outcome = work.apply(table, steps, policies, now_ms, times.batch_id, merge, shown_ms)
     after = record.counted(counts)
     if files:
         after = next_record(after, outcome, files, policy, now_ms, times.time_ms)
         after = after.superseding(record, times.batch_id)
         after = after.with_recent(times.batch_id, policy)
-    return Advanced(after, list(_cells(outcome.changes)))
+    return Advanced(after, _cells(outcome.changes))
 
 
-def _cells(changes: pa.Table) -> Iterator[bytes]:
-    for batch in changes.to_batches(max_chunksize=_ROWS_PER_CELL):
+def _cells(changes: pa.Table | pa.RecordBatchReader) -> Iterator[bytes]:
+    if isinstance(changes, pa.Table):
+        changes = changes.to_reader(max_chunksize=ROWS_PER_CELL)
+    for batch in changes:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)

@@ -212,6 +212,10 @@ class Policy:
         return cls(min_gap_ms=0, **fields)  # type: ignore[arg-type]  # __post_init__ checks every value
 
 
+Policies = tuple[Policy, Policy]
+"""That of an operator twice, or those of its two inputs."""
+
+
 def is_too_narrow(idle_min_ms: int, idle_max_ms: int, min_gap_ms: int) -> bool:
     """Whether an idle window that is on has less than `min_gap_ms` between its min and max."""
     return _is_on(idle_min_ms) and idle_max_ms - idle_min_ms < min_gap_ms

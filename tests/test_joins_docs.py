@@ -1,4 +1,4 @@
-"""The example of docs/joins.md runs and does what the page says."""
+"""The examples of docs/joins.md run and do what the page says."""
 
 from datetime import UTC, datetime
 
@@ -15,9 +15,9 @@ def day(number):
 
 
 @pytest.mark.spark
-def test_example_runs(spark):  # noqa: F811 - the fixture, not the import
-    ((language, program),) = BLOCKS
-    assert language == "python"
+def test_orders_find_the_price_of_their_time(spark):  # noqa: F811 - the fixture, not the import
+    assert [language for language, _ in BLOCKS] == ["python"] * 3
+    program = BLOCKS[0].text
     orders = [("pen", day(2), 1), ("pen", day(7), 2), ("pen", day(8), 3), ("ink", day(8), 4)]
     prices = [("pen", day(1), 10), ("pen", day(3), 12), ("ink", day(1), 50)]
     names = {
@@ -27,3 +27,19 @@ def test_example_runs(spark):  # noqa: F811 - the fixture, not the import
     exec(program, names)
     found = [(row.id, row.price) for row in names["priced"].orderBy("id").collect()]
     assert found == [(1, 10), (2, 12), (3, 12), (4, None)]
+
+
+@pytest.mark.spark
+def test_orders_find_their_payments(spark):  # noqa: F811 - the fixture, not the import
+    orders = [(1, day(2)), (2, day(2)), (3, day(2)), (None, day(2))]
+    payments = [(1, day(3), 10), (2, day(4), 20), (None, day(2), 30)]
+    names = {
+        "orders": spark.createDataFrame(orders, "order_id int, ordered_at timestamp"),
+        "payments": spark.createDataFrame(payments, "order_id int, paid_at timestamp, sum int"),
+    }
+    exec(BLOCKS[1].text, names)
+    found = {(row.order_id, row.sum) for row in names["paid"].collect()}
+    assert found == {(1, 10), (2, None), (3, None), (None, None)}
+    exec(BLOCKS[2].text, names)
+    found = {(row.order_id, row.sum) for row in names["matched"].collect()}
+    assert found == {(1, 10), (2, 20), (3, None), (None, None), (None, 30)}

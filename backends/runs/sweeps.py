@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idlestate.retention.lives import Lives
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.rules import is_due
 
 Flags = npt.NDArray[np.bool_]
@@ -26,6 +26,13 @@ Flags = npt.NDArray[np.bool_]
 def ending(policy: Policy) -> Policy:
     """What of a policy decides when lives end; equal for policies that end every life alike."""
     return replace(policy, time=TimeDomain.EVENT, remember_ms=None)
+
+
+def timed(policy: Policy) -> Policy:
+    """The policy by which lives with times of their own (`wakes`) are indexed: one without a rule
+    ends none, but they have their times.
+    """
+    return replace(policy, max_lifetime_ms=FOREVER_MS) if policy.is_unbounded else policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from idlestate.backends.runs.compaction import MergePolicy
     from idlestate.backends.shards.shard_table import Outcome, ShardTable
     from idlestate.backends.shards.steps_by_key import Steps
-    from idlestate.retention.policy import Policy
+    from idlestate.retention.policy import Policies
 
 
 class BatchWork(Protocol):
@@ -20,13 +20,17 @@ class BatchWork(Protocol):
         self,
         table: "ShardTable",
         steps: "Steps",
-        policy: "Policy",
+        policies: "Policies",
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
         shown_ms: int | None,
     ) -> "Outcome":
-        """Take a batch into a shard; arguments as of `ShardTable.apply`."""
+        """Take a batch into a shard; arguments as of `ShardTable.apply`.
+
+        Of the policies, the first is that of the operator or of its first input, the second that of
+        a second input with retention of its own.
+        """
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,14 @@ class LivesWork:
         self,
         table: "ShardTable",
         steps: "Steps",
-        policy: "Policy",
+        policies: "Policies",
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
         shown_ms: int | None,
     ) -> "Outcome":
         """As of `BatchWork`."""
-        return table.apply(steps, policy, sweep_at_ms, batch_id, merge, shown_ms=shown_ms)
+        return table.apply(steps, policies[0], sweep_at_ms, batch_id, merge, shown_ms=shown_ms)
 
 
 LIVES_WORK = LivesWork()

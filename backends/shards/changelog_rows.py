@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.function_state import FunctionState
-from idlestate.backends.shards.record_rows import EmitsRecords, record_schema
+from idlestate.backends.shards.record_rows import EmitsRows, record_schema
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -39,11 +39,11 @@ class Changes:
 
 def change_schema(spec: TableSpec) -> pa.Schema:
     """The Arrow schema of change rows; of a function, of what it yields; of a kind that emits
-    records, of these.
+    other rows than lives, of these.
     """
     if isinstance(spec.kind, FunctionState):
         return spec.kind.output
-    if isinstance(spec.kind, EmitsRecords):
+    if isinstance(spec.kind, EmitsRows):
         return record_schema(spec.shown_keys, spec.kind)
     fields = [*spec.shown_keys, *spec.kind.results]
     fields += [

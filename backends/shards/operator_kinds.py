@@ -13,6 +13,7 @@ from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes
+from idlestate.backends.shards.stream_join import StreamJoin
 
 
 def kind_of(
@@ -52,7 +53,7 @@ def schema_of(kind: OperatorKind, inputs: Mapping[str, pa.DataType]) -> pa.Schem
 
 def _of_aggregates(
     name: str, aggregates: tuple[Aggregate, ...], order: tuple[str, ...]
-) -> LifeKind:
+) -> OperatorKind:
     if (over := over_named(name, aggregates, order)) is not None:
         return over
     kinds: tuple[LifeKind, ...] = (
@@ -60,7 +61,7 @@ def _of_aggregates(
         *(Deduplication(keep, aggregates, order) for keep in Keep),
         *(AsOf.of(how, aggregates, order) for how in HOW),
     )
-    found = next((each for each in kinds if each.name == name), None)
+    found = next((each for each in kinds if each.name == name), StreamJoin.of(name, aggregates))
     if found is None:
         raise ValueError(f"unknown kind of operator {name!r}")
     return found

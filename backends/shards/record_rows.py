@@ -19,11 +19,14 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class EmitsRecords(ABC):
-    """What such a kind has in addition to `idlestate.backends.shards.operator_kind.LifeKind`.
+# Some 0.5 MB: the JVM's collector treats arrays of a megabyte and more as a case of their own,
+# and marks its whole heap again and again for them.
+ROWS_PER_CELL = 8_192
 
-    Its records take their turn in order (`TableSpec.in_order`): what a record is emitted with
-    depends on all records of its key that come before it.
+
+class EmitsRows(ABC):
+    """What a kind that emits other rows than lives has in addition to
+    `idlestate.backends.shards.operator_kind.OperatorKind`.
     """
 
     orders_steps = True
@@ -33,6 +36,14 @@ class EmitsRecords(ABC):
     @abstractmethod
     def emitted(self) -> KeyColumns:
         """The columns of an emitted row, after the keys."""
+
+
+class EmitsRecords(EmitsRows):
+    """A kind that emits a row per record.
+
+    Its records take their turn in order (`TableSpec.in_order`): what a record is emitted with
+    depends on all records of its key that come before it.
+    """
 
     @abstractmethod
     def is_emitted(self, is_read: Flags) -> Flags:
@@ -51,8 +62,8 @@ class EmitsRecords(ABC):
         """
 
 
-def record_schema(keys: KeyColumns, kind: EmitsRecords) -> pa.Schema:
-    """The Arrow schema of emitted records."""
+def record_schema(keys: KeyColumns, kind: EmitsRows) -> pa.Schema:
+    """The Arrow schema of emitted rows."""
     return pa.schema([*keys, *kind.emitted, ("batch_id", pa.int64())])
 
 

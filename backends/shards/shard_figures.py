@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from idlestate.backends.shards.row_counts import RowCounts
-from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_record import RIGHT, ShardRecord
 from idlestate.retention.policy import Policy
 
 
@@ -62,13 +62,15 @@ class ShardFigures(RowCounts):
             access_times_ms=record.ages.accesses.upto_ms,
             access_keys=record.ages.accesses.keys,
             live_keys=record.live_keys,
-            state_bytes=record.current.bytes,
+            state_bytes=sum(each.bytes for each in record.open_tables),
             runs=len(record.runs),
-            stored_rows=record.current.rows,
+            stored_rows=record.current.rows + record.table(RIGHT).rows,
             remembered_keys=record.remembered.live,
             remembered_bytes=record.remembered.bytes,
             held_rows=record.held.live,
-            live_bytes=record.current.live_bytes + record.held.live_bytes + record.file_bytes,
+            live_bytes=sum(each.live_bytes for each in record.open_tables)
+            + record.held.live_bytes
+            + record.file_bytes,
             live_remembered_bytes=record.remembered.live_bytes,
             dead_bytes=record.dead_bytes,
             keys_ever_seen=record.keys_ever_seen(policy),

@@ -26,6 +26,9 @@ OPEN, REMEMBERED = "open", "remembered"
 """The tables of every shard: open lives, and keys that ended."""
 HELD = "held"
 """The table of rows that wait for their turn, of operators that take rows in order."""
+RIGHT, MATCHED, RIGHT_MATCHED = "right", "matched", "right_matched"
+"""Further tables of a join, whose left rows are the open lives: right rows, and which rows of
+either input have found a match since they were written."""
 _MAGIC = b"IDS7"
 _RECENT = 16
 
@@ -172,9 +175,14 @@ class ShardRecord:
         return {ref.name for ref in self.runs} | ({self.file} if self.file else set())
 
     @property
+    def open_tables(self) -> tuple[TableRecord, ...]:
+        """The tables of open lives: one, or several of a join."""
+        return (self.current, *map(self.table, (RIGHT, MATCHED, RIGHT_MATCHED)))
+
+    @property
     def live_keys(self) -> int:
-        """Open lives."""
-        return self.current.live
+        """Open lives; of a join the rows in state."""
+        return self.current.live + self.table(RIGHT).live
 
     @property
     def dead_bytes(self) -> int:

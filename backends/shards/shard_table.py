@@ -47,7 +47,8 @@ class Outcome:
     current: Next
     remembered: Next
     seen: keys_seen_sketch.Registers
-    changes: pa.Table
+    changes: pa.Table | pa.RecordBatchReader
+    """Of a join a reader, which makes them as they are read."""
     tally: KeyCounts
     first_end_ms: int
     """The first deadline of the lives that it wrote; `FOREVER_MS` when none ends."""

@@ -11,8 +11,9 @@ from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
-from idlestate.backends.shards.record_rows import EmitsRecords
+from idlestate.backends.shards.record_rows import EmitsRows
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
+from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -74,7 +75,7 @@ class TableSpec:
     @property
     def step_order(self) -> tuple[tuple[str, pa.DataType], ...]:
         """The order columns of steps; the records of a window are one step, in whatever order."""
-        if isinstance(self.kind, EmitsRecords) and not self.kind.orders_steps:
+        if isinstance(self.kind, EmitsRows) and not self.kind.orders_steps:
             return ()
         return self.order if self.fixed_window is None else ()
 
@@ -118,12 +119,15 @@ class TableSpec:
     @cached_property
     def schema(self) -> TableSchema:
         """The columns of the table of open lives."""
-        return TableSchema(self.keys, self.kind.stored)
+        return self.tables[OPEN]
 
     @cached_property
     def tables(self) -> dict[str, TableSchema]:
         """The tables of a shard, by name."""
-        found = {OPEN: self.schema, REMEMBERED: remembered_keys.SCHEMA}
+        if isinstance(self.kind, StreamJoin):
+            return self.kind.tables(self.keys)
+        lives = TableSchema(self.keys, self.kind.stored)
+        found = {OPEN: lives, REMEMBERED: remembered_keys.SCHEMA}
         return found | ({HELD: self._held} if self.in_order else {})
 
     @property

@@ -20,7 +20,7 @@ from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.shard_partitions import shard_numbers
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policies, Policy, TimeDomain
 
 _FORMAT = 2
 
@@ -173,6 +173,13 @@ class PolicyVersion:
     version: int
     effective_ms: int
     policy: Policy
+    right: Policy | None = None
+    """Of a join the policy of right rows; `policy` is that of left rows."""
+
+    @property
+    def of_sides(self) -> Policies:
+        """The policies of left and right rows of a join; of other operators, theirs twice."""
+        return self.policy, self.right or self.policy
 
 
 class PolicyJournal:
@@ -188,6 +195,7 @@ class PolicyJournal:
                 e["version"],
                 e["effective_ms"],
                 replace(Policy.from_json(e["policy"]), chosen_by=e["chosen_by"]),
+                None if e.get("right") is None else Policy.from_json(e["right"]),
             )
             for e in entries
         ]
@@ -209,11 +217,18 @@ class PolicyJournal:
                 batch_id -= 1
         return self.at(read_batch_times(self._checkpoint, batch_id).time_ms)
 
-    def append(self, policy: Policy, effective_ms: int) -> PolicyVersion:
+    def has_newest(self, policy: Policy, right: Policy | None = None) -> bool:
+        """Whether the newest version has this policy, and of a join this one for right rows."""
+        newest = self.versions[-1] if self.versions else None
+        return newest is not None and (newest.policy, newest.right) == (policy, right)
+
+    def append(
+        self, policy: Policy, effective_ms: int, right: Policy | None = None
+    ) -> PolicyVersion:
         """Add a version, unless the newest one has this policy; return the newest."""
-        if self.versions and self.versions[-1].policy == policy:
+        if self.has_newest(policy, right):
             return self.versions[-1]
-        version = PolicyVersion(len(self.versions) + 1, effective_ms, policy)
+        version = PolicyVersion(len(self.versions) + 1, effective_ms, policy, right)
         self.versions.append(version)
         entries = [
             {
@@ -221,6 +236,7 @@ class PolicyJournal:
                 "effective_ms": v.effective_ms,
                 "policy": v.policy.to_json(),
                 "chosen_by": v.policy.chosen_by,
+                "right": v.right.to_json() if v.right else None,
             }
             for v in self.versions
         ]

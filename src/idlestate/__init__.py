@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from idlestate.functions.function_context import FunctionContext as FunctionContext
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
+    from idlestate.pipeline.join import join as join
     from idlestate.pipeline.join_asof import join_asof as join_asof
     from idlestate.pipeline.over import over as over
     from idlestate.pipeline.policy_change import reload as reload
@@ -57,6 +58,7 @@ else:
             "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
             "idlestate.backends.shards.policy_plan": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
+            "idlestate.pipeline.join": ["join"],
             "idlestate.pipeline.join_asof": ["join_asof"],
             "idlestate.pipeline.over": ["over"],
             "idlestate.pipeline.policy_change": ["reload"],
@@ -94,6 +96,7 @@ __all__ = [
     "deduplicate",
     "explain",
     "hopping",
+    "join",
     "join_asof",
     "open_backend",
     "over",

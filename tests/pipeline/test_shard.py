@@ -123,7 +123,7 @@ def test_nothing_is_written_when_nothing_changes(tmp_path: Path, files: RunFiles
     quiet = step(first, files, [packet([], [])], 1, watermark_ms=10)
     assert names(tmp_path) == before
     assert quiet.record.current.runs == first.current.runs
-    assert quiet.cells == []
+    assert list(quiet.cells) == []
     assert quiet.record.next_end_ms == 25
 
 

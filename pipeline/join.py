@@ -1,0 +1,206 @@
+"""`join`: pairs of rows of two streams with equal keys and times that are near enough."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from idlestate.backends.shards.join_rows import JOIN_SIDE
+from idlestate.backends.shards.stream_join import HOW, Between, JoinWork, StreamJoin, stream_join
+from idlestate.config.unbounded_growth import unbounded_warning
+from idlestate.pipeline.arguments import Arguments, ColumnArgument
+from idlestate.pipeline.operator_checks import Columns, check_columns, checked_operator
+from idlestate.pipeline.operator_dataframe import changelog
+from idlestate.pipeline.policy_argument import choose_policy
+from idlestate.pipeline.policy_plans import refuse_counted_reads
+from idlestate.pipeline.row_checks import marked_rows
+from idlestate.pipeline.state_place import state_place
+from idlestate.pipeline.two_inputs import check_two_inputs, check_types
+from idlestate.retention.durations import Duration
+from idlestate.retention.policy import Policy, TimeDomain
+
+_log = logging.getLogger("idlestate")
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    *,
+    on: Sequence[ColumnArgument] | ColumnArgument,
+    uid: str,
+    event_time: ColumnArgument,
+    right_time: ColumnArgument | None = None,
+    how: str = "inner",
+    between: tuple[Duration, Duration] | None = None,
+    policy: str | Policy | None = None,
+    right_policy: str | Policy | None = None,
+    config: str | Path | None = None,
+    delay: Duration = "0s",
+    right_delay: Duration | None = None,
+    max_ahead: Duration = "1h",
+    min_event_time: str = "1970-01-02",
+    null_key: str = "keep",
+    shards: int | None = None,
+    runs: str | None = None,
+) -> DataFrame:
+    """Join rows with equal keys, whose event times are within an interval or that are both kept.
+
+    With `between` this is an interval join; without it a regular join, in which rows match as long
+    as the policies of both keep them. Both inputs are streams, or both are batch DataFrames. A pair
+    is emitted once, in the batch in which its second row comes; a row that finds no partner is
+    emitted once, when none can come any more. The result does not depend on how the inputs are
+    divided into batches, nor on which of them is ahead, as long as no row is late. A late row is
+    dropped, and pairs with nothing.
+
+    Args:
+        left, right: the rows to join, with columns of simple types and without a watermark. No
+            column but the keys has the same name in both, unless `how` is `semi` or `anti`.
+        on: one or more key columns, which both inputs have, of the same types. As in SQL, a row
+            with a null in its key matches nothing: `inner` drops it, `left` emits it at once.
+        uid: the operator's stable name, which identifies its state in the checkpoint.
+        event_time: the event-time column of the left input, a timestamp.
+        right_time: that of the right input; default: the same name.
+        how: `inner`; `left`, `right` or `full` to emit rows without a match too, with nulls;
+            `semi` or `anti` to emit only left rows, those with or without a match.
+        between: the least and the greatest time from a left row to a right row that matches it,
+            both included, in whole milliseconds: with `("-30m", "1h")`, right rows from 30 minutes
+            before to one hour after the left row. None: at any time.
+        policy: the name of a policy in `config`, or a `Policy`: how long left rows are kept. Each
+            row is written once, at its time, and matches rows at times before its end; matches do
+            not extend its life. None uses the policy that the selectors of `config` assign to this
+            uid. Without one, rows are kept for as long as `between` needs them, and in a regular
+            join forever.
+        right_policy: the same of right rows; default: as `policy`.
+        config: the policy file.
+        delay: how late left rows may arrive: text such as `10m` or `1h30m`, or a timedelta.
+        right_delay: the same of right rows; default: `delay`.
+        max_ahead, min_event_time, null_key, shards, runs: as for `retain`, of both inputs.
+
+    Returns:
+        Key columns, the other columns of the left input, those of the right one (not with `semi`
+        or `anti`), and `batch_id`. Rows are only added, never taken back.
+
+    Raises:
+        RefusedError: inputs, session or arguments are not valid; the text says how to fix it.
+        ConfigError: the policy file is invalid.
+    """
+    spark = left.sparkSession
+    ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
+    given = Arguments(uid, left.columns, ignores_case=ignores_case)
+    given_right = Arguments(uid, right.columns, ignores_case=ignores_case)
+    if how not in HOW:
+        raise given.refused(f"how {how!r} is not valid; pass one of {', '.join(HOW)}")
+    check_two_inputs(given, uid, left, right)
+    interval = None if between is None else _interval(given, between)
+    keys = given.columns("on", on)
+    time = given_right.column("right_time", right_time or event_time)
+    check_columns(right.schema, uid, event_time=time)
+    emits_pairs = how not in ("semi", "anti")
+    of_left = tuple(name for name in left.columns if name not in keys)
+    of_right = tuple(name for name in right.columns if name not in keys) if emits_pairs else ()
+    if JOIN_SIDE in (*left.columns, *of_right):
+        raise given.refused(f"column {JOIN_SIDE} is added by read_state; rename the one you have")
+    schema = _joined_schema(given, left.schema, right.schema, keys, of_right)
+
+    def kind_of(found: Columns) -> StreamJoin:
+        check_types(found, (*of_left, *of_right))
+        return stream_join(how, interval, of_left, of_right, found.types)
+
+    spec, marking = checked_operator(
+        Arguments(uid, schema.names, ignores_case=ignores_case),
+        schema,
+        kind_of,
+        key=keys,
+        uid=uid,
+        event_time=event_time,
+        delay=delay,
+        policy=policy,
+        config=config,
+        order=(),
+        read_when=None,
+        max_ahead=max_ahead,
+        min_event_time=min_event_time,
+        malformed=None,
+        null_key=null_key,
+        rejects=False,
+        shards=shards,
+        is_bounded=interval is not None,
+        place=state_place(spark, uid, "spark", None, runs),
+    )
+    right_kept = spec.policy
+    if right_policy is not None:
+        right_kept = choose_policy(right_policy, config, uid)
+        if interval is None and right_kept.is_unbounded and not spec.policy.is_unbounded:
+            _log.warning("%s", unbounded_warning(f"{uid} (right rows)"))
+    for each in (spec.policy, right_kept):
+        if each.time is TimeDomain.PROCESSING:
+            raise given.refused("a join needs event time; use a policy with time: event")
+        refuse_counted_reads(uid, each)
+    spec = replace(spec, work=JoinWork(), right_policy=right_kept)
+    types = dict(spec.inputs)
+    left_spec = replace(spec, inputs=tuple((name, types[name]) for name in (*keys, *of_left)))
+    right_spec = replace(
+        spec,
+        inputs=tuple((name, types[name]) for name in (*keys, *of_right)),
+        delay_ms=given.span_ms("right_delay", delay if right_delay is None else right_delay),
+        all_read=True,
+        # The listener finds the operator by the packer of its first input alone.
+        token=f"{spec.token}_right",
+    )
+    inputs = [
+        (marked_rows(left, left_spec, marking), left_spec),
+        (marked_rows(right, right_spec, replace(marking, event_time=time)), right_spec),
+    ]
+    return changelog(inputs, spec)
+
+
+def _interval(given: Arguments, between: object) -> Between:
+    fix = "pass two durations, as in between=('-30m', '1h')"
+    given.must_be("between", between, (tuple, list), fix)
+    if not isinstance(between, tuple | list) or len(between) != 2:
+        raise given.refused(f"between {between!r} is not valid; {fix}")
+    low_ms, high_ms = (_signed_ms(given, each) for each in between)
+    if low_ms > high_ms:
+        raise given.refused(
+            f"between: {between[0]} is after {between[1]}, so that nothing matches; swap them"
+        )
+    return low_ms, high_ms
+
+
+def _signed_ms(given: Arguments, value: object) -> int:
+    if isinstance(value, str) and value.startswith("-"):
+        return -given.span_ms("between", value[1:])
+    if isinstance(value, timedelta) and value < timedelta():
+        return -given.span_ms("between", -value)
+    return given.span_ms("between", value)
+
+
+def _joined_schema(
+    given: Arguments,
+    left: StructType,
+    right: StructType,
+    keys: Sequence[str],
+    of_right: Sequence[str],
+) -> StructType:
+    for name in keys:
+        if name not in right.names:
+            raise given.refused(
+                f"on: column {name} of the right input not found; available: "
+                f"{', '.join(right.names)}"
+            )
+        if name in left.names and left[name].dataType != right[name].dataType:
+            raise given.refused(
+                f"on: {name} is of type {left[name].dataType.simpleString()} in the left input and "
+                f"{right[name].dataType.simpleString()} in the right one; cast one of them"
+            )
+    twice = next((name for name in of_right if name in left.names), None)
+    if twice is not None:
+        raise given.refused(
+            f"both inputs have a column {twice}; drop one, or rename it before: "
+            f"right.withColumnRenamed({twice!r}, 'right_{twice}')"
+        )
+    return StructType([*left.fields, *(right[name] for name in of_right)])
