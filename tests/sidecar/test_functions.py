@@ -114,7 +114,7 @@ class Sidecar:
         operator = self.host[UID]
         operator.batches.settle()
 
-        def exchange() -> list[bytes]:
+        def exchange() -> list[Any]:
             attempt = {
                 "query_id": "query",
                 "run_id": "run",
@@ -135,22 +135,22 @@ class Sidecar:
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
             step = StepInTask(routes, spec, table, 1)
-            cells, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
+            *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
             assert figures["0"]["input"] == operator.state.shards[0].rows.input + counts.input
-            return cells
+            return made
 
-        cells = exchange()
+        made = exchange()
         if self.dies:
             self.close()
             self.open()
             operator = self.host[UID]
-            assert exchange() == cells
+            assert exchange() == made
         self.committed.add(times.batch_id)
         self.watermark_ms = max(self.watermark_ms, times.watermark_ms)
         operator.batches.settle()
         assert not operator.sweeper.sweep(2**60, self.clock, 1000)
         assert not operator.sweeper.compact()
-        return Advanced(operator.state.shards[0], cells)
+        return Advanced(operator.state.shards[0], *made)
 
 
 @short_and_long("examples", 15, 100)
