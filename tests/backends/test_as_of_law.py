@@ -26,7 +26,7 @@ PROBES, VERSIONS, ORDER = ["i8", "text"], ["i32", "day"], "i32"
 TYPES = {name: kind for name, (kind, _) in COLUMNS.items()}
 
 
-@short_and_long("examples", 80, 1000)
+@short_and_long("examples", 80, 500)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_probes_and_states_equal_those_of_the_reference(how, examples):
     seen: Counter[str] = Counter()

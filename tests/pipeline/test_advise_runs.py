@@ -46,20 +46,23 @@ def drop(frame: DataFrame, batch_id: int) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-@pytest.mark.parametrize("remember_ms", [FOREVER_MS, None], ids=["forever", "by-default"])
 @pytest.mark.parametrize(
-    "case",
+    ("case", "remember_ms"),
     [
-        Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10),
-        Case("wikipedia_edits.json.gz", "user", 30, 30, 13_000, 0),
+        (Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10), FOREVER_MS),
+        (Case("wikipedia_edits.json.gz", "user", 30, 30, 13_000, 0), None),
         pytest.param(
-            Case("globo_clicks.parquet", "session_id", 30, 30, 250_000, 0), marks=pytest.mark.long
+            Case("globo_clicks.parquet", "session_id", 30, 30, 250_000, 0),
+            FOREVER_MS,
+            marks=pytest.mark.long,
         ),
         pytest.param(
-            Case("globo_clicks.parquet", "session_id", 30, 45, 250_000, 10), marks=pytest.mark.long
+            Case("globo_clicks.parquet", "session_id", 30, 45, 250_000, 10),
+            None,
+            marks=pytest.mark.long,
         ),
     ],
-    ids=lambda case: f"{case.key}-{case.low}-{case.high}",
+    ids=["user-forever", "user-by-default", "session_id-forever", "session_id-by-default"],
 )
 def test_advice_is_what_a_run_does(
     spark: SparkSession, data_dir: Path, tmp_path: Path, case: Case, remember_ms: int | None

@@ -52,7 +52,7 @@ def no_sidecars_left() -> Iterator[None]:
     stop_private_sidecars()
 
 
-@pytest.mark.parametrize("backend", ["spark", "heap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["spark", "rocksdb"])
 def test_what_a_query_leaves_is_planned_explained_and_kept(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:
