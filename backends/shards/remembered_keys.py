@@ -69,6 +69,11 @@ def remembered(
         batch_id, merge: see `Runs.after`.
     """
     rule = remembering(policy)
+    if not ended.runs:  # none to revive; ends that are forgotten at once, as of windows, leave none
+        revived = revived[:0]
+        if sweep_at_ms is not None:
+            stay = ~is_due(_lives(ends.deadline_ms).ends(rule).deadline_ms, sweep_at_ms)
+            hashes, ends = hashes[stay], ends.take(stay)
     hashes, ended_at_ms, why = _last_ends(hashes, ends)
     changed = np.union1d(revived, hashes)
     at, _ = ended.look_up(changed, [])
