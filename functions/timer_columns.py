@@ -39,7 +39,7 @@ def timer_fields(timers: Sequence[Timers]) -> list[Field]:
     bounds = np.concatenate([[0], np.cumsum(counts)])
     each_ms = np.fromiter(chain.from_iterable(map(dict.values, timers)), np.int64, bounds[-1])
     each_name = [timer if isinstance(timer, str) else "" for timer in chain.from_iterable(timers)]
-    names = each_name
+    names: Sequence[str | None] = each_name
     if (counts != 1).any():
         names = [
             SEPARATOR.join(each_name[begin:end]) if begin < end else None
