@@ -1,6 +1,6 @@
 """`pack()` and `advance()` alone, without Spark: milliseconds per step of one micro-batch.
 
-    micro.py [--draw uniform|zipf] [--case nothing-due|churn] [--functions N] [--quick]
+    micro.py [--draw uniform|zipf] [--case nothing-due|churn] [--in-order] [--functions N] [--quick]
 
 Plays a stream of batches as Spark would: two packing tasks of half a batch each, then every shard
 once, its runs as files. The later batches are timed: wall time, and the processor time of this
@@ -105,10 +105,11 @@ class Player:
         return sum(state.live_keys for state in self._states)
 
 
-def operator(policy: Policy) -> OperatorSpec:
+def operator(policy: Policy, *, in_order: bool = False) -> OperatorSpec:
     """A count per key in event time, as `retain` makes it."""
     types = {"key": pa.string(), "event_time": pa.timestamp("us", tz="UTC")}
-    table = TableSpec((("key", pa.string()),), aggregation({"n": "count"}, types))
+    kind = aggregation({"n": "count"}, types)
+    table = TableSpec((("key", pa.string()),), kind, in_order=in_order)
     return OperatorSpec(
         uid="micro",
         table=table,
@@ -150,13 +151,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--draw", choices=[Draw.UNIFORM, Draw.ZIPF], default=Draw.UNIFORM)
     parser.add_argument("--case", choices=[NOTHING_DUE, CHURN], default=NOTHING_DUE)
+    parser.add_argument("--in-order", action="store_true", help="rows wait for the watermark")
     parser.add_argument("--functions", type=int, default=45, help="lines of the profile")
     parser.add_argument("--quick", action="store_true", help="small batches")
     asked = parser.parse_args(argv)
     scale = QUICK if asked.quick else FULL
     recipe = Recipe(draw=Draw(asked.draw), rows=scale.rows, batches=scale.batches, ids=scale.ids)
     windows = (churn if asked.case == CHURN else nothing_due)(recipe)
-    spec = operator(Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0))
+    policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0)
+    spec = operator(policy, in_order=asked.in_order)
     batches = list(tasks_of(recipe))
     watch = Stopwatch()
     with tempfile.TemporaryDirectory() as folder:

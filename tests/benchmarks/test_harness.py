@@ -258,7 +258,7 @@ def test_files_in_a_checkpoint_are_counted_for_the_batch_that_wrote_them(
 
 
 def test_micro_benchmark_runs() -> None:
-    done = run("micro.py", "--quick", "--case", "churn")
+    done = run("micro.py", "--quick", "--case", "churn", "--in-order")
     assert "pack, both tasks" in done.stdout
     assert "shard_batch.py" in done.stdout
 
