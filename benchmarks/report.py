@@ -26,10 +26,11 @@ _COLUMNS = (
     "written/batch",
 )
 _NOTES = """\
-rows/s: the median of the later batches, then the slowest and the fastest. ratio: to groupBy in
-the same suite, in the small ones to transformWithState. processor/batch: processor time of all
-processes in a later batch, which other work on the machine disturbs least. peak memory: resident
-bytes of the driver JVM and all Python processes at one time; pages they share count in each.
+rows/s: the median of the later batches, then the slowest and the fastest. ratio: to Spark's own
+operator in the same suite, the first line; in the small ones to transformWithState.
+processor/batch: processor time of all processes in a later batch, which other work on the machine
+disturbs least. peak memory: resident bytes of the driver JVM and all Python processes at one time;
+pages they share count in each.
 bytes/key: retain's runs of one version; for Spark's store the files and the memory that RocksDB
 reports. written/batch: what a batch leaves in the checkpoint."""
 
