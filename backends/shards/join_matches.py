@@ -98,12 +98,47 @@ def distinct(values: Ints) -> Ints:
 def _matches(
     rows: JoinRows, at: Ints, others: JoinRows, among: Ints, low_ms: int, high_ms: int
 ) -> Matches:
-    among = among[np.lexsort((others.t_ms[among], others.key[among]))]
-    times_ms = distinct(others.t_ms[among])
-    width = len(times_ms) + 1
-    codes = others.key[among] * width + np.searchsorted(times_ms, others.t_ms[among])
-    key, t_ms = rows.key[at] * width, rows.t_ms[at]
-    first = key + np.searchsorted(times_ms, t_ms + low_ms, side="left")
-    stop = key + np.searchsorted(times_ms, t_ms + high_ms, side="right")
-    begins = np.searchsorted(codes, first)
-    return Matches(at, among, begins, np.maximum(np.searchsorted(codes, stop) - begins, 0))
+    if not len(at) or not len(among):
+        return Matches(at, among, np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))
+    numbers = _TimeNumbers.of(others.t_ms[among], int(others.key[among].max()) + 1)
+    codes = others.key[among] * numbers.width + numbers.not_before(others.t_ms[among])
+    if not (codes[1:] >= codes[:-1]).all():
+        order = np.argsort(codes, kind="stable")
+        among, codes = among[order], codes[order]
+    key, t_ms = rows.key[at] * numbers.width, rows.t_ms[at]
+    begins = np.searchsorted(codes, key + numbers.not_before(t_ms + low_ms))
+    stops = np.searchsorted(codes, key + numbers.after(t_ms + high_ms))
+    return Matches(at, among, begins, np.maximum(stops - begins, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _TimeNumbers:
+    """Numbers below `width` in the order of some times, so that key and time are one number."""
+
+    times_ms: Ints
+    """Ascending, each once; the first and the last one, if the numbers are milliseconds."""
+    width: int
+    are_ms: bool
+
+    @classmethod
+    def of(cls, times_ms: Ints, keys: int) -> "_TimeNumbers":
+        """Milliseconds since the first time or, where those of so many keys do not fit 63 bits, the
+        ranks of the times.
+        """
+        first, last = int(times_ms.min()), int(times_ms.max())
+        width = last - first + 2
+        if (keys + 1) * width < 1 << 63:
+            return cls(np.array([first, last]), width, are_ms=True)
+        ranked = distinct(times_ms)
+        return cls(ranked, len(ranked) + 1, are_ms=False)
+
+    def not_before(self, times_ms: Ints) -> Ints:
+        """The lowest number of a time that is not before each of these."""
+        if not self.are_ms:
+            return np.searchsorted(self.times_ms, times_ms)
+        numbers: Ints = np.clip(times_ms - self.times_ms[0], 0, self.width - 1)
+        return numbers
+
+    def after(self, times_ms: Ints) -> Ints:
+        """The lowest number of a time that is after each of these."""
+        return self.not_before(times_ms + 1)

@@ -154,6 +154,17 @@ def test_pairs_of_a_hot_key_are_made_a_portion_at_a_time():
     assert len(first) + sum(map(len, outcome.changes)) == 2000 * 2000
 
 
+def test_times_may_be_farther_apart_than_timestamps_are():
+    spec, step_ms = spec_of("left", (-5, 5)), 1 << 43
+    rows = [Row(side, f"{at}", at * step_ms + side * (at % 11), at)
+            for side in (0, 1) for at in range(2000)]  # fmt: skip
+    outcome = apply_join(
+        ShardTable.empty(spec), steps_of(spec, rows), NO_POLICIES, 1 << 60, 0, MergePolicy()
+    )
+    found = {(row["l"], row["r"]) for row in rows_of(outcome)}
+    assert found == {(f"l{at}", at if at % 11 <= 5 else None) for at in range(2000)}
+
+
 def test_rows_that_ended_leave_the_state_within_some_batches():
     spec = spec_of("full", (-100, 100))
     table = ShardTable.empty(spec)
