@@ -154,6 +154,22 @@ def test_pairs_of_a_hot_key_are_made_a_portion_at_a_time():
     assert len(first) + sum(map(len, outcome.changes)) == 2000 * 2000
 
 
+NO_MERGES = MergePolicy(ratio=0.0)
+
+
+def test_rows_that_a_policy_removed_do_not_come_back_under_a_longer_one():
+    spec, table, found = spec_of("left", None), ShardTable.empty(spec_of("left", None)), []
+    batches = [("l", 100, 50, 0), ("l", 400, 50, 150), ("r", 410, 1000, 160)]
+    for batch_id, (side, t_ms, span_ms, watermark_ms) in enumerate(batches):
+        steps = steps_of(spec, [Row(int(side == "r"), "a", t_ms, t_ms)])
+        outcome = apply_join(
+            table, steps, (policy(span_ms), Policy()), watermark_ms, batch_id, NO_MERGES
+        )
+        found.append([(row["l"], row["r"]) for row in rows_of(outcome)])
+        table = outcome.table
+    assert found == [[], [("l100", None)], [("l400", 410)]]
+
+
 def test_times_may_be_farther_apart_than_timestamps_are():
     spec, step_ms = spec_of("left", (-5, 5)), 1 << 43
     rows = [Row(side, f"{at}", at * step_ms + side * (at % 11), at)
