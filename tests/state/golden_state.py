@@ -67,7 +67,12 @@ def may_differ(trace: dict[str, Any]) -> bool:
     """Whether this size of cells matters to a trace: 0 puts every list and map, and nothing else,
     into second tables.
     """
-    return items_table.CELL_BYTES > 0 or trace["kind"] in {"list", "strlist", "map"}
+    return items_table.CELL_BYTES > 0 or has_items(trace)
+
+
+def has_items(trace: dict[str, Any]) -> bool:
+    """Whether its state is a list or a map."""
+    return trace["kind"] in {"list", "strlist", "map"}
 
 
 class SumAndCount:
