@@ -65,6 +65,9 @@ def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:
     return QueryPlan("deduplicate", rows, {"key": keys, "keep": "first"}, tuple(output))
 
 
+_TURNED: dict[type[exp.Expression], type[exp.Expression]] = {exp.GTE: exp.LTE, exp.GT: exp.LT}
+
+
 @dataclass(frozen=True, slots=True)
 class _Numbering:
     """ROW_NUMBER() OVER (PARTITION BY key ORDER BY time, order) AS name."""
@@ -104,17 +107,20 @@ def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
         columns = _columns(others, names, numbering, qualifiers)
         rows = rows.then(Selected(columns, inner.items[0].place))
     outer = select.tree.args["from_"].this.alias.lower()
-    _check_condition(select, numbering.name, outer)
-    arguments = {"key": numbering.key, "keep": numbering.keep, "event_time": numbering.time}
+    limit = _limit(select, numbering.name, outer)
+    arguments: dict[str, object] = {"key": numbering.key, "event_time": numbering.time}
     if numbering.order:
         arguments["order"] = numbering.order
-    plan = QueryPlan(
-        "deduplicate",
-        rows,
-        arguments,
-        tuple(_output(select, names, numbering.name)),
-        name=outer or None,
-    )
+    if limit == 1:
+        arguments["keep"] = numbering.keep
+        operator, having, number = "deduplicate", None, "1"
+    else:
+        _check_first_rows(items[at[0]], numbering, limit)
+        arguments |= {"columns": {numbering.name: "count"}, "rows": "unbounded"}
+        number = quoted(numbering.name)
+        operator, having = "over", f"{number} <= {limit}"
+    output = tuple(_output(select, names, numbering.name, number, outer))
+    plan = QueryPlan(operator, rows, arguments, output, having, outer or None)
     hints = (*source.hints, select.hint) if select.hint else source.hints
     called = source.names | {outer} if outer else source.names
     return plan, QuerySource(rows, outer or None, called, hints)
@@ -163,46 +169,67 @@ def _columns(
     return tuple(found)
 
 
-def _check_condition(select: Select, name: str, outer: str) -> None:
-    """Refuse anything but `n = 1`, which may be written `n <= 1` or `n < 2`."""
+def _limit(select: Select, name: str, outer: str) -> int:
+    """How many rows `n = 1`, `n <= 3` or `n < 4` takes; everything else is refused."""
     if select.keys is not None or select.is_distinct or select.having is not None:
         fix = "select the columns alone, and aggregate in a query of its own"
         raise select.words.refused("numbered rows cannot be grouped in the same query", fix)
     words = select.where
-    fix = f"write WHERE {name} = 1, and filter in the subquery; for more rows use top_n(col, n)"
+    fix = f"write WHERE {name} = 1 or {name} <= 3, and filter in the subquery"
     if words is None:
         raise select.words.refused(f"a condition on {name} is missing", fix)
-    condition = words.folded
-    for prefix in ((), (outer, ".")):
-        number = (*prefix, name.lower())
-        for sign, value in (("=", "1"), ("==", "1"), ("<=", "1"), ("<", "2")):
-            if condition == (*number, sign, value):
-                return
-        if condition == ("1", "=", *number):
-            return
-    raise words.refused(f"only {name} = 1 is supported", fix)
+    tree = read_expression(words).tree
+    left, right, sign = tree.args.get("this"), tree.args.get("expression"), type(tree)
+    if isinstance(left, exp.Literal):
+        left, right, sign = right, left, _TURNED.get(sign, sign)
+    is_number = isinstance(left, exp.Column) and left.name.lower() == name.lower()
+    if is_number and left.table.lower() in {"", outer} and isinstance(right, exp.Literal):
+        limit = int(right.name[:9]) - (sign is exp.LT) if right.name.isdecimal() else 0
+        if limit >= 1 and sign in ({exp.LT, exp.LTE} if limit > 1 else {exp.LT, exp.LTE, exp.EQ}):
+            return limit
+    raise words.refused(f"only {name} = 1 and {name} <= a number are supported", fix)
 
 
-def _output(select: Select, names: list[str] | None, number: str) -> list[str]:
+def _check_first_rows(item: Expression, numbering: _Numbering, limit: int) -> None:
+    """Refuse more than one row where later rows would take the place of earlier ones."""
+    check_name(numbering.name, item.words)
+    if numbering.keep == "last":
+        what = "the newest rows of a key change, and rows that came out are not taken back"
+        fix = f"use {numbering.name} = 1, or GROUP BY and top_n(col, {limit}, {numbering.time})"
+        raise item.words.at("over").refused(what, fix)
+
+
+def _output(
+    select: Select, names: list[str] | None, name: str, number: str, outer: str
+) -> list[str]:
+    """What the query selects; `number` is the expression that the row's number is."""
     found: list[str] = []
     for words in select.items:
         item = read_expression(words)
         no_window(item)
         no_aggregate(item, "this query")
-        if item.is_star:
-            found += ["*"] if names is None else [quoted(name) for name in names]
-            found.append(named("1", number))
-            continue
-        if item.alias:
-            check_name(item.alias, words)
-        found.append(_with_number(item, number))
+        if not item.is_star:
+            if item.alias:
+                check_name(item.alias, words)
+            found.append(_with_number(item, name, number, outer))
+        elif names is not None:
+            found += [*(quoted(each) for each in names), named(number, name)]
+        else:
+            # What is counted is one of the operator's columns already.
+            found += ["*"] if number == quoted(name) else ["*", named(number, name)]
     return found
 
 
-def _with_number(item: Expression, number: str) -> str:
-    """A selected expression, in which the number of a row is 1."""
+def _with_number(item: Expression, name: str, number: str, outer: str) -> str:
+    """A selected expression with the number of a row."""
     folded = item.words.folded
-    at = [position for position, word in enumerate(folded) if word == number.lower()]
-    found: Words = item.words.replaced([(each, each + 1, "1") for each in at])
-    name = item.alias or (number if len(folded) == 1 and at else None)
-    return found.text + (f" AS {quoted(name)}" if name else "")
+    places = []
+    for at, word in enumerate(folded):
+        if word == name.lower() and folded[max(0, at - 1) : at] != (".",):
+            places.append((at, at + 1, number))
+        elif word == name.lower() and folded[max(0, at - 2) : at] == (outer, "."):
+            places.append((at - 2, at + 1, number))
+    found: Words = item.words.replaced(places)
+    is_all = [(start, end) for start, end, _ in places] == [(0, len(folded))]
+    alias = item.alias or (name if is_all else None)
+    return found.text if alias is None else named(found.text, alias)

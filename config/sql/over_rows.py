@@ -1,8 +1,10 @@
 """Aggregates with OVER as calls of `over`."""
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
-from idlestate.config.sql.aggregate_calls import AggregateCall, aggregate_calls
+from idlestate.config.sql.aggregate_calls import Argument, aggregate_calls
 from idlestate.config.sql.expressions import Expression, check_name, named, read_expression
 from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, Only, QueryPlan
@@ -10,7 +12,7 @@ from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource, filtered
 from idlestate.config.sql.window_frames import read_frame
-from idlestate.config.sql.window_order import read_window_order
+from idlestate.config.sql.window_order import WindowOrder, read_window_order
 
 _FORM = "write SUM(x) OVER (PARTITION BY key ORDER BY event_time) AS total"
 
@@ -22,32 +24,34 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
         QueryError: `over` cannot compute it.
     """
     items = [read_expression(words) for words in select.items]
-    windows = [item for item in items if item.tree.find(exp.Window)]
-    if not windows:
+    if not any(item.tree.find(exp.Window) for item in items):
         return None
     qualifiers = frozenset({source.name} if source.name else ())
-    columns: dict[str, str] = {}
+    found = [_window(item, qualifiers) if item.tree.find(exp.Window) else None for item in items]
+    windows: dict[str, _Window] = {}
     needed: list[str] = []
     computed: dict[str, str] = {}
     places: dict[str, QueryPlace] = {}
-    for item in windows:
-        name, call = _aggregate(item, qualifiers)
-        if name.lower() in (other.lower() for other in columns):
-            raise item.words.refused(f"two columns are called {name}", "add AS and a name")
-        columns[name] = call.text
-        needed += [argument.column for argument in call.arguments]
-        for argument in call.arguments:
+    for item, window in zip(items, found, strict=True):
+        if window is None:
+            continue
+        if window.name.lower() in windows:
+            what = f"two columns are called {window.name}"
+            raise item.words.refused(what, "add AS and a name")
+        windows[window.name.lower()] = window
+        needed += [argument.column for argument in window.arguments]
+        for argument in window.arguments:
             if argument.expression is not None:
                 computed[argument.column] = argument.expression
                 places[argument.column] = item.words.place
-    orders = [(read_window_order(item, qualifiers), read_frame(item)) for item in windows]
-    if any(order != orders[0] for order in orders):
+    first, *others = windows.values()
+    if any((other.order, other.frame) != (first.order, first.frame) for other in others):
         fix = "use the same PARTITION BY, ORDER BY and frame for all, or a query for each"
         raise select.words.at("over").refused("the windows differ", fix)
-    order, frame = orders[0]
+    order = first.order
     if order.is_descending:
         raise select.words.at("over").refused("ORDER BY ... DESC is not supported", "remove DESC")
-    output = [_selected(item, item in windows, qualifiers) for item in items]
+    output = [_selected(*each, qualifiers) for each in zip(items, found, strict=True)]
     rows = filtered(select, source.rows)
     if computed:
         rows = rows.then(Computed(computed, places))
@@ -59,9 +63,9 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
         raise select.words.at("over").refused("* beside an aggregate of an expression", fix)
     arguments: dict[str, object] = {
         "key": order.key,
-        "columns": columns,
+        "columns": {window.name: window.text for window in windows.values()},
         "event_time": order.time,
-        **frame,
+        **first.frame,
     }
     if order.order:
         arguments["order"] = order.order
@@ -69,28 +73,45 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
     return QueryPlan("over", rows, arguments, None if plain else tuple(output), name=source.name)
 
 
-def _aggregate(item: Expression, qualifiers: frozenset[str]) -> tuple[str, AggregateCall]:
-    """The name and the aggregate of `agg(x) OVER (...)`."""
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """`agg(x) OVER (...)`: the name of its column, its aggregate, what this is taken of."""
+
+    name: str
+    text: str
+    arguments: tuple[Argument, ...]
+    order: WindowOrder
+    frame: dict[str, object]
+
+
+def _window(item: Expression, qualifiers: frozenset[str]) -> _Window:
     over = item.words.position("over")
     window = item.tree
     if over is None or not isinstance(window, exp.Window):
         raise item.words.refused("an expression of OVER is not supported", _FORM)
-    calls = list(aggregate_calls(item.words[:over], qualifiers))
-    if [(call.start, call.end) for call in calls] != [(0, over)]:
-        raise item.words.refused("this function is not supported with OVER", _FORM)
-    name = item.alias or calls[0].name
-    check_name(name, item.words)
-    return name, calls[0]
+    order, frame = read_window_order(item, qualifiers), read_frame(item)
+    if isinstance(window.this, exp.RowNumber):
+        if frame:
+            fix = "remove the frame"
+            raise item.words[over:].refused("ROW_NUMBER() takes no frame", fix)
+        name = item.alias or "row_number()"
+        found = _Window(name, "count", (), order, {"rows": "unbounded"})
+    else:
+        calls = list(aggregate_calls(item.words[:over], qualifiers))
+        if [(call.start, call.end) for call in calls] != [(0, over)]:
+            raise item.words.refused("this function is not supported with OVER", _FORM)
+        call = calls[0]
+        found = _Window(item.alias or call.name, call.text, call.arguments, order, frame)
+    check_name(found.name, item.words)
+    return found
 
 
-def _selected(item: Expression, is_window: bool, qualifiers: frozenset[str]) -> str:
+def _selected(item: Expression, window: _Window | None, qualifiers: frozenset[str]) -> str:
     if item.is_star:
         return "*"
+    if window is not None:
+        return quoted(window.name)
     column = item.column(qualifiers)
-    if is_window:
-        over = item.words.position("over")
-        calls = list(aggregate_calls(item.words[:over], qualifiers))
-        return quoted(item.alias or calls[0].name)
     if column is None:
         fix = "compute it in a subquery in FROM"
         raise item.words.refused("an expression beside OVER is not supported", fix)

@@ -83,6 +83,12 @@ DEDUPLICATED: list[tuple[str, list[Step], dict[str, object], tuple[str, ...]]] =
         ("id", "v + 1 AS `w`"),
     ),
     (
+        f"SELECT s.rn FROM {NUMBERED.format('')} s WHERE rn = 1",
+        [],
+        {"key": ["id"], "keep": "first", "event_time": "ts"},
+        ("1 AS `rn`",),
+    ),
+    (
         """
         SELECT *, rn * 2 AS two FROM (
             SELECT id, lower(v) AS v, ROW_NUMBER() OVER (PARTITION BY id, g ORDER BY c.ts) rn

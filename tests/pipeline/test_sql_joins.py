@@ -82,6 +82,20 @@ def test_frames_give_the_rows_of_sparks_own_over(spark: SparkSession, frame: str
     assert rows(found) == rows(spark.sql(query).select(*found.columns))
 
 
+def test_the_first_rows_of_each_key_are_those_of_spark(spark: SparkSession) -> None:
+    events = [(START + timedelta(minutes=at * 7 % 61), f"k{at % 3}", at) for at in range(60)]
+    spark.createDataFrame(events, "t timestamp, k string, v int").createOrReplaceTempView("ranked")
+    query = """
+        SELECT k, v, n FROM (
+            SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) AS n FROM ranked) r
+        WHERE r.n <= 4
+        """
+    found = sql(spark, query, uid="n", delay="1m").drop("batch_id")
+    first = rows(found)
+    assert first == rows(spark.sql(query))
+    assert len(first) == 12
+
+
 @pytest.mark.parametrize(
     ("frame", "what"),
     [
