@@ -75,9 +75,10 @@ Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", 
 Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
 NullKey = Annotated[Literal["keep", "reject"], _words("keep", "reject")]
 Operator = Annotated[
-    Literal["retain", "deduplicate", "over", "process"],
-    _words("retain", "deduplicate", "over", "process"),
+    Literal["retain", "deduplicate", "over", "process", "join_asof"],
+    _words("retain", "deduplicate", "over", "process", "join_asof"),
 ]
+AsOfHow = Annotated[Literal["inner", "left"], _words("inner", "left")]
 Keep = Annotated[Literal["first", "last"], _words("first", "last")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 

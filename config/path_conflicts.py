@@ -42,19 +42,21 @@ class Place:
         return other.whole == self.whole or other.whole.startswith(self.whole.rstrip("/") + "/")
 
 
-def check_places(sources: dict[str, Place], outputs: dict[str, list[Place]]) -> Iterator[Finding]:
-    """Refuse outputs that overlap each other or the source of their own pipeline.
+def check_places(
+    sources: dict[str, list[Place]], outputs: dict[str, list[Place]]
+) -> Iterator[Finding]:
+    """Refuse outputs that overlap each other or a source of their own pipeline.
 
     Both arguments are by pipeline; a pipeline may read the output of another one.
     """
     earlier: list[Place] = []
     for uid, places in outputs.items():
         for place in places:
-            source = sources.get(uid)
-            if source and (source.holds(place) or place.holds(source)):
-                what = f"{show(place.text)} and the source {show(source.text)} overlap"
-                fix = "use a separate folder, or the query would read its own output"
-                yield Finding(place.path, what, fix)
+            for source in sources.get(uid, ()):
+                if source.holds(place) or place.holds(source):
+                    what = f"{show(place.text)} and the source {show(source.text)} overlap"
+                    fix = "use a separate folder, or the query would read its own output"
+                    yield Finding(place.path, what, fix)
             for other in earlier:
                 if place.is_shared and other.is_shared:
                     continue

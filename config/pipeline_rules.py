@@ -20,7 +20,7 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
-_KINDS = ("retain", "deduplicate", "over", "process")
+_KINDS = ("retain", "deduplicate", "over", "process", "join_asof")
 _ONLY_FOR = {
     "aggregates": ("retain", "over"),
     **dict.fromkeys(("renamed", "read_when"), ("retain", "process")),
@@ -28,6 +28,7 @@ _ONLY_FOR = {
     "keep": ("deduplicate",),
     **dict.fromkeys(("rows", "range"), ("over",)),
     **dict.fromkeys(("function", "output", "columns"), ("process",)),
+    **dict.fromkeys(("versions", "how"), ("join_asof",)),
     "in_order": ("retain", "deduplicate", "process"),
 }
 """Fields that not every kind of operator takes."""
@@ -39,6 +40,10 @@ _NEEDED = {
     "aggregates": (("retain", "over"), "{events: count}"),
     "function": (("process",), "my_job.alerts:Alert"),
     "output": (("process",), '"id string, n bigint"'),
+    "versions": (
+        ("join_asof",),
+        "{source: {path: prices, format: parquet}, event_time: valid_from}",
+    ),
 }
 """Fields without which a kind has no meaning, and examples."""
 _NOT_WITH_WINDOW = ("policy", "read_when")
@@ -112,7 +117,8 @@ def check_pipelines(
         folded.setdefault(pipeline.name.lower(), pipeline.name)
         if pipeline.fields:
             yield from _check_time(pipeline, time_of(pipeline))
-            yield from _check_source(pipeline["source"])
+            for source in (pipeline["source"], pipeline["versions"]["source"]):
+                yield from _check_source(source)
             if "key" not in pipeline.fields:
                 what, fix = "key is missing", "add key: [session_id], or a query"
                 yield Finding((*pipeline.path, "key"), what, fix)
@@ -124,9 +130,12 @@ def check_pipelines(
             yield from _check_aggregates(pipeline["aggregates"])
             yield from check_renamed(pipeline)
     sources = {
-        each.name: Place(each["source"]["path"].path, text)
+        each.name: [
+            Place(source["path"].path, text)
+            for source in (each["source"], each["versions"]["source"])
+            if (text := source["path"].text)
+        ]
         for each in pipelines.sections
-        if (text := each["source"]["path"].text)
     }
     yield from check_places(
         sources, {each.name: list(_outputs(each)) for each in pipelines.sections}

@@ -13,6 +13,7 @@ from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.field_kinds import (
     Address,
+    AsOfHow,
     Backend,
     Flag,
     Format,
@@ -144,12 +145,25 @@ class SourceSection(Section):
     """json, csv: Spark's pattern for timestamps; default ISO 8601."""
 
 
+class Versions(Section):
+    """The second input of join_asof: rows of which each key's newest one is kept."""
+
+    source: SourceSection = Field(examples=["{path: build/prices, format: parquet}"])
+    """Where the versions come from."""
+    event_time: text.Column = Field(examples=["valid_from"])
+    """Timestamp column with their event time."""
+    delay_ms: times.Span | None = Field(default=None, alias="delay")
+    """How far a version may lag behind the newest one; default: the pipeline's delay."""
+    columns: text.OrderColumns = ()
+    """Their columns in the result; default: all but the keys."""
+
+
 class Sinks(Section):
     """Where the rows go. Each sink needs its own folder."""
 
     results: text.Place = Field(examples=["build/out/results"])
-    """The latest aggregates of each key; of deduplicate the first record of each life; of over and
-    process all rows."""
+    """The latest aggregates of each key; of deduplicate the first record of each life; of over,
+    process and join_asof all rows."""
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
@@ -183,7 +197,7 @@ class Pipeline(Section):
     )
     """Rows before this are rejected; default "1970-01-02", the earliest value allowed."""
     order: text.OrderColumns = ()
-    """Columns that order rows of a key with the same event time."""
+    """Columns that order rows of a key with the same event time; with join_asof, versions."""
     in_order: Flag | None = None
     """Whether rows wait until the watermark reaches them and count in order of event time;
     default: true with window session(...), else false."""
@@ -198,7 +212,8 @@ class Pipeline(Section):
     """keep: null is a key like any other; reject: rows with a null key column go to rejects."""
     kind: Operator = "retain"
     """retain keeps aggregates of each key; deduplicate lets one record of each life through; over
-    adds aggregates of the key so far to each row; process calls a function with each row."""
+    adds aggregates of the key so far to each row; process calls a function with each row;
+    join_asof joins each row to the newest row of its key in versions."""
     keep: Keep = "first"
     """deduplicate: the first record at once (to results), or the last at the end (to expired)."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
@@ -216,6 +231,10 @@ class Pipeline(Section):
     """process: names and types of the columns that the function yields; required."""
     columns: text.OrderColumns = ()
     """process: the columns that the function is given; default: all of simple types."""
+    versions: Versions | None = None
+    """join_asof: the second input; required."""
+    how: AsOfHow = "inner"
+    """join_asof: whether rows without a version come out too (left) or not (inner)."""
     renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
     """New to old names of aggregates or states that keep the state of the old name; may stay
     afterwards."""

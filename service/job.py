@@ -197,6 +197,8 @@ class Job:
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
         check_owner(self._folder, self.uid)
         check_there(self._source)
+        if self.pipeline.versions is not None:
+            check_there(self.pipeline.versions.source)
         if self.pipeline.function is not None:
             load_function(self.uid, self.pipeline.function)
 
@@ -268,9 +270,12 @@ class Job:
 
     def _changes(self, spark: SparkSession) -> DataFrame:
         events = read_events(spark, self._source, self.pipeline.event_time)
+        second = self.pipeline.versions
+        versions = None if second is None else read_events(spark, second.source, second.event_time)
         rejects = self._sinks.rejects is not None
         return pipeline_changelog(
             events,
+            versions,
             self.uid,
             self.pipeline,
             self._config.queries.get(self.uid),
@@ -307,17 +312,21 @@ class Job:
     def _claim_source(self) -> None:
         """Refuse a checkpoint that has already read another source."""
         name = self._name("source.json")
-        path = _absolute(self._source.path)
+        read = {"path": _absolute(self._source.path)}
+        if self.pipeline.versions is not None:
+            read["versions"] = _absolute(self.pipeline.versions.source.path)
         if newest_batch(self._folder, "offsets") is None:
-            self._folder.replace(name, json.dumps({"path": path}).encode())
+            self._folder.replace(name, json.dumps(read).encode())
             return
         if not self._folder.exists(name):
             return
-        before = json.loads(self._folder.read(name))["path"]
-        if before != path:
+        before = json.loads(self._folder.read(name))
+        other = next((each for each in read if before.get(each) != read[each]), None)
+        if other is not None:
             raise RefusedError(
-                f"checkpoint {self.checkpoint} has read {before}, not {path}: its state would "
-                "mix both; start from scratch with --afresh, or use another checkpoint and sinks"
+                f"checkpoint {self.checkpoint} has read {before.get(other)}, not {read[other]}: "
+                "its state would mix both; start from scratch with --afresh, or use another "
+                "checkpoint and sinks"
             )
 
 

@@ -12,11 +12,12 @@ from idlestate.config.query_fields import SOURCE
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.function_class import load_function
+from idlestate.pipeline.join_asof import join_asof
 from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
 from idlestate.pipeline.process import process
 from idlestate.pipeline.retain import retain
-from idlestate.pipeline.sources import Events
+from idlestate.pipeline.sources import CORRUPT, Events
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
@@ -24,7 +25,6 @@ from idlestate.sidecar.protocol.connection import Address
 class _Arguments(TypedDict):
     """Arguments of every operator."""
 
-    key: list[str]
     uid: str
     event_time: Any
     delay: str
@@ -33,7 +33,6 @@ class _Arguments(TypedDict):
     order: Sequence[str]
     max_ahead: str
     min_event_time: str
-    malformed: str | None
     null_key: str
     shards: int | None
     backend: str
@@ -41,8 +40,16 @@ class _Arguments(TypedDict):
     runs: str | None
 
 
+class _OfOneInput(_Arguments):
+    """Arguments of the operators that have one input."""
+
+    key: list[str]
+    malformed: str | None
+
+
 def pipeline_changelog(
     events: Events,
+    versions: Events | None,
     uid: str,
     pipeline: Pipeline,
     query: QueryPlan | None,
@@ -55,6 +62,7 @@ def pipeline_changelog(
 
     Args:
         events: the input.
+        versions: the second input of `join_asof`; else None.
         uid: the pipeline's name.
         pipeline: its fields in the file.
         query: the plan of its query; None without one.
@@ -65,8 +73,7 @@ def pipeline_changelog(
     Raises:
         RefusedError: the pipeline does not fit its input.
     """
-    shared: _Arguments = {
-        "key": list(pipeline.key),
+    common: _Arguments = {
         "uid": uid,
         "event_time": pipeline.event_time,
         "delay": f"{pipeline.delay_ms}ms",
@@ -75,13 +82,24 @@ def pipeline_changelog(
         "order": pipeline.order,
         "max_ahead": f"{pipeline.max_ahead_ms}ms",
         "min_event_time": _instant(pipeline.min_event_time_ms),
-        "malformed": events.malformed,
         "null_key": pipeline.null_key,
         "shards": pipeline.shards,
         "backend": pipeline.backend,
         "sidecar": sidecar,
         "runs": pipeline.runs,
     }
+    if versions is not None and pipeline.versions is not None:
+        delay_ms = pipeline.versions.delay_ms
+        return join_asof(
+            *(each.frame.drop(CORRUPT) for each in (events, versions)),
+            on=list(pipeline.key),
+            how=pipeline.how,
+            version_time=pipeline.versions.event_time,
+            version_delay=_span(delay_ms),
+            columns=pipeline.versions.columns or None,
+            **common,
+        )
+    shared: _OfOneInput = {**common, "key": list(pipeline.key), "malformed": events.malformed}
     if query is not None:
         return planned_query(
             replace(query, retention=None),  # the policy is what its hint says
@@ -122,7 +140,7 @@ def pipeline_changelog(
                 rejects=rejects,
                 **shared,
             )
-        case "retain":
+        case _:
             return retain(
                 events.frame,
                 aggregates=pipeline.aggregates,

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from idlestate.config.loading import parse
 from tests.docs_pages import blocks
 from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
 
@@ -16,7 +17,7 @@ def day(number):
 
 @pytest.mark.spark
 def test_orders_find_the_price_of_their_time(spark):  # noqa: F811 - the fixture, not the import
-    assert [language for language, _ in BLOCKS] == ["python"] * 3
+    assert [language for language, _ in BLOCKS] == ["python"] * 3 + ["yaml"]
     program = BLOCKS[0].text
     orders = [("pen", day(2), 1), ("pen", day(7), 2), ("pen", day(8), 3), ("ink", day(8), 4)]
     prices = [("pen", day(1), 10), ("pen", day(3), 12), ("ink", day(1), 50)]
@@ -43,3 +44,8 @@ def test_orders_find_their_payments(spark):  # noqa: F811 - the fixture, not the
     exec(BLOCKS[2].text, names)
     found = {(row.order_id, row.sum) for row in names["matched"].collect()}
     assert found == {(1, 10), (2, 20), (3, None), (None, None), (None, 30)}
+
+
+def test_file_is_valid():
+    pipeline = parse(BLOCKS[3].text.encode(), "f.yaml").pipelines["priced-orders"]
+    assert (pipeline.kind, pipeline.how) == ("join_asof", "left")

@@ -1,14 +1,13 @@
-"""Pipelines of `kind: over` and `kind: process`, in fields and as a query."""
+"""Pipelines of `kind: over`, `process` and `join_asof`, in fields and as a query."""
 
 import inspect
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from idlestate import over, process
+from idlestate import join_asof, over, process
 from idlestate.config.loading import parse
 from idlestate.errors import RefusedError
 from idlestate.pipeline.function_class import load_function
@@ -30,9 +29,9 @@ ROWS = [
 ]
 
 
-@dataclass(frozen=True)
 class _Frame:
-    isStreaming: bool = True  # noqa: N815 - Spark's name
+    def drop(self, name: str) -> "_Frame":
+        return self
 
 
 @pytest.mark.parametrize(
@@ -53,6 +52,22 @@ class _Frame:
             ),
             {"output": "`u` string", "columns": ("v",), "renamed": {"count": "n"}},
         ),
+        (
+            join_asof,
+            (
+                "kind: join_asof\n    how: left\n    order: [seq]\n    versions:\n"
+                "      {source: {path: v, format: json}, event_time: at, delay: 1h, columns: [x]}"
+            ),
+            {
+                "how": "left",
+                "on": ["user"],
+                "order": ("seq",),
+                "columns": ("x",),
+                "event_time": "event_time",
+                "version_time": "at",
+                "version_delay": "3600000ms",
+            },
+        ),
     ],
 )
 def test_an_operator_gets_the_fields_of_its_pipeline(
@@ -60,6 +75,7 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
 ) -> None:
     config = parse(PIPELINE.replace(AGGREGATES, f"    {fields}\n").encode(), "f.yaml")
     frame: Any = _Frame()
+    events = Events(frame, "_bad")
     passed: dict[str, Any] = {}
 
     def bound(*inputs: Any, **arguments: Any) -> Any:
@@ -70,12 +86,13 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     policy = config.policy_for("p")
     pipeline = config.pipelines["p"]
     place = Address("unix:there")
+    versions = None if pipeline.versions is None else events
     under_test.pipeline_changelog(
-        Events(frame, "_bad"), "p", pipeline, None, policy, place, rejects=False
+        events, versions, "p", pipeline, None, policy, place, rejects=False
     )
     assert {name: passed[name] for name in expected} == expected
-    assert passed["sidecar"] == place
-    assert (passed["uid"], passed["policy"], passed["malformed"]) == ("p", policy, "_bad")
+    assert (passed["uid"], passed["policy"], passed["sidecar"]) == ("p", policy, place)
+    assert operator is join_asof or passed["malformed"] == "_bad"
     if operator is process:
         assert isinstance(passed["function"], Second)
 
@@ -138,3 +155,36 @@ def test_a_function(here: CommandLine):
     found = sorted((row["user"], row["amount"]) for row in rows(here.out / "results"))
     assert found == [("ann", -3), ("ann", 2), ("bob", -1)]
     assert [row["reason"] for row in rows(here.out / "rejects")] == ["malformed"]
+
+
+@pytest.mark.spark
+def test_a_join_over_two_runs(here: CommandLine):
+    """A version is in another folder than probes, and is kept for the next run."""
+    prices = here.folder / "prices"
+    prices.mkdir()
+    (prices / "0.json").write_text(
+        '{"valid_from": "2025-03-03T10:00:00Z", "user": "ann", "price": 5}\n'
+        '{"valid_from": "2025-03-03T10:01:00Z", "user": "ann", "price": 7}\n{\n'
+    )
+    schema = {"valid_from": "timestamp", "user": "string", "price": "bigint"}
+    fields = {
+        "aggregates": None,
+        "kind": "join_asof",
+        "how": "left",
+        "versions": {
+            "source": {"path": str(prices), "format": "json", "schema": schema},
+            "event_time": "valid_from",
+            "columns": ["price"],
+        },
+        "sinks": {"results": str(here.out / "results")},
+    }
+    here.write(**fields)
+    here.add("0.json", ROWS)
+    said = here.run()
+    assert_good(said)
+    assert said.summary()["rejected rows"] == "2 (2 null event time)"
+    here.add("1.json", [event("2025-03-03T10:30:00Z", "ann", 16)])
+    assert_good(here.run())
+    found = {(row["user"], row["amount"], row["price"]) for row in rows(here.out / "results")}
+    expected = {("ann", 1, 5), ("ann", 2, 7), ("ann", 4, 7), ("bob", 8, None), ("ann", 16, 7)}
+    assert found == expected
