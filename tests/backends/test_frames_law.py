@@ -30,6 +30,7 @@ from tests.backends.test_deduplication_law import with_writes_and_order
 from tests.backends.test_in_order_law import disordered
 from tests.compare import assert_aggregates
 from tests.lengths import short_and_long
+from tests.pipeline.test_own_accumulators import Longest
 from tests.reference_over import OverReference
 
 ID = "id"
@@ -197,6 +198,30 @@ def test_sums_of_many_overlapping_frames_are_exact():
     found = sums(Frame(ROWS, 300), [([(at, int(v)) for at, v in enumerate(values)], 0), ([], 1000)])
     expected = [int(values[max(0, at - 299) : at + 1].sum()) for at in range(1000)]
     assert [row[2] for row in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("frame", "expected"),
+    [
+        (Frame(ROWS, 2), [["bb", "1"], ["bb", "1"], ["a", "1"], ["ccc", "2"]]),
+        (Frame(RANGE, 20), [["bb", "1"], ["bb", "1"], ["bb", "2"], ["ccc", "2"]]),
+    ],
+)
+def test_a_users_accumulator(frame, expected):
+    texts = {"longest": f"{Longest.__module__}:Longest(s, v)"}
+    spec = spec_with(frame, texts, {"s": pa.string(), "v": pa.int64()})
+    table, found = ShardTable.empty(spec), []
+    rows = [(100, "bb", 1), (110, "a", None), (120, "", 3), (130, "ccc", 4)]
+    for batch_id, part in enumerate([rows[:3], rows[3:], []]):
+        times_ms, texts, values = zip(*part, strict=True) if part else ((), (), ())
+        steps = Steps.from_records(
+            spec, [pa.array(["a"] * len(part), pa.string())], np.array(times_ms, dtype=np.int64),
+            {"s": pa.array(texts, pa.string()), "v": pa.array(values, pa.int64())},
+        )  # fmt: skip
+        outcome = table.apply(steps, NEVER, 110 + 10 * batch_id, batch_id, MergePolicy())
+        table = outcome.table
+        found += [row["longest"] for row in outcome.changes.to_pylist()]
+    assert found == expected
 
 
 # ---------------------------------------------------------------- definitions
