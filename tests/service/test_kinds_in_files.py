@@ -182,7 +182,7 @@ def test_a_join_over_two_runs(here: CommandLine):
     here.add("0.json", ROWS)
     said = here.run()
     assert_good(said)
-    assert said.summary()["rejected rows"] == "2 (2 null event time)"
+    assert said.summary()["rejected rows"] == "2 (2 null_time)"
     here.add("1.json", [event("2025-03-03T10:30:00Z", "ann", 16)])
     assert_good(here.run())
     found = {(row["user"], row["amount"], row["price"]) for row in rows(here.out / "results")}
