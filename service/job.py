@@ -238,12 +238,11 @@ class Job:
             interrupts.check()
             reloads.poll()
 
-        rows, life_seconds = 0, self._life_seconds()
+        rows_before, life_seconds = monitor.figures.input_rows, self._life_seconds()
         began = clock.monotonic_s()
         for query in runs_to_end(writer.start):
             try:
                 for batch in monitor.follow(query, look):
-                    rows += batch.rows
                     life_seconds += batch.seconds
                     self._folder.replace(self._name("time.json"), json.dumps(life_seconds).encode())
                     on_batch(batch)
@@ -257,6 +256,8 @@ class Job:
             if trigger_ms is not None:
                 break
         self._take_state(spark, monitor)
+        # From the state: the progress of a batch may be lost, or come too late.
+        rows = monitor.figures.input_rows - rows_before
         return Finished(monitor, growth, rows, clock.monotonic_s() - began, life_seconds)
 
     def takeover(self, spark: SparkSession, checkpoint: Folder) -> Takeover:

@@ -6,6 +6,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import load_config
 from idlestate.metrics import exporter, names
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_good, event
 from tests.service.rows import last_counts, rows
@@ -79,6 +80,25 @@ def test_afresh_begins_again(here: CommandLine):
     assert_good(again)
     assert figures(again) == figures(first)
     assert again.summary()["this run"].startswith("3 rows")
+
+
+def test_a_run_counts_what_it_did_although_no_progress_arrives(
+    here: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.add("0.json", MORNING)
+    here.write()
+    put = SessionMetrics._put
+
+    def put_all_but_progress(metrics: SessionMetrics, kind: str, text: str) -> None:
+        if kind != "progress":
+            put(metrics, kind, text)
+
+    monkeypatch.setattr(SessionMetrics, "_put", put_all_but_progress)
+    said = here.run()
+    assert_good(said)
+    assert said.summary()["this run"].startswith("3 rows")
+    assert said.summary()["peak"] == "2 keys"
+    assert figures(said)["rows"] == "3"
 
 
 def test_what_is_served_is_what_is_kept(here: CommandLine, spark, monkeypatch):
