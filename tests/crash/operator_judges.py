@@ -15,11 +15,21 @@ from typing import Any
 from tests.crash.checkpoint_view import Planned
 from tests.crash.crash_input import AGGREGATES, DELAY_MS, EVENT_RULE, CrashInput
 from tests.crash.outcome import Difference, Fact, compare, compare_counts, planned_batches
-from tests.crash.own_job import FIRE_AFTER_MS, FIRST_PRICE, GAP_MS, SIZE_MS, SLIDE_MS, Visits
+from tests.crash.own_job import (
+    EARLIEST_MS,
+    FIRE_AFTER_MS,
+    FIRST_PRICE,
+    GAP_MS,
+    LATEST_MS,
+    SIZE_MS,
+    SLIDE_MS,
+    Visits,
+)
 from tests.function_reference import Model
 from tests.reference import Record
 from tests.reference_joins import AsOfReference, in_turn
 from tests.reference_pipeline import DAY_MS, make_sequence, why_rejected
+from tests.reference_stream_joins import JoinedRow, StreamJoinReference
 from tests.window_reference import FixedWindows, Sessions, rows_of
 
 AHEAD_MS = 3_600_000
@@ -99,6 +109,24 @@ def judge_function(given: CrashInput, plans: Plans, left: Row) -> list[Differenc
 
 def judge_join(given: CrashInput, plans: Plans, left: Row) -> list[Difference]:
     came = arrived(given, plans, 2, is_version)
+    reference = StreamJoinReference("full", (EARLIEST_MS, LATEST_MS), (None, None))
+    for batch in came.batches:
+        for record in batch.records:
+            assert record.t_ms is not None
+            value = record.t_ms, record.values["amount"]
+            reference.take(int(is_version(record)), JoinedRow(record.key, record.t_ms, value))
+        reference.sweep(batch.watermark_ms)
+    none = (None, None)
+    rows = Counter((*key, *(one or none), *(two or none)) for key, one, two in reference.found)
+    live = sum(map(len, reference.rows))
+    return [
+        compare("rows", rows, facts(left["changes"], ("user", *PROBE, *VERSION))),
+        same_counts(left, came.input, came.late, live),
+    ]
+
+
+def judge_join_asof(given: CrashInput, plans: Plans, left: Row) -> list[Difference]:
+    came = arrived(given, plans, 2, is_version)
     reference = AsOfReference(EVENT_RULE, PROBE, VERSION, "left")
     for record in in_turn(map(of_join, came.records), VERSION, "price"):
         reference.take(record)
@@ -176,8 +204,9 @@ def hops(t_ms: int) -> Iterator[tuple[int, int]]:
 
 JUDGES = {
     "process": judge_function,
-    "join_asof": judge_join,
+    "join": judge_join,
     "session": judge_sessions,
+    "join_asof": judge_join_asof,
     "hopping": judge_hopping,
 }
 """By operator: a history's input, its plans and what it left, to what is wrong."""

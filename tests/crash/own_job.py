@@ -23,6 +23,7 @@ from idlestate import (
     KeyedProcessFunction,
     Policy,
     hopping,
+    join,
     join_asof,
     process,
     retain,
@@ -39,7 +40,9 @@ CHANGES = "changes"
 PAUSE_MS = 10 * 60_000
 RECENT_MS = 15 * 60_000
 FIRST_PRICE = 500
-"""Rows with smaller amounts are probes of the join, the others are versions."""
+"""Rows with smaller amounts are the left input of joins, the others the right one."""
+EARLIEST_MS, LATEST_MS = -10 * 60_000, 30 * 60_000
+"""Between the rows of a pair."""
 GAP_MS = 30 * 60_000
 SIZE_MS, SLIDE_MS, FIRE_AFTER_MS = 60 * 60_000, 20 * 60_000, 60_000
 
@@ -125,13 +128,32 @@ def processed(job: Job) -> DataFrame:
     )
 
 
+def two_inputs(job: Job) -> tuple[DataFrame, DataFrame]:
+    """Rows with small amounts, and the others as prices."""
+    small, large = job.events().frame, job.events().frame
+    prices = large.where(f"amount >= {FIRST_PRICE}")
+    return (
+        small.where(f"amount < {FIRST_PRICE}").select("event_time", "user", "amount"),
+        prices.selectExpr("event_time AS at", "user", "amount AS price"),
+    )
+
+
 def joined(job: Job) -> DataFrame:
-    probes, versions = job.events().frame, job.events().frame
+    arguments = job.common
+    del arguments["backend"]
+    return join(
+        *two_inputs(job),
+        **arguments,
+        on=job.key,
+        right_time="at",
+        between=(f"{EARLIEST_MS}ms", f"{LATEST_MS}ms"),
+        how="full",
+    )
+
+
+def joined_as_of(job: Job) -> DataFrame:
     return join_asof(
-        probes.where(f"amount < {FIRST_PRICE}").select("event_time", "user", "amount"),
-        versions.where(f"amount >= {FIRST_PRICE}").selectExpr(
-            "event_time AS at", "user", "amount AS price"
-        ),
+        *two_inputs(job),
         **job.common,
         on=job.key,
         version_time="at",
@@ -144,7 +166,8 @@ def joined(job: Job) -> DataFrame:
 OPERATORS = {
     "retain": retained,
     "process": processed,
-    "join_asof": joined,
+    "join": joined,
+    "join_asof": joined_as_of,
     "session": partial(retained, policy=None, window=session(f"{GAP_MS}ms")),
     "hopping": partial(
         retained,

@@ -18,7 +18,7 @@ def plans(kills: int) -> list[Plan]:
 
 
 def test_few_kills_meet_functions_and_two_inputs_and_sessions() -> None:
-    assert {plan.operator for plan in plans(20)} == {RETAIN, "process", "join_asof", "session"}
+    assert {plan.operator for plan in plans(20)} == {RETAIN, "process", "join", "session"}
 
 
 def test_two_hundred_kills_meet_every_operator_with_every_sink_and_on_two_executors() -> None:
