@@ -79,6 +79,7 @@ Operator = Annotated[
     _words("retain", "deduplicate", "over", "process", "join_asof"),
 ]
 AsOfHow = Annotated[Literal["inner", "left"], _words("inner", "left")]
+OnError = Annotated[Literal["stop", "reject"], _words("stop", "reject")]
 Keep = Annotated[Literal["first", "last"], _words("first", "last")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
 

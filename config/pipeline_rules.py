@@ -27,7 +27,7 @@ _ONLY_FOR = {
     **dict.fromkeys(("window", "fire_after"), ("retain",)),
     "keep": ("deduplicate",),
     **dict.fromkeys(("rows", "range"), ("over",)),
-    **dict.fromkeys(("function", "output", "columns"), ("process",)),
+    **dict.fromkeys(("function", "output", "columns", "on_error"), ("process",)),
     **dict.fromkeys(("versions", "how"), ("join_asof",)),
     "in_order": ("retain", "deduplicate", "process"),
 }
@@ -185,6 +185,9 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
     if is_last and "expired" not in pipeline["sinks"].fields:
         what = "with keep: last, records come out as expired records alone, and no sink takes them"
         yield Finding((*pipeline.path, "sinks"), what, "add expired: PATH to sinks")
+    if pipeline["on_error"].text == "reject" and "rejects" not in pipeline["sinks"].fields:
+        what = "with on_error: reject, records are rejected, and no sink takes them"
+        yield Finding((*pipeline.path, "sinks"), what, "add rejects: PATH to sinks")
 
 
 def _check_window(pipeline: Raw) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from idlestate.config.field_kinds import (
     FrameRows,
     Keep,
     NullKey,
+    OnError,
     Operator,
     Share,
     Time,
@@ -231,6 +232,8 @@ class Pipeline(Section):
     """process: names and types of the columns that the function yields; required."""
     columns: text.OrderColumns = ()
     """process: the columns that the function is given; default: all of simple types."""
+    on_error: OnError = "stop"
+    """process: at an error of the function, stop the query; or reject the record, to rejects."""
     versions: Versions | None = None
     """join_asof: the second input; required."""
     how: AsOfHow = "inner"

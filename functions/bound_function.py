@@ -25,12 +25,14 @@ class BoundFunction:
         function: the function, not opened.
         columns: the columns of a record, keys among them.
         output: the columns that it yields.
+        rejects: whether a record on which it fails is rejected; else the batch stops.
     """
 
     uid: str
     function: KeyedProcessFunction
     columns: tuple[str, ...]
     output: pa.Schema
+    rejects: bool = False
 
     @property
     def name(self) -> str:

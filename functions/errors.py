@@ -18,7 +18,18 @@ class FunctionError(RefusedError):
     """A user function raised an error, or gave something that does not fit.
 
     The batch stops, and state is as before it. Correct the function and start the query again.
+
+    Attributes:
+        call: the function and its method.
+        key: the key of the call.
+        at_ms: its time.
+        said: what is wrong.
     """
+
+    call = ""
+    key: Any = None
+    at_ms = 0
+    said = ""
 
 
 def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> FunctionError:
@@ -30,9 +41,12 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
         key, at_ms: of the call.
         problem: the exception, or what is wrong in words.
     """
-    return FunctionError(
-        f"operator {uid!r}: {call} {_said(problem)}, for key {short(key)} at {at(at_ms)}; {_ADVICE}"
+    said = _said(problem)
+    error = FunctionError(
+        f"operator {uid!r}: {call} {said}, for key {short(key)} at {at(at_ms)}; {_ADVICE}"
     )
+    error.call, error.key, error.at_ms, error.said = call, key, at_ms, said
+    return error
 
 
 def error_in_open(uid: str, function: str, problem: Exception) -> FunctionError:
@@ -55,6 +69,7 @@ def short(value: object) -> str:
 
 
 def _cut(text: str, most: int) -> str:
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

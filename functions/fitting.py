@@ -17,8 +17,6 @@ Fit = Callable[[Any], Any]
 
 def plain_class(kind: pa.DataType) -> type | None:
     """The class whose values all fit the type as they are; None if there is none."""
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return str
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return bytes
     if pa.types.is_boolean(kind):
@@ -53,6 +51,12 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
             return value
         return fit(value)
 
+    def fit_text(value: Any) -> Any:
+        # Not every text of Python's can be stored.
+        return value if value.__class__ is str and value.isascii() else fit(value)
+
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return fit_text
     if not pa.types.is_signed_integer(kind):
         return fit
     high = 2 ** (kind.bit_width - 1) - 1

@@ -50,8 +50,10 @@ class FunctionContext:
 
     def timer(self, name: str, at_ms: int) -> None:
         """Have `on_timer(name, ctx)` called at this time; replaces the key's timer of this name."""
-        if name.__class__ is not str or not name or "\x1f" in name:
-            raise RefusedError(f"timer name {name!r} is not valid; use a text that is not empty")
+        if name.__class__ is not str or not name or not name.isprintable():
+            raise RefusedError(
+                f"timer name {name!r} is not valid; use a text of printable characters"
+            )
         self._set(name, at_ms)
 
     def register_timer(self, at_ms: int) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.errors import FunctionError, error_of, short
-from idlestate.functions.key_loop import Visited
+from idlestate.functions.visited_keys import Visited
 
 _UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
 

@@ -30,12 +30,14 @@ from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
+from idlestate.functions.call_checks import CallChecks
 from idlestate.functions.declared_states import OpenFunction
-from idlestate.functions.errors import error_in_open, error_of
+from idlestate.functions.errors import FunctionError, error_in_open, error_of
 from idlestate.functions.function_output import output_table
-from idlestate.functions.key_loop import KeyLoop, KeysToVisit, Visited
+from idlestate.functions.key_loop import KeyLoop
 from idlestate.functions.row_order import in_row_order
 from idlestate.functions.timer_columns import timer_fields, timers_of
+from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -58,11 +60,6 @@ def apply_function(
     Raises:
         FunctionError: the function raised an error, or yielded what is not valid.
     """
-    process_id = os.getpid()
-    try:
-        opened = OpenFunction(copy.copy(bound.function))
-    except Exception as error:
-        raise error_in_open(bound.uid, bound.name, error) from error
     others = {}
     if table.spec.in_order:
         held = table.others[HELD]
@@ -72,14 +69,21 @@ def apply_function(
     rule = timed(policy)
     due = table.current.due(rule, sweep_at_ms, at[at >= 0])
     step = _Step(bound, table, steps, policy, at, old, table.current.take(due))
-    cells = list(opened.cells.values())
-    loop = KeyLoop(bound.uid, opened.function, opened.context, cells, policy)
-    collects = gc.isenabled()
+
+    def outcome(*, rejects: bool) -> Outcome:
+        visited = step.visited(sweep_at_ms, rejects=rejects)
+        return step.outcome(visited, due, rule, sweep_at_ms, batch_id, merge)
+
+    collects, process_id = gc.isenabled(), os.getpid()
     gc.disable()  # a batch makes millions of objects and no garbage: looking for it takes long
     try:
-        loop.visit(step.to_visit(), sweep_at_ms)
-        outcome = step.outcome(loop.visited, due, rule, sweep_at_ms, batch_id, merge)
-        return replace(outcome, others=others)
+        try:
+            found = outcome(rejects=False)
+        except FunctionError:
+            if not bound.rejects or os.getpid() != process_id:
+                raise
+            found = outcome(rejects=True)
+        return replace(found, others=others)
     finally:
         if os.getpid() != process_id:
             os._exit(70)  # a process that the function forked must not go on as this one does
@@ -104,6 +108,21 @@ class _Step:
         kind = self.table.spec.kind
         assert isinstance(kind, FunctionState)
         return kind
+
+    def visited(self, sweep_at_ms: int | None, *, rejects: bool) -> Visited:
+        """What the function makes of the keys; whether calls that fail are undone and rejected."""
+        bound = self.bound
+        try:
+            opened = OpenFunction(copy.copy(bound.function))
+        except Exception as error:
+            raise error_in_open(bound.uid, bound.name, error) from error
+        checks = None
+        if rejects:
+            checks = CallChecks(bound.uid, bound.columns, bound.output)
+        cells = list(opened.cells.values())
+        loop = KeyLoop(bound.uid, opened.function, opened.context, cells, self.policy, checks)
+        loop.visit(self.to_visit(), sweep_at_ms)
+        return loop.visited
 
     def to_visit(self) -> KeysToVisit:
         """The keys, their records and lives."""
@@ -184,6 +203,7 @@ class _Step:
             output_table(self.bound, visited),
             self._counts(visited, hashes),
             int(kept.lives.due_ms(rule).min(initial=FOREVER_MS)),
+            failed=visited.failed,
         )
 
     def _kept(self, visited: Visited, hashes: Ints, keys: Sequence[pa.Array]) -> Rows:

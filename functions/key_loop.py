@@ -6,62 +6,21 @@ the same up to the time of the batch. A life also ends, without `on_expire`, whe
 nothing of it is left: no state and no timer. What has expired by State TTL is not left.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
+from idlestate.functions.call_checks import CallChecks, SavedKey
 from idlestate.functions.errors import FunctionError, error_of
 from idlestate.functions.function import KeyedProcessFunction
-from idlestate.functions.function_context import FunctionContext, Timers
+from idlestate.functions.function_context import FunctionContext
 from idlestate.functions.state_cells import Cell
+from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.retention.policy import FOREVER_MS, Policy
-from idlestate.retention.rules import NEVER_MS, Reason
+from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.single_life import SingleLife
 
 _MOST_TIMERS_AT_ONCE = 10_000
 """So many timers of a key that fire without time going on: the function sets them for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeysToVisit:
-    """k keys with the lives that they have, and n records: `counts[i]` are those of key i.
-
-    Attributes:
-        lives: created, written, read, armed, cleanup time and deadline (ms); None without a life.
-        contents: per state what each key has.
-        timers: each key's timers, None without one.
-    """
-
-    keys: Sequence[Any]
-    counts: Sequence[int]
-    rows: Iterator[Any]
-    times_ms: Iterator[int]
-    are_reads: Iterator[bool] | None
-    lives: Sequence[tuple[int, int, int, int, int, int] | None]
-    contents: Sequence[Sequence[Any]]
-    timers: Sequence[Timers | None]
-
-
-@dataclass(slots=True)
-class Visited:
-    """What became of the keys; `kept` are the numbers of those with an open life."""
-
-    kept: list[int] = field(default_factory=list)
-    lives: list[tuple[int, int, int, int]] = field(default_factory=list)
-    contents: list[list[Any]] = field(default_factory=list)
-    timers: list[Timers] = field(default_factory=list)
-    wakes_at_ms: list[int] = field(default_factory=list)
-    births: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Key, time, and what this batch knows of the key: when it expired (ms), `NEVER_MS` if its
-    life before this one did not expire, None if it had no other life.
-    """
-    ends: list[tuple[int, int, Reason]] = field(default_factory=list)
-    """Key, deadline and reason of each life that expired."""
-    gone: list[tuple[int, int, Reason]] = field(default_factory=list)
-    """Those of them after which the key has no other life."""
-    output: list[Any] = field(default_factory=list)
-    calls: list[tuple[int, str, Any, int]] = field(default_factory=list)
-    """How many rows there were after a call, which call, its key and time."""
 
 
 class KeyLoop:
@@ -74,9 +33,13 @@ class KeyLoop:
         context: FunctionContext,
         cells: Sequence[Cell],
         policy: Policy,
+        checks: CallChecks | None = None,
     ) -> None:
-        """The function with its states, under a policy."""
+        """The function with its states, under a policy; with `checks`, calls that fail are undone
+        and rejected.
+        """
         self._uid, self._function, self._context, self._cells = uid, function, context, cells
+        self._checks = checks
         self._life = SingleLife(policy)
         self._has_ttl = any(cell.has_ttl for cell in cells)
         self._sees_ends = type(function).on_expire is not KeyedProcessFunction.on_expire
@@ -104,6 +67,7 @@ class KeyLoop:
         process, output, calls = self._function.process_element, visited.output, visited.calls
         rows, times, reads = given.rows, given.times_ms, given.are_reads
         has_ttl = self._has_ttl
+        saved: SavedKey | None = None
         try:
             for key_number, (key, count) in enumerate(zip(given.keys, given.counts, strict=True)):
                 self._key, self._ended_at_ms, context.key = key_number, None, key
@@ -126,24 +90,35 @@ class KeyLoop:
                         life.deadline_ms <= t_ms or context.wakes_at_ms <= t_ms or has_ttl
                     ):
                         self._settle(t_ms)
-                    if reads is not None and next(reads):
-                        self._read(next(rows), t_ms)
+                    row, before_ms = next(rows), seen_ms
+                    if self._checks is not None:
+                        saved = self._saved()
+                    try:
+                        if reads is not None and next(reads):
+                            self._read(row, t_ms)
+                            if self._is_open:
+                                seen_ms = t_ms
+                            continue
                         if self._is_open:
-                            seen_ms = t_ms
-                        continue
-                    if self._is_open:
-                        life.write(t_ms)
-                    else:
-                        self._begin(t_ms)
-                    seen_ms = context.timestamp_ms = t_ms
-                    found = process(next(rows), context)
-                    if found is not None:
-                        before = len(output)
-                        output.extend(found)
-                        if len(output) != before:
-                            calls.append((len(output), "process_element", key, t_ms))
-                    if not context.timers:
-                        self._end_if_empty()
+                            life.write(t_ms)
+                        else:
+                            self._begin(t_ms)
+                        seen_ms = context.timestamp_ms = t_ms
+                        found = process(row, context)
+                        if found is not None:
+                            before = len(output)
+                            output.extend(found)
+                            if len(output) != before:
+                                calls.append((len(output), "process_element", key, t_ms))
+                        if saved is not None:
+                            self._check(saved.outputs)
+                        if not context.timers:
+                            self._end_if_empty()
+                    except Exception as error:
+                        if saved is None:
+                            raise
+                        self._reject(saved, error, row)
+                        seen_ms = before_ms
                 if (
                     self._is_open
                     and upto_ms is not None
@@ -189,7 +164,10 @@ class KeyLoop:
         """A call that must change nothing."""
         self._in = call
         before = [cell.seen() for cell in self._cells], dict(self._context.timers)
+        first = len(self.visited.output)
         self._emit(method(*arguments), call, t_ms)
+        if self._checks is not None:
+            self._check(first)
         if before != ([cell.seen() for cell in self._cells], self._context.timers):
             why = "on_expire" if call == "on_expire" else "a record that only reads (read_when)"
             raise self._error(f"changed a state or timer, which {why} must not do")
@@ -227,16 +205,30 @@ class KeyLoop:
         context.wakes_at_ms = min(timers.values(), default=FOREVER_MS)
         context.timestamp_ms, self._in = due_ms, "on_timer"
         name = None if isinstance(timer, int) else timer
-        self._emit(self._function.on_timer(name, context), "on_timer", due_ms)
+        saved = None if self._checks is None else self._saved()
+        try:
+            self._emit(self._function.on_timer(name, context), "on_timer", due_ms)
+            if saved is not None:
+                self._check(saved.outputs)
+        except Exception as error:
+            if saved is None:
+                raise
+            self._reject(saved, error, None)
         self._in = "process_element"
-        if not timers:
+        if not context.timers:
             self._end_if_empty()
 
     def _expire(self) -> None:
         deadline_ms, reason = self._life.deadline_ms, self._life.reason
         self._context.timestamp_ms = deadline_ms
         if self._sees_ends:
-            self._look(self._function.on_expire, (self._context,), "on_expire", deadline_ms)
+            saved = None if self._checks is None else self._saved()
+            try:
+                self._look(self._function.on_expire, (self._context,), "on_expire", deadline_ms)
+            except Exception as error:
+                if saved is None:
+                    raise
+                self._reject(saved, error, None)
         self._is_open, self._ended_at_ms = False, deadline_ms
         self.visited.ends.append((self._key, deadline_ms, reason))
 
@@ -277,3 +269,39 @@ class KeyLoop:
         name = type(self._function).__qualname__
         context = self._context
         return error_of(self._uid, f"{name}.{self._in}", context.key, context.timestamp_ms, problem)
+
+    def _saved(self) -> SavedKey:
+        context, visited = self._context, self.visited
+        return SavedKey(
+            self._is_open,
+            self._ended_at_ms,
+            self._life.times_ms(),
+            [cell.copied() for cell in self._cells],
+            dict(context.timers),
+            context.wakes_at_ms,
+            len(visited.births),
+            len(visited.output),
+            len(visited.calls),
+        )
+
+    def _check(self, first: int) -> None:
+        """Check what a call yielded: the rows from `first` on."""
+        assert self._checks is not None
+        problem = self._checks.problem(self.visited.output[first:])
+        if problem is not None:
+            raise self._error(problem)
+
+    def _reject(self, saved: SavedKey, problem: Exception, row: Any) -> None:
+        """Undo all that a call did, and note what is shown of it."""
+        assert self._checks is not None
+        error = problem if isinstance(problem, FunctionError) else self._error(problem)
+        self.visited.failed.append(self._checks.shown(error, row))
+        self._in = "process_element"
+        context, visited = self._context, self.visited
+        self._is_open, self._ended_at_ms = saved.is_open, saved.ended_at_ms
+        self._life.resume(*saved.times_ms)
+        for cell, content in zip(self._cells, saved.contents, strict=True):
+            cell.content = content
+        context.timers, context.wakes_at_ms = saved.timers, saved.wakes_at_ms
+        del visited.births[saved.births :], visited.output[saved.outputs :]
+        del visited.calls[saved.calls :]

@@ -50,6 +50,10 @@ class Cell:
         """What a reader finds now; reading it here has no effect."""
         return self.content
 
+    def copied(self) -> Any:
+        """The content, for putting it back whatever is done to the state."""
+        return self.content if self._copy is None else self._copy(self.content)
+
     def _fitting(self, value: Any) -> Any:
         return value if value.__class__ is self._class else self._fit(value)
 
@@ -106,6 +110,10 @@ class ListCell(Cell):
         return list(self.content or ())
 
     def seen(self) -> Any:
+        """As of `Cell`."""
+        return self.content and list(self.content)
+
+    def copied(self) -> Any:
         """As of `Cell`."""
         return self.content and list(self.content)
 
@@ -168,6 +176,10 @@ class MapCell(Cell):
         return key if key.__class__ is self._key_class else self._fit_key(key)
 
     def seen(self) -> Any:
+        """As of `Cell`."""
+        return self.content and dict(self.content)
+
+    def copied(self) -> Any:
         """As of `Cell`."""
         return self.content and dict(self.content)
 

@@ -32,6 +32,7 @@ REJECT_REASONS: Final = (
     "too_far_ahead",
     "malformed",
     "null_key",
+    "function_error",
 )
 EXPIRY_REASONS: Final = ("idle", "ttl", "lifetime")
 DUE_WITHIN_MS: Final = {"1h": 3_600_000, "24h": 86_400_000}

@@ -17,7 +17,7 @@ from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.late_rows import RejectCode
+from idlestate.pipeline.late_rows import RejectCode, failed_as_json
 from idlestate.pipeline.operator_spec import TIME, OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, packer
 from idlestate.pipeline.shard_batch import advance
@@ -87,7 +87,8 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
             raise as_marked(error, spec.uid) from error
         for cell in advanced.cells:
             yield pa.RecordBatch.from_pydict({"cell": [cell], "rejected": [None]}, _CELLS)
-        for text in rows.column("rejected").drop_null().to_pylist():
+        rejected = rows.column("rejected").drop_null().to_pylist()
+        for text in rejected + failed_as_json(advanced.failed, times.batch_id):
             yield pa.RecordBatch.from_pydict({"cell": [None], "rejected": [text]}, _CELLS)
 
     changed = timed.groupBy("shard").applyInArrow(run, _OUTPUT)

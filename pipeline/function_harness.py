@@ -9,7 +9,7 @@ from idlestate.backends.shards.function_state import FunctionState
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.policy_argument import choose_policy
-from idlestate.pipeline.process_arguments import function_state, order_of
+from idlestate.pipeline.process_arguments import function_state, order_of, with_function
 from idlestate.pipeline.retain_harness import HARNESS, OperatorHarness
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
@@ -26,8 +26,8 @@ class FunctionHarness(OperatorHarness):
         schema: the input's columns and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
         key, function, output, event_time, columns, delay, policy, config, order, read_when,
-            max_ahead, min_event_time, malformed, null_key, rejects, in_order: as for `process`,
-            with columns by name.
+            max_ahead, min_event_time, malformed, null_key, rejects, in_order, on_error: as for
+            `process`, with columns by name.
         clock: as for `RetainHarness`.
 
     Raises:
@@ -55,6 +55,7 @@ class FunctionHarness(OperatorHarness):
         null_key: str = "keep",
         rejects: bool = False,
         in_order: bool | None = None,
+        on_error: str = "stop",
         clock: FakeClock | None = None,
     ) -> None:
         def kind_of(found: Columns) -> FunctionState:
@@ -64,7 +65,7 @@ class FunctionHarness(OperatorHarness):
             schema,
             kind_of,
             clock,
-            function,
+            lambda spec: with_function(spec, function, on_error),
             key=key,
             event_time=event_time,
             delay=delay,

@@ -2,8 +2,9 @@
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,15 @@ def rows_as_json(rows: pa.Table, rejected: Mapping[str, Ints], batch_id: int) ->
         for row in rows.select(names).take(pa.array(at)).to_pylist()
     ]
     return json.dumps(found) if found else None
+
+
+def failed_as_json(failed: Sequence[Mapping[str, Any]], batch_id: int) -> list[str]:
+    """The same of what a function failed on; none without any."""
+    found = [
+        [batch_id, "function_error", json.dumps(each, default=_to_text, ensure_ascii=False)]
+        for each in failed
+    ]
+    return [json.dumps(found)] if found else []
 
 
 def _to_text(value: object) -> object:

@@ -10,13 +10,11 @@ from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.errors import RefusedError
-from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch_dataframe import retain_batch
 from idlestate.pipeline.operator_checks import Columns, OperatorArguments, checked_operator
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
-from idlestate.pipeline.process_arguments import with_function
 from idlestate.pipeline.query_listener import register
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.session_settings import check_session
@@ -36,13 +34,13 @@ def operator_dataframe(
     backend: str,
     sidecar: str | Address | None,
     runs: str | None,
-    function: KeyedProcessFunction | None = None,
+    bind: Callable[[OperatorSpec], OperatorSpec] | None = None,
     **arguments: Unpack[OperatorArguments],
 ) -> DataFrame:
     """The changelog of an operator of some kind; arguments as of `retain` and `checked_operator`.
 
     Args:
-        function: of a `process` operator the function.
+        bind: gives the operator its work, such as a function; None for kinds of lives.
 
     Raises:
         RefusedError: the input, session or arguments do not fit; the text says what to write.
@@ -58,8 +56,8 @@ def operator_dataframe(
         place=state_place(spark, uid, backend, sidecar, runs),
         **arguments,
     )
-    if function is not None:
-        spec = with_function(spec, function)
+    if bind is not None:
+        spec = bind(spec)
     refuse_watermark(events, uid)
     return changelog([(marked_rows(events, spec, marking), spec)], spec)
 

@@ -11,7 +11,7 @@ from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe
 from idlestate.pipeline.policy_argument import choose_policy
-from idlestate.pipeline.process_arguments import function_state, order_of
+from idlestate.pipeline.process_arguments import function_state, order_of, with_function
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
@@ -42,6 +42,7 @@ def process(
     runs: str | None = None,
     renamed: Mapping[str, str] | None = None,
     in_order: bool | None = None,
+    on_error: str = "stop",
 ) -> DataFrame:
     """Call a function with the records of each key, in order, with state and timers.
 
@@ -70,6 +71,10 @@ def process(
             Spark's tasks, and keys expire in the query's batches only.
         renamed: new to old names of states.
         in_order: as for `retain`; by default it is on in event time for functions with `on_timer`.
+        on_error: `stop` the query at an error of the function, or `reject` the record: the call is
+            undone, with its changes of states and timers and what it yielded, and a reject row with
+            the reason `function_error` says what failed. A timer that fails is removed; a life
+            whose `on_expire` fails ends. Needs `rejects`.
 
     Returns:
         The columns of `output`, and with `rejects` three more.
@@ -85,7 +90,7 @@ def process(
     return operator_dataframe(
         events,
         kind_of,
-        function=function,
+        bind=lambda spec: with_function(spec, function, on_error),
         key=key,
         uid=uid,
         event_time=event_time,

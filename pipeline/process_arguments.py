@@ -1,5 +1,6 @@
 """What `process` was told: the function, its columns and its output."""
 
+import copy
 import re
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ import pyarrow as pa
 
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.config.added_columns import REJECTED
+from idlestate.errors import RefusedError
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import states_of
 from idlestate.functions.function import KeyedProcessFunction
@@ -116,7 +118,25 @@ def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
     return has_timers and policy.time is TimeDomain.EVENT
 
 
-def with_function(spec: OperatorSpec, function: KeyedProcessFunction) -> OperatorSpec:
-    """The spec of a `process` operator with the function that its tasks call."""
+ON_ERROR = ("stop", "reject")
+
+
+def with_function(
+    spec: OperatorSpec, function: KeyedProcessFunction, on_error: str
+) -> OperatorSpec:
+    """The spec of a `process` operator with the function that its tasks call: a copy.
+
+    Raises:
+        RefusedError: `on_error` is not valid.
+    """
+    refused = f"operator {spec.uid!r}: on_error {on_error!r}"
+    if on_error not in ON_ERROR:
+        raise RefusedError(f"{refused} is not valid; pass 'stop' or 'reject'")
+    rejects = on_error == "reject"
+    if rejects and not spec.rejects:
+        raise RefusedError(
+            f"{refused} needs rejects=True, so that rejected records come out; add it"
+        )
     kind: Any = spec.table.kind
-    return replace(spec, work=BoundFunction(spec.uid, function, kind.columns, kind.output))
+    work = BoundFunction(spec.uid, copy.deepcopy(function), kind.columns, kind.output, rejects)
+    return replace(spec, work=work)

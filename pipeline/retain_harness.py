@@ -4,7 +4,6 @@ Rows take the same path as in a query: they are marked, packed, applied to a sha
 marks and the watermark, which Spark computes in a query, are computed here.
 """
 
-import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,15 +27,13 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import RefusedError
-from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.late_rows import RejectCode
+from idlestate.pipeline.late_rows import RejectCode, failed_as_json
 from idlestate.pipeline.operator_checks import Columns, checked_operator
-from idlestate.pipeline.operator_spec import HASH, TIME, carried_name
+from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, carried_name
 from idlestate.pipeline.pack import pack
-from idlestate.pipeline.process_arguments import with_function
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.spark_types import spark_schema
@@ -57,10 +54,14 @@ class OperatorHarness:
         schema: pa.Schema | Mapping[str, pa.DataType],
         kind_of: Callable[[Columns], OperatorKind],
         clock: FakeClock | None,
-        function: KeyedProcessFunction | None = None,
+        bind: Callable[[OperatorSpec], OperatorSpec] | None = None,
         **arguments: Any,
     ) -> None:
-        """An operator that saw nothing; arguments as of `checked_operator`."""
+        """An operator that saw nothing.
+
+        `bind` gives it a work that keeps nothing of earlier batches; other arguments as of
+        `checked_operator`.
+        """
         self._schema = pa.schema(schema)
         for field in self._schema:
             if not _is_of_spark(field.type):
@@ -78,9 +79,8 @@ class OperatorHarness:
             place={"runs": None},
             **arguments,
         )
-        self._spec, self._function = spec, function
-        if function is not None:
-            self._spec = with_function(spec, copy.deepcopy(function))
+        self._bind = bind
+        self._spec = spec if bind is None else bind(spec)
         self.clock = clock
         if clock is None and not self._spec.is_event_time:
             self.clock = FakeClock()
@@ -131,6 +131,7 @@ class OperatorHarness:
         self._batch_id += 1
         reached_ms = counts.highest_ms - self._spec.delay_ms - 1
         self._watermark_ms = max(self._watermark_ms, reached_ms)
+        rejected += failed_as_json(advanced.failed, task.times.batch_id)
         changes = unpacked_cells(advanced.cells, rejected, self._spec)
         return [row for part in changes for row in part.to_pylist()]
 
@@ -146,8 +147,8 @@ class OperatorHarness:
 
     def restart(self) -> None:
         """Go on as a query does after a restart: a function keeps nothing but its states."""
-        if self._function is not None:
-            self._spec = with_function(self._spec, copy.deepcopy(self._function))
+        if self._bind is not None:
+            self._spec = self._bind(self._spec)
 
     @property
     def key_names(self) -> list[str]:

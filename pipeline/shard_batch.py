@@ -4,8 +4,9 @@ This is the way of the data between Spark's calls; it knows files and batches bu
 that streams, batch DataFrames and tests walk the same path.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,6 +32,8 @@ class Advanced:
     cells: Iterable[bytes]
     """Change rows as Arrow IPC streams, each small enough for one Spark row; those of a join are
     made as they are read."""
+    failed: Sequence[Mapping[str, Any]]
+    """What is shown of records that a function failed on."""
 
 
 def advance(
@@ -69,12 +72,13 @@ def advance(
     shown_ms = record.shown_ms if packets else None
     policies = in_force.of_sides
     outcome = work.apply(table, steps, policies, now_ms, times.batch_id, merge, shown_ms)
-    after = record.counted(counts)
+    failed = len(outcome.failed)
+    after = record.counted(counts.plus(RowCounts(function_error=failed)) if failed else counts)
     if files:
         after = next_record(after, outcome, files, policy, now_ms, times.time_ms)
         after = after.superseding(record, times.batch_id)
         after = after.with_recent(times.batch_id, policy)
-    return Advanced(after, _cells(outcome.changes))
+    return Advanced(after, _cells(outcome.changes), outcome.failed)
 
 
 def _cells(changes: pa.Table | pa.RecordBatchReader) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from pyspark import TaskContext
 
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.errors import IdlestateError, RefusedError
+from idlestate.pipeline.late_rows import failed_as_json
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_partitions import spark_partition
@@ -121,12 +122,13 @@ class _Exchange:
         self._routes.take(opened["places"])
         handle = opened["handle"]
         if self._spec.table.has_own_work:
-            cells, figures = self._step_here(opened)
+            cells, failed, figures = self._step_here(opened)
         else:
-            cells, figures = self._step_there(handle)
+            cells, failed, figures = self._step_there(handle)
         main.call("close", {"handle": handle})
         yield self._reports(figures)
         rejected = [cell["rejected"] for cell in self._cells if cell["rejected"]]
+        rejected += failed_as_json(failed, self._batch.times.batch_id)
         for cell in cells:  # not all at once: one array cannot hold 2 GB
             yield _rows(cell=[cell])
         if rejected:
@@ -144,7 +146,7 @@ class _Exchange:
                 cells += self._routes.to_range(at).call("fetch", fetch).parts
             if chunks:
                 self._routes.to_range(at).call("close", {"handle": handle})
-        return cells, answer.header["figures"]
+        return cells, [], answer.header["figures"]
 
     def _step_here(self, opened: Mapping[str, Any]) -> Stepped:
         """A step that this task makes: only the task has the operator's own work."""

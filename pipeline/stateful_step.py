@@ -20,6 +20,7 @@ from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
+from idlestate.pipeline.late_rows import failed_as_json
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, report_of
@@ -100,7 +101,8 @@ class StatefulStep:
         yield _row(**report.facts())
         for cell in advanced.cells:
             yield _row(cell=cell)
-        for text in rejected:
+        failed = failed_as_json(advanced.failed, self._batch.times.batch_id)
+        for text in (*rejected, *failed):
             yield _row(rejected=text)
 
     def _advance(

@@ -26,8 +26,9 @@ from idlestate.sidecar.protocol.sender import Sender
 _CACHE_BYTES = 256 << 20
 """Of each operator, in each Python worker."""
 
-Stepped = tuple[list[bytes], dict[str, dict[str, Any]]]
-"""The cells of a step's change rows, and the figures of the shards after it."""
+Stepped = tuple[list[bytes], list[Mapping[str, Any]], dict[str, dict[str, Any]]]
+"""The cells of a step's change rows, what is shown of records that a function failed on, and the
+figures of the shards after it."""
 
 
 class StepInTask:
@@ -76,6 +77,7 @@ class StepInTask:
         if not self._spec.is_event_time:
             judged = replace(judged, time_ms=t_ms)
         cells, records, keys = list[bytes](), list[bytes](), list[list[str]]()
+        failed = list[Mapping[str, Any]]()
         sender = Sender(self._routes, handle, self._shards)
         for at, part in zip(numbers, found.parts, strict=True):
             place = tables.place(at)
@@ -90,6 +92,7 @@ class StepInTask:
                 self._spec.work,
             )
             cells += advanced.cells
+            failed += advanced.failed
             # The sidecar removes the runs that no record names any more.
             records.append(replace(advanced.record, dropped=(), recent=()).encode())
             keys.append(list(place.values))
@@ -97,7 +100,7 @@ class StepInTask:
                 sender.send(at, number, value)
         ranges = sorted(sender.ranges)
         header = {"handle": handle, "shards": numbers, "keys": keys, "ranges": ranges}
-        return cells, main.call("take", header, *records).header["figures"]
+        return cells, failed, main.call("take", header, *records).header["figures"]
 
 
 class _Values:

@@ -49,6 +49,13 @@ class SingleLife:
         self.read_at_ms, self.armed_at_ms = read_at_ms, armed_at_ms
         self._cleanup_at_ms, self.deadline_ms = cleanup_at_ms, deadline_ms
 
+    def times_ms(self) -> tuple[int, int, int, int, int, int]:
+        """Its times, as `resume` takes them."""
+        return (
+            *(self.created_at_ms, self.written_at_ms, self.read_at_ms, self.armed_at_ms),
+            *(self._cleanup_at_ms, self.deadline_ms),
+        )
+
     def write(self, t_ms: int) -> None:
         """A write at a time that is not before any other access."""
         self.written_at_ms = t_ms

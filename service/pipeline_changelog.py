@@ -126,6 +126,7 @@ def pipeline_changelog(
                 function=load_function(uid, str(pipeline.function)),
                 output=str(pipeline.output),
                 columns=pipeline.columns or None,
+                on_error=pipeline.on_error,
                 read_when=pipeline.read_when,
                 renamed=pipeline.renamed,
                 in_order=pipeline.in_order,

@@ -14,6 +14,7 @@ class RowCounts:
     too_far_ahead: int = 0
     malformed: int = 0
     null_key: int = 0
+    function_error: int = 0
     highest_ms: int = 0
     """The highest event time of accepted rows; the only figure that is not a count."""
 

@@ -6,8 +6,9 @@ or clocks. How records fall into lives is `retention.lives`, how lives are kept 
 here keys are found, accumulators added up, ended lives closed and shown.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,8 @@ class Outcome:
     """The runs of tables that only some operators have, by name."""
     shown_ms: int = 0
     """How far windows were shown (`early_results`)."""
+    failed: Sequence[Mapping[str, Any]] = ()
+    """What is shown of the records that a function failed on, with `on_error="reject"`."""
 
     @property
     def tables(self) -> dict[str, Next]:

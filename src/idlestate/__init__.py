@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
+    from idlestate.functions.count_trigger import CountTriggeredFunction as CountTriggeredFunction
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
     from idlestate.functions.function_context import FunctionContext as FunctionContext
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
@@ -52,6 +53,7 @@ else:
             "idlestate.advisor.advise": ["advise"],
             "idlestate.backends.shards.accumulator": ["Accumulator"],
             "idlestate.functions.function_context": ["FunctionContext"],
+            "idlestate.functions.count_trigger": ["CountTriggeredFunction"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],
@@ -80,6 +82,7 @@ else:
 __all__ = [
     "Accumulator",
     "Advice",
+    "CountTriggeredFunction",
     "Explanation",
     "FolderSinks",
     "FunctionContext",

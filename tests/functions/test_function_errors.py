@@ -25,6 +25,7 @@ SCHEMA = {
 }
 BEGIN = datetime(2025, 3, 3, tzinfo=UTC)
 COUNT = ValueStateDescriptor(name="count", value_type=pa.int16(), default=0)
+NOTE = ValueStateDescriptor(name="note", value_type=pa.string())
 
 
 def row(n: int, second: int = 0, key: str = "k", *, is_read: bool = False) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def harness(function: Any, **more: Any) -> FunctionHarness:
 class Calls(KeyedProcessFunction):
     """Does what it is told at its first record of a batch, after counting."""
 
-    count = COUNT
+    count, note = COUNT, NOTE
 
     def __init__(self, what: Any) -> None:
         self.what = what
@@ -102,6 +103,14 @@ CASES = {
         "state 'other' is not declared",
     ),
     "a timer at no time": (lambda ctx: ctx.timer("t", 1.5), "timer at 1.5 is not valid"),
+    "a text that cannot be stored": (
+        lambda ctx: ctx.state(NOTE).update("\ud800"),
+        r"state 'note' is of type string, '\ud800' does not fit",
+    ),
+    "a timer's name that cannot be stored": (
+        lambda ctx: ctx.timer("\ud800", 1),
+        r"timer name '\ud800' is not valid",
+    ),
     "a timer without a name": (lambda ctx: ctx.timer("", 1), "timer name '' is not valid"),
 }
 

@@ -51,10 +51,11 @@ def test_a_function_that_cannot_be_opened_is_named() -> None:
             if self.what == "raise":
                 raise OSError("no model")
 
-    tested = harness(Closed("open"))
+    function = Closed("open")
+    tested = harness(function)
     assert tested.batch([row(0)]) == [{"key": "k", "n": 1}]
     before = tested.lives()
-    tested._function.what = "raise"
+    function.what = "raise"
     tested.restart()
     with pytest.raises(RefusedError, match=r"'harness': .*Closed\.open raised OSError: no model"):
         tested.batch([row(0, 1)])

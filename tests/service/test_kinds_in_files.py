@@ -48,9 +48,15 @@ class _Frame:
             process,
             (
                 "kind: process\n    function: tests.service.alerts:Second\n"
-                "    output: {u: string}\n    columns: [v]\n    renamed: {count: n}"
+                "    output: {u: string}\n    columns: [v]\n    renamed: {count: n}\n"
+                "    on_error: reject"
             ),
-            {"output": "`u` string", "columns": ("v",), "renamed": {"count": "n"}},
+            {
+                "output": "`u` string",
+                "columns": ("v",),
+                "renamed": {"count": "n"},
+                "on_error": "reject",
+            },
         ),
         (
             join_asof,
@@ -73,7 +79,10 @@ class _Frame:
 def test_an_operator_gets_the_fields_of_its_pipeline(
     operator: Any, fields: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = parse(PIPELINE.replace(AGGREGATES, f"    {fields}\n").encode(), "f.yaml")
+    text = PIPELINE.replace(AGGREGATES, f"    {fields}\n")
+    if operator is process:
+        text = text.replace("{results: out/results}", "{results: out/results, rejects: out/bad}")
+    config = parse(text.encode(), "f.yaml")
     frame: Any = _Frame()
     events = Events(frame, "_bad")
     passed: dict[str, Any] = {}

@@ -4,7 +4,8 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from itertools import count
+from datetime import timedelta
+from itertools import count, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,7 @@ from tests.functions.test_function_law import (
     row,
     tuples,
 )
+from tests.functions.test_rejected_records import BEGIN, wary
 from tests.lengths import short_and_long
 from tests.sidecar.sidecar_world import STORES, NearWorker
 
@@ -194,6 +196,27 @@ def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int)
             assert shard.tally == plain._record.tally
 
     law()
+
+
+def test_records_on_which_a_function_fails_are_rejected_as_without_a_sidecar(
+    tmp_path: Path,
+) -> None:
+    policy = Policy(ttl="10s")
+    records = [
+        {"key": key, "t": BEGIN + timedelta(seconds=at), "where": where}
+        for at, (key, where) in enumerate(product("abc", ["", "process_element", "", "on_timer"]))
+    ]
+    rows = []
+    for dies in (None, True):
+        tested = wary()
+        with pytest.MonkeyPatch.context() as patch, ExitStack() as closed:
+            if dies is not None:
+                sidecar = Sidecar("heap", tmp_path / "state", policy, dies=dies)
+                closed.enter_context(closing(sidecar))
+                patch.setattr(retain_harness, "advance", sidecar.advance)
+            rows.append(tested.batch(records[:7]) + tested.batch(records[7:]) + tested.finish())
+    assert rows[0] == rows[1]
+    assert [row["reason"] for row in rows[0]].count("function_error") == 5
 
 
 def test_in_processing_time_a_batch_is_judged_at_the_time_that_the_sidecar_gave_it(

@@ -1,0 +1,60 @@
+"""Calls of a function one by one, with `on_error="reject"`: what it takes to undo one that fails.
+
+Batches are first worked on without all this; only one with an error is worked on again with it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from idlestate.functions.errors import FunctionError, at
+from idlestate.functions.function_context import Timers
+from idlestate.functions.function_output import problem_of
+
+
+@dataclass(frozen=True, slots=True)
+class SavedKey:
+    """A key before a call, and how much there was of births, rows and calls."""
+
+    is_open: bool
+    ended_at_ms: int | None
+    times_ms: tuple[int, int, int, int, int, int]
+    contents: list[Any]
+    timers: Timers
+    wakes_at_ms: int
+    births: int
+    outputs: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class CallChecks:
+    """What a call must yield, and what is shown of one that fails.
+
+    Attributes:
+        uid: the operator.
+        columns: the columns of a record.
+        output: what is yielded.
+    """
+
+    uid: str
+    columns: Sequence[str]
+    output: pa.Schema
+
+    def problem(self, rows: Sequence[Any]) -> str | None:
+        """What is wrong with the rows of a call; None if all fit."""
+        return next(filter(None, (problem_of(row, self.output) for row in rows)), None)
+
+    def shown(self, error: FunctionError, row: Any) -> dict[str, Any]:
+        """What a reject row says of a call; `row` is the record, None for other calls."""
+        record = None if row is None else dict(zip(self.columns, row, strict=True))
+        return {
+            "operator": self.uid,
+            "method": error.call,
+            "key": error.key,
+            "time": at(error.at_ms),
+            "error": error.said,
+            "row": record,
+        }
