@@ -27,7 +27,6 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
@@ -94,9 +93,7 @@ class Player:
         files = RunFiles(self._files, state.shard, "one run")
         # A batch a second: by this clock the ages of keys are looked at.
         clocked = replace(times, time_ms=times.batch_id * 1000)
-        advanced = advance(
-            self._spec.table, state, files, packets, RowCounts(), clocked, self._in_force
-        )
+        advanced = advance(self._spec.table, state, files, packets, {}, clocked, self._in_force)
         return files.remove_unwanted(advanced.record, times.batch_id + 2, 1, orphans=False)
 
     @property

@@ -36,7 +36,6 @@ from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.backends.files.remote_file import FarBytes
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import encode_packet
-from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import OPEN, ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -71,7 +70,7 @@ class Shards:
         for at, packet in enumerate(packets):
             files = run_files.RunFiles(self.folder, at, f"start {self.starts}")
             before = self.states[at]
-            advanced = advance(SPEC, before, files, [packet], RowCounts(), times, IN_FORCE)
+            advanced = advance(SPEC, before, files, [packet], {}, times, IN_FORCE)
             new = set(advanced.record.runs) - set(before.runs)
             self.written += sum(ref.bytes for ref in new) + len(advanced.record.encode())
             self.states[at] = files.remove_unwanted(

@@ -7,6 +7,9 @@ CHANGE_COLUMNS = ("change", "created_at", "last_access", "expired_at", "reason",
 
 REJECTED = "rejected"
 
+INPUT = "input"
+"""Of two inputs, the one that a reject row is of."""
+
 LIFE_COLUMNS = (
     *("created_at", "written_at", "read_at", "armed_at"),
     *("last_access", "cleanup_at", "deadline", "reason"),

@@ -2,7 +2,7 @@
 
 Dashboards and alerts depend on them: renaming one is a breaking change. State keys, users and files
 are never labels. The only labels are `operator` (from the configuration), `reason`, `result`,
-`within` and `part` (from the lists below), and `version`.
+`within` and `part` (from the lists below), `input` (one of two names), and `version`.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ REASON: Final = "reason"
 RESULT: Final = "result"
 WITHIN: Final = "within"
 PART: Final = "part"
+INPUT: Final = "input"
 
 BUDGET: Final = "budget"
 HORIZON: Final = "horizon"
@@ -89,6 +90,17 @@ REJECTED_ROWS: Final = _counter(
     "rejected_rows",
     "Rows rejected as invalid, by reason; they do not advance the watermark.",
     REASON,
+)
+ROWS_BY_INPUT: Final = _counter(
+    "rows_by_input", "Rows read of each input; only of operators with two inputs.", INPUT
+)
+LATE_BY_INPUT: Final = _counter(
+    "late_rows_by_input", "Late rows of each input; only of operators with two inputs.", INPUT
+)
+REJECTED_BY_INPUT: Final = _counter(
+    "rejected_rows_by_input",
+    "Rejected rows of each input, for any reason; only of operators with two inputs.",
+    INPUT,
 )
 LIVE_KEYS: Final = _gauge("live_keys", "Keys in state after the newest batch.")
 STATE_BYTES: Final = _gauge("state_bytes", "Size of the state in bytes after the newest batch.")
@@ -258,6 +270,9 @@ OF_OPERATOR: Final = (
     INPUT_ROWS,
     LATE_ROWS,
     REJECTED_ROWS,
+    ROWS_BY_INPUT,
+    LATE_BY_INPUT,
+    REJECTED_BY_INPUT,
     LIVE_KEYS,
     STATE_BYTES,
     REMEMBERED_KEYS,

@@ -30,6 +30,15 @@ class Outlook:
     bytes_full_s: float = math.inf
 
 
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """Rows of one of two inputs."""
+
+    read: int = 0
+    late: int = 0
+    rejected: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
     """A snapshot; every number is absolute, counted since the query's first batch.
@@ -50,6 +59,7 @@ class OperatorFigures:
         input_rows: rows read, including late and rejected rows.
         late_rows: rows at or behind the watermark.
         rejected_rows: rejected rows by reason (`names.REJECT_REASONS`).
+        inputs: rows of each of two inputs, by name; none of an operator with one.
         live_keys: keys with an open life.
         state_bytes: size of the state.
         remembered_keys: expired keys that are remembered.
@@ -82,6 +92,7 @@ class OperatorFigures:
     input_rows: int = 0
     late_rows: int = 0
     rejected_rows: Mapping[str, int] = field(default_factory=dict)
+    inputs: Mapping[str, InputRows] = field(default_factory=dict)
     live_keys: int = 0
     state_bytes: int = 0
     remembered_keys: int = 0

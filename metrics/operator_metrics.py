@@ -47,6 +47,9 @@ _PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
 _BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
     names.REJECTED_ROWS: lambda f: _bounded(f.rejected_rows, names.REJECT_REASONS),
     names.KEYS_EXPIRED: lambda f: _bounded(f.keys_expired, names.EXPIRY_REASONS),
+    names.ROWS_BY_INPUT: lambda f: {name: of.read for name, of in f.inputs.items()},
+    names.LATE_BY_INPUT: lambda f: {name: of.late for name, of in f.inputs.items()},
+    names.REJECTED_BY_INPUT: lambda f: {name: of.rejected for name, of in f.inputs.items()},
     names.DISK_BYTES: lambda f: {part: f.disk_bytes.get(part, 0) for part in names.DISK_PARTS},
 }
 """Families with one label more, by its value."""

@@ -1,10 +1,10 @@
 """An operator's figures, added up from those of its shards: the same wherever its state is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.metrics.names import ABSENCE, EXPIRY_REASONS, REJECT_REASONS
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_figures import InputRows, OperatorFigures
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS
@@ -20,6 +20,7 @@ def operator_figures(
     batch_time_ms: int,
     policy_version: int,
     reached_ms: int = 0,
+    input_names: Sequence[str] = (),
 ) -> OperatorFigures:
     """The figures of an operator.
 
@@ -29,6 +30,7 @@ def operator_figures(
         batch_id, batch_time_ms: the newest batch and its time, ms since the epoch; -1 and 0 before
             the first.
         reached_ms: how far event time has got; 0 if it is not known.
+        input_names: of two inputs.
     """
     every = list(shards)
 
@@ -49,6 +51,7 @@ def operator_figures(
         input_rows=total("input"),
         late_rows=total("late"),
         rejected_rows={name: total(name) for name in REJECT_REASONS},
+        inputs=_inputs(every, sorted(input_names)),
         live_keys=total("live_keys"),
         state_bytes=total("state_bytes"),
         remembered_keys=total("remembered_keys"),
@@ -74,3 +77,10 @@ def operator_figures(
         policy_version=policy_version,
         policy=policy,
     )
+
+
+def _inputs(shards: Iterable[ShardFigures], names: Sequence[str]) -> dict[str, InputRows]:
+    """The rows of two inputs; some shards count none."""
+    known = [each.inputs for each in shards if each.inputs] or [[0] * (3 * len(names))]
+    counts = [sum(each) for each in zip(*known, strict=True)]
+    return {name: InputRows(*counts[3 * at : 3 * at + 3]) for at, name in enumerate(names)}

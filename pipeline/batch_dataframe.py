@@ -1,6 +1,5 @@
 """`retain` on a batch DataFrame: one batch and the final sweep; keeps no state."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import of_texts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
@@ -63,9 +62,7 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
 
     def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches(list(parts))
-        counts = RowCounts()
-        for text in rows.column("counts").drop_null().to_pylist():
-            counts = counts.plus(RowCounts(**json.loads(text)))
+        counts = of_texts(rows.column("counts").drop_null().to_pylist())
         highest_ms = rows.column("highest_ms")[0].as_py()
         behind_ms = 0 if spec.table.in_order else spec.delay_ms + 1
         watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - behind_ms

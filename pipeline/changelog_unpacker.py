@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.changelog_rows import change_schema
-from idlestate.config.added_columns import REJECTED
+from idlestate.config.added_columns import INPUT, REJECTED
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.spark_types import spark_schema
@@ -21,6 +21,8 @@ def changelog_arrow_schema(spec: OperatorSpec) -> pa.Schema:
     if not spec.rejects:
         return schema
     added = [("reason", pa.string()), ("batch_id", pa.int64()), (REJECTED, pa.string())]
+    if spec.terms:
+        added.insert(2, (INPUT, pa.string()))
     for name, kind in added:
         if name not in schema.names:
             schema = schema.append(pa.field(name, kind))
@@ -66,12 +68,14 @@ def _with_rejected(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*rows.columns, *added], schema=schema) if added else rows
 
 
-def _reject_rows(found: list[tuple[int, str, str]], schema: pa.Schema) -> pa.RecordBatch:
+def _reject_rows(found: list[tuple[int, str, str, str]], schema: pa.Schema) -> pa.RecordBatch:
     columns = {name: pa.nulls(len(found), schema.field(name).type) for name in schema.names}
     if "change" in columns:
         columns["change"] = pa.array([REJECT] * len(found))
-    batch_ids, reasons, rows = zip(*found, strict=True)
+    batch_ids, reasons, inputs, rows = zip(*found, strict=True)
     columns["batch_id"] = pa.array(batch_ids, pa.int64())
     columns["reason"] = pa.array(reasons, pa.string())
+    if inputs[0]:
+        columns[INPUT] = pa.array(inputs, pa.string())
     columns[REJECTED] = pa.array(rows, pa.string())
     return pa.RecordBatch.from_pydict(columns, schema=schema)

@@ -1,7 +1,7 @@
 """`join`: pairs of rows of two streams with equal keys and times that are near enough."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.policy_plans import refuse_counted_reads
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.two_inputs import check_two_inputs, check_types
+from idlestate.pipeline.two_inputs import OneOfTwo, check_two_inputs, check_types, specs_of_inputs
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 
@@ -41,9 +41,11 @@ def join(
     config: str | Path | None = None,
     delay: Duration = "0s",
     right_delay: Duration | None = None,
+    idle_after: Duration | Mapping[str, Duration] | None = None,
     max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
     null_key: str = "keep",
+    rejects: bool = False,
     shards: int | None = None,
     runs: str | None = None,
 ) -> DataFrame:
@@ -78,11 +80,17 @@ def join(
         config: the policy file.
         delay: how late left rows may arrive: text such as `10m` or `1h30m`, or a timedelta.
         right_delay: the same of right rows; default: `delay`.
+        idle_after: after how long without rows an input no longer holds the watermark back; one
+            duration for both inputs, or some by name: `{"right": "15m"}`. Rows that it then brings
+            behind the watermark are late. Default: it holds it back for ever.
+        rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
+            of the join, and the columns `reason`, `input` and `rejected`.
         max_ahead, min_event_time, null_key, shards, runs: as for `retain`, of both inputs.
 
     Returns:
         Key columns, the other columns of the left input, those of the right one (not with `semi`
-        or `anti`), and `batch_id`. Rows are only added, never taken back.
+        or `anti`), and `batch_id`; with `rejects` three more. Rows are only added, never taken
+        back.
 
     Raises:
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.
@@ -126,7 +134,7 @@ def join(
         min_event_time=min_event_time,
         malformed=None,
         null_key=null_key,
-        rejects=False,
+        rejects=rejects,
         shards=shards,
         is_bounded=interval is not None,
         place=state_place(spark, uid, "spark", None, runs),
@@ -141,21 +149,21 @@ def join(
             raise given.refused("a join needs event time; use a policy with time: event")
         refuse_counted_reads(uid, each)
     spec = replace(spec, work=JoinWork(), right_policy=right_kept)
-    types = dict(spec.inputs)
-    left_spec = replace(spec, inputs=tuple((name, types[name]) for name in (*keys, *of_left)))
-    right_spec = replace(
+    behind = delay if right_delay is None else right_delay
+    left_spec, right_spec = specs_of_inputs(
+        given,
         spec,
-        inputs=tuple((name, types[name]) for name in (*keys, *of_right)),
-        delay_ms=given.span_ms("right_delay", delay if right_delay is None else right_delay),
-        all_read=True,
-        # The listener finds the operator by the packer of its first input alone.
-        token=f"{spec.token}_right",
+        [
+            OneOfTwo("left", (*keys, *of_left), delay),
+            OneOfTwo("right", (*keys, *of_right), behind, all_read=True),
+        ],
+        idle_after,
     )
     inputs = [
         (marked_rows(left, left_spec, marking), left_spec),
         (marked_rows(right, right_spec, replace(marking, event_time=time)), right_spec),
     ]
-    return changelog(inputs, spec)
+    return changelog(inputs, left_spec)
 
 
 def _interval(given: Arguments, between: object) -> Between:

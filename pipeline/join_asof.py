@@ -1,22 +1,27 @@
 """`join_asof`: each row of a stream with the newest version of its key at its time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.as_of import HOW, AsOf, as_of
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
-from idlestate.pipeline.operator_checks import Columns, check_columns, checked_operator
+from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
+from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.two_inputs import check_two_inputs, check_types
+from idlestate.pipeline.two_inputs import OneOfTwo, check_two_inputs, check_types, specs_of_inputs
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
+
+PROBES, VERSIONS = "probes", "versions"
+"""The names of the inputs."""
 
 
 def join_asof(
@@ -31,12 +36,14 @@ def join_asof(
     columns: Sequence[ColumnArgument] | ColumnArgument | None = None,
     delay: Duration = "0s",
     version_delay: Duration | None = None,
+    idle_after: Duration | Mapping[str, Duration] | None = None,
     policy: str | Policy | None = None,
     config: str | Path | None = None,
     order: Sequence[ColumnArgument] | ColumnArgument = (),
     max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
     null_key: str = "keep",
+    rejects: bool = False,
     shards: int | None = None,
     backend: str = "spark",
     sidecar: str | Address | None = None,
@@ -53,8 +60,8 @@ def join_asof(
     Args:
         probes: the rows to join, with columns of simple types and without a watermark.
         versions: what they are joined to, likewise.
-        on: one or more key columns, which both inputs have, of the same types. Null is a key like
-            any other, unless `null_key` rejects it.
+        on: one or more key columns, which both inputs have, of the same types. A null matches
+            nothing, as in SQL.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the probes, a timestamp.
         version_time: that of the versions; default: the same name.
@@ -63,18 +70,26 @@ def join_asof(
             column has the same name.
         delay: how late probes may arrive: text such as `10m` or `1h30m`, or a timedelta.
         version_delay: the same of versions; default: `delay`.
+        idle_after: after how long without rows an input no longer holds the watermark back; one
+            duration for both inputs, or some by name: `{"versions": "15m"}`. Rows that it then
+            brings behind the watermark are late. Default: it holds it back for ever.
         policy: the name of a policy in `config`, or a `Policy`: how long a key's newest version is
             kept. None uses the policy that the selectors of `config` assign to this uid; without
             one, state grows without bound.
         config: the policy file.
         order: columns of `columns` that order versions of the same key and event time; of equal
             ones, the largest by all columns counts.
-        max_ahead, min_event_time, null_key, shards: as for `retain`, of both inputs.
+        null_key: `keep` treats rows with a null key as an inner or left join in SQL does; `reject`
+            rejects them.
+        rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
+            of the join, and the columns `reason`, `input` and `rejected`.
+        max_ahead, min_event_time, shards: as for `retain`, of both inputs.
         backend, sidecar, runs: as for `retain`.
 
     Returns:
         Key columns, the other columns of the probes, the version's, and `batch_id`: a row for each
         probe, or with `inner` for each one that finds a version, in the batch of its turn.
+        With `rejects` three columns more.
 
     Raises:
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.
@@ -83,17 +98,70 @@ def join_asof(
     spark = probes.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     given = Arguments(uid, probes.columns, ignores_case=ignores_case)
-    given_versions = Arguments(uid, versions.columns, ignores_case=ignores_case)
+    check_two_inputs(given, uid, probes, versions)
+    spec, inputs = as_of_operator(
+        probes.schema,
+        versions.schema,
+        ignores_case=ignores_case,
+        on=on,
+        uid=uid,
+        event_time=event_time,
+        version_time=version_time,
+        how=how,
+        columns=columns,
+        delay=delay,
+        version_delay=version_delay,
+        idle_after=idle_after,
+        policy=policy,
+        config=config,
+        order=order,
+        max_ahead=max_ahead,
+        min_event_time=min_event_time,
+        null_key=null_key,
+        rejects=rejects,
+        shards=shards,
+        place=state_place(spark, uid, backend, sidecar, runs),
+    )
+    frames = zip((probes, versions), inputs, strict=True)
+    return changelog([(marked_rows(frame, of, how_), of) for frame, (of, how_) in frames], spec)
+
+
+def as_of_operator(
+    probes: StructType,
+    versions: StructType,
+    *,
+    ignores_case: bool,
+    on: Sequence[ColumnArgument] | ColumnArgument,
+    uid: str,
+    event_time: ColumnArgument,
+    version_time: ColumnArgument | None,
+    how: str,
+    columns: Sequence[ColumnArgument] | ColumnArgument | None,
+    delay: Duration,
+    version_delay: Duration | None,
+    idle_after: Duration | Mapping[str, Duration] | None,
+    order: Sequence[ColumnArgument] | ColumnArgument,
+    **arguments: Any,
+) -> tuple[OperatorSpec, list[tuple[OperatorSpec, Marking]]]:
+    """The operator, and how the rows of both inputs are marked and packed.
+
+    Arguments as of `join_asof` and `checked_operator`, with the schemas of the inputs.
+
+    Raises:
+        RefusedError: schemas or arguments do not fit; the text says how to fix it.
+        ConfigError: the policy file is invalid.
+    """
+    given = Arguments(uid, probes.names, ignores_case=ignores_case)
+    given_versions = Arguments(uid, versions.names, ignores_case=ignores_case)
     if how not in HOW:
         raise given.refused(f"how {how!r} is not valid; pass 'inner' or 'left'")
-    check_two_inputs(given, uid, probes, versions)
     keys = given.columns("on", on)
     time = given_versions.column("version_time", version_time or event_time)
-    check_columns(versions.schema, uid, event_time=time)
-    every = tuple(name for name in versions.columns if name not in keys)
+    check_columns(versions, uid, event_time=time)
+    every = tuple(name for name in versions.names if name not in keys)
     chosen = every if columns is None else given_versions.columns("columns", columns)
-    schema = _joined_schema(given, probes.schema, versions.schema, keys, chosen)
-    own = tuple(name for name in probes.columns if name not in keys)
+    schema = _joined_schema(given, probes, versions, keys, chosen)
+    own = tuple(name for name in probes.names if name not in keys)
 
     def kind_of(found: Columns) -> AsOf:
         check_types(found, (*own, *chosen))
@@ -107,37 +175,29 @@ def join_asof(
         uid=uid,
         event_time=event_time,
         delay=delay,
-        policy=policy,
-        config=config,
         order=order,
         read_when=None,
-        max_ahead=max_ahead,
-        min_event_time=min_event_time,
         malformed=None,
-        null_key=null_key,
-        rejects=False,
-        shards=shards,
         in_order=True,
-        place=state_place(spark, uid, backend, sidecar, runs),
+        **arguments,
     )
     if not set(given.columns("order", order)) <= set(chosen):
         raise given.refused(f"order: use columns of the versions: {', '.join(chosen)}")
-    types = dict(spec.inputs)
-    of_probes = replace(
-        spec, inputs=tuple((name, types[name]) for name in (*keys, *own)), all_read=True
-    )
-    # Its packer is not the operator's: the listener finds each operator by one.
-    of_versions = replace(
+    of_probes, of_versions = specs_of_inputs(
+        given,
         spec,
-        inputs=tuple((name, types[name]) for name in (*keys, *chosen)),
-        delay_ms=given.span_ms("version_delay", delay if version_delay is None else version_delay),
-        token=f"{spec.token}_versions",
+        [
+            OneOfTwo(PROBES, (*keys, *own), delay, how == "inner", all_read=True),
+            OneOfTwo(
+                VERSIONS,
+                (*keys, *chosen),
+                delay if version_delay is None else version_delay,
+                drops_null_keys=True,
+            ),
+        ],
+        idle_after,
     )
-    inputs = [
-        (marked_rows(probes, of_probes, marking), of_probes),
-        (marked_rows(versions, of_versions, replace(marking, event_time=time)), of_versions),
-    ]
-    return changelog(inputs, spec)
+    return of_probes, [(of_probes, marking), (of_versions, replace(marking, event_time=time))]
 
 
 def _joined_schema(

@@ -56,11 +56,13 @@ def late_and_rejected(times_ms: Ints, spec: OperatorSpec, times: BatchTimes) -> 
     return found
 
 
-def rows_as_json(rows: pa.Table, rejected: Mapping[str, Ints], batch_id: int) -> str | None:
-    """Rejected rows as a JSON list of [batch id, reason, row]; None if there are none."""
+def rows_as_json(
+    rows: pa.Table, rejected: Mapping[str, Ints], batch_id: int, input_name: str
+) -> str | None:
+    """Rejected rows as a JSON list of [batch id, reason, input, row]; None if there are none."""
     names = [name for name in rows.column_names if name not in (HASH, TIME)]
     found = [
-        [batch_id, reason, json.dumps(row, default=_to_text, ensure_ascii=False)]
+        [batch_id, reason, input_name, json.dumps(row, default=_to_text, ensure_ascii=False)]
         for reason, at in rejected.items()
         for row in rows.select(names).take(pa.array(at)).to_pylist()
     ]
@@ -70,7 +72,7 @@ def rows_as_json(rows: pa.Table, rejected: Mapping[str, Ints], batch_id: int) ->
 def failed_as_json(failed: Sequence[Mapping[str, Any]], batch_id: int) -> list[str]:
     """The same of what a function failed on; none without any."""
     found = [
-        [batch_id, "function_error", json.dumps(each, default=_to_text, ensure_ascii=False)]
+        [batch_id, "function_error", "", json.dumps(each, default=_to_text, ensure_ascii=False)]
         for each in failed
     ]
     return [json.dumps(found)] if found else []

@@ -3,13 +3,12 @@ the shards. Only the kind of operator differs.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from dataclasses import replace
 from typing import Unpack
 
 from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch_dataframe import retain_batch
 from idlestate.pipeline.operator_checks import Columns, OperatorArguments, checked_operator
@@ -17,10 +16,10 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
 from idlestate.pipeline.query_listener import register
 from idlestate.pipeline.row_checks import marked_rows
+from idlestate.pipeline.second_step import is_second_step
 from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.shard_operator import ShardOperator
 from idlestate.pipeline.sidecar_dataframe import sidecar_dataframe
-from idlestate.pipeline.spark_plan import has_watermark
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 from idlestate.sidecar.protocol.connection import Address
@@ -58,21 +57,9 @@ def operator_dataframe(
     )
     if bind is not None:
         spec = bind(spec)
-    refuse_watermark(events, uid)
+    if is_second_step(events, spec):
+        spec = replace(spec, is_second=True)
     return changelog([(marked_rows(events, spec, marking), spec)], spec)
-
-
-def refuse_watermark(events: DataFrame, uid: str) -> None:
-    """Refuse an input with a watermark.
-
-    Raises:
-        RefusedError: it is a stream that has one.
-    """
-    if events.isStreaming and has_watermark(events):
-        raise RefusedError(
-            f"operator {uid!r}: the input has a watermark already; remove withWatermark and pass "
-            "delay='...', which sets a watermark that bad event times do not affect"
-        )
 
 
 def changelog(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec) -> DataFrame:
@@ -96,11 +83,14 @@ def changelog(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSp
 def _retain_stream(
     inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec
 ) -> DataFrame:
-    cells = reduce(DataFrame.union, [packed(marked, each) for marked, each in inputs])
-    changed = cells.groupBy("shard").transformWithState(
-        ShardOperator(spec.uid, spec.work, spec.table.classes),
-        OUTPUT_SCHEMA,
-        "Append",
-        "EventTime" if spec.is_event_time else "None",
+    changed = (
+        packed(inputs)
+        .groupBy("shard")
+        .transformWithState(
+            ShardOperator(spec.uid, spec.work, spec.table.classes),
+            OUTPUT_SCHEMA,
+            "Append",
+            "EventTime" if spec.is_event_time else "None",
+        )
     )
     return unpacked(changed, spec)

@@ -1,6 +1,6 @@
 """The newest report of each shard of an operator of a query, and their sum."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,8 @@ class OperatorReports:
         self._uid = uid
         self._checkpoint = checkpoint
         self._in_force = PolicyVersion(1, 0, policy)
+        self.input_names: Sequence[str] = ()
+        """The names of two inputs; none of an operator with one."""
         self._reports: dict[int, ShardReport] = {}
         self._reached_ms = 0
         self._begun_with = -1
@@ -52,6 +54,7 @@ class OperatorReports:
             batch_time_ms=max((each.batch_time_ms for each in every), default=0),
             policy_version=max((each.policy_version for each in every), default=1),
             reached_ms=self._reached_ms,
+            input_names=self.input_names,
         )
         if self._reports and self._layout.backend != "spark":
             return replace(now, next_end_ms=None)  # a sidecar sweeps between batches

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
+from idlestate.backends.shards.inputs import InputTerms
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 
@@ -66,8 +67,21 @@ class OperatorSpec:
     """Of a join the policy of right rows."""
     all_read: bool = False
     """Whether all rows of this input are reads, as those of a join's probes."""
+    input_name: str = ""
+    """Which of two inputs this is."""
+    terms: Mapping[str, InputTerms] = field(default_factory=dict)
+    """Of two inputs, by name, how far they may hold the watermark back."""
+    drops_null_keys: bool = False
+    """Whether rows of this input with a null in the key match nothing and change nothing."""
+    is_second: bool = False
+    """Whether its input is the output of another operator of the query (`second_step`)."""
     link_file: str | None = None
     """The file through which the driver tells the source of expired records about its sidecar."""
+
+    @property
+    def may_be_idle(self) -> bool:
+        """Whether it has two inputs of which one may stop to hold the watermark back."""
+        return any(each.idle_after_ms is not None for each in self.terms.values())
 
     @property
     def is_event_time(self) -> bool:

@@ -6,7 +6,6 @@ so that each batch with data visits every shard.
 """
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.shards.inputs import joint_watermark_ms
 from idlestate.backends.shards.packet_codec import encode_packet
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowCounts, to_text
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.windowed_steps import windowed_steps
@@ -30,7 +30,8 @@ from idlestate.pipeline.task_errors import marked
 Ints = npt.NDArray[np.int64]
 
 HIGHEST = "highest"
-"""The highest event time among a task's rows that count, in its first cell: the watermark's."""
+"""The highest event time among a task's rows that count, in its first cell: the watermark's. Of two
+inputs that may be idle, it is the watermark itself."""
 
 CELL_SCHEMA = pa.schema(
     [
@@ -57,13 +58,22 @@ def pack(
     hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))
     rejected = late_and_rejected(times_ms, spec, batch.times) if spec.has_time else {}
-    as_json = rows_as_json(rows, rejected, batch.times.batch_id) if spec.rejects else None
+    as_json = None
+    if spec.rejects:
+        as_json = rows_as_json(rows, rejected, batch.times.batch_id, spec.input_name)
     if any(len(at) for at in rejected.values()):
         kept = np.delete(np.arange(n), np.concatenate(list(rejected.values())))
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
     highest_ms = int(times_ms.max(initial=0)) if spec.is_event_time else 0
     found = {reason: len(at) for reason, at in rejected.items()}
-    counts = RowCounts(input=n, highest_ms=highest_ms, **found)
+    counts = {name: RowCounts() for name in spec.terms}
+    counts[spec.input_name] = RowCounts(input=n, highest_ms=highest_ms, **found)
+    reached_ms: int | None = highest_ms
+    if spec.may_be_idle:
+        reached_ms = joint_watermark_ms(spec.input_name, highest_ms, batch.inputs, spec.terms)
+    if spec.drops_null_keys:
+        kept = np.flatnonzero(_has_key(rows, spec))
+        rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
     steps = _steps(rows, hashes, times_ms, spec)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
     packets = [
@@ -76,9 +86,9 @@ def pack(
             pa.array(batch.shards, pa.int32()),
             pa.array(packets, pa.binary()),
             # One shard keeps the counts of the whole task; which one does not matter to a sum.
-            pa.array([json.dumps(counts.as_dict()), *blank], pa.string()),
+            pa.array([to_text(counts), *blank], pa.string()),
             pa.array([as_json, *blank], pa.string()),
-            pa.array([highest_ms * 1000 or None, *blank], CELL_SCHEMA.field(HIGHEST).type),
+            pa.array([(reached_ms or 0) * 1000 or None, *blank], CELL_SCHEMA.field(HIGHEST).type),
         ],
         schema=CELL_SCHEMA,
     )
@@ -159,6 +169,14 @@ def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> 
         hashes=hashes,
     )
     return steps.collapsed(table.kind)
+
+
+def _has_key(rows: pa.Table, spec: OperatorSpec) -> npt.NDArray[np.bool_]:
+    """Which rows have no null in the key."""
+    has_key = np.ones(len(rows), dtype=bool)
+    for name, _ in spec.table.given_keys:
+        has_key &= _column(rows, name).is_valid().to_numpy(zero_copy_only=False)
+    return has_key
 
 
 def _plain(rows: pa.Table, name: str, absent: Ints) -> Ints:

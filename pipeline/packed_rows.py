@@ -1,5 +1,8 @@
 """The two ends that every way through the pipeline shares: packing rows, unpacking change rows."""
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
@@ -8,18 +11,35 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer, visits
 from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.spark_plan import observe
-from idlestate.pipeline.task_batch import open_task_batch
+from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 
 
-def packed(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
-    """Marked rows of a stream as cells: a packet per task and shard."""
-    uid, classes = spec.uid, spec.table.classes
-    cells = marked.mapInArrow(packer(spec, lambda: open_task_batch(uid, classes)), CELL_TYPE)
-    if spec.is_event_time:
+def packed(inputs: Sequence[tuple[DataFrame, OperatorSpec]]) -> DataFrame:
+    """Marked rows of streams as cells: a packet per task and shard; arguments as of `changelog`."""
+    every = [_cells(marked, spec) for marked, spec in inputs]
+    spec = inputs[0][1]
+    if spec.may_be_idle:
+        # Spark's own way to join watermarks would wait for an idle input.
+        united = reduce(DataFrame.union, every).withWatermark(HIGHEST, "0 milliseconds")
+        return united.drop(HIGHEST)
+    if spec.is_event_time and not spec.is_second:
         # One millisecond more: a row is late iff its time <= the watermark; the highest is not.
         # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.
-        cells = cells.withWatermark(HIGHEST, f"{spec.delay_ms + 1} milliseconds")
-    return cells.drop(HIGHEST)
+        every = [
+            cells.withWatermark(HIGHEST, f"{each.delay_ms + 1} milliseconds")
+            for cells, (_, each) in zip(every, inputs, strict=True)
+        ]
+    return reduce(DataFrame.union, [cells.drop(HIGHEST) for cells in every])
+
+
+def _cells(marked: DataFrame, spec: OperatorSpec) -> DataFrame:
+    uid, classes = spec.uid, spec.table.classes
+    needs_inputs, is_second = spec.may_be_idle, spec.is_second
+
+    def open_batch() -> TaskBatch:
+        return open_task_batch(uid, classes, needs_inputs=needs_inputs, is_second=is_second)
+
+    return marked.mapInArrow(packer(spec, open_batch), CELL_TYPE)
 
 
 def visited(times: DataFrame, spec: OperatorSpec) -> DataFrame:

@@ -60,6 +60,16 @@ def register(spark: SparkSession, spec: OperatorSpec) -> None:
     _listeners[key].operators[spec.token] = spec
 
 
+def operators_in(spark: SparkSession, plan: str) -> list[OperatorSpec]:
+    """The operators of a session in the text of a plan: one for each occurrence, as a DataFrame
+    that is used twice is computed twice.
+    """
+    listener = _listeners.get(session_id(spark))
+    known = {} if listener is None else listener.operators
+    found = re.findall(rf"{PACKER_NAME}(\w+)\(", plan)
+    return [known[token] for token in found if token in known]
+
+
 def declared(spark: SparkSession, uid: str) -> OperatorSpec:
     """The operator of the last call of `retain` with this uid in a session."""
     specs = _listeners[session_id(spark)].operators.values()
@@ -114,12 +124,10 @@ class _StartListener(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         try:
             execution = execution_of(self._spark, str(event.id))
-            found = re.findall(rf"{PACKER_NAME}(\w+)\(", plan_of(execution))
+            specs = operators_in(self._spark, plan_of(execution))
         except RefusedError as error:  # it may be a query without an operator
             _log.error("%s", error)
             return
-        # One for each occurrence in the plan: a DataFrame that is used twice is computed twice.
-        specs = [self.operators[token] for token in found if token in self.operators]
         if not specs:
             return
         refusal = ""

@@ -4,17 +4,13 @@ Rows take the same path as in a query: they are marked, packed, applied to a sha
 marks and the watermark, which Spark computes in a query, are computed here.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from idlestate.backends.files.batch_log import BatchTimes
-from idlestate.backends.runs.key_hashes import hash_before, hash_keys
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
@@ -23,16 +19,17 @@ from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import of_texts, total
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.late_rows import RejectCode, failed_as_json
+from idlestate.pipeline.late_rows import failed_as_json
+from idlestate.pipeline.marked_table import marked_table
 from idlestate.pipeline.operator_checks import Columns, checked_operator
-from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, carried_name
+from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
@@ -112,24 +109,26 @@ class OperatorHarness:
             0,
             None,
         )
-        packets, rejected, counts = [], [], RowCounts()
-        for cells in pack(iter(self._marked(table).to_batches()), self._spec, task):
+        packets, rejected, counts = [], [], []
+        for cells in pack(
+            iter(marked_table(table, self._spec, self._marking).to_batches()), self._spec, task
+        ):
             packets += cells.column("packet").to_pylist()
             rejected += cells.column("rejected").drop_null().to_pylist()
-            counts = RowCounts(**json.loads(cells.column("counts")[0].as_py()))
+            counts.append(cells.column("counts")[0].as_py())
         advanced = advance(
             self._spec.table,
             self._record,
             self._runs,
             packets,
-            counts,
+            of_texts(counts),
             task.times,
             task.in_force,
             self._spec.work,
         )
         self._record = advanced.record
         self._batch_id += 1
-        reached_ms = counts.highest_ms - self._spec.delay_ms - 1
+        reached_ms = total(of_texts(counts)).highest_ms - self._spec.delay_ms - 1
         self._watermark_ms = max(self._watermark_ms, reached_ms)
         rejected += failed_as_json(advanced.failed, task.times.batch_id)
         changes = unpacked_cells(advanced.cells, rejected, self._spec)
@@ -184,32 +183,6 @@ class OperatorHarness:
             return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
         except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
             raise RefusedError(f"the rows do not fit the schema: {error}") from error
-
-    def _marked(self, rows: pa.Table) -> pa.Table:
-        """The columns the packing step needs, hash and time first."""
-        rows = rows.combine_chunks()
-        keys = [_column(rows, name) for name, _ in self._spec.table.given_keys]
-        hash_of = hash_keys if self._spec.table.fixed_window is None else hash_before
-        front = {HASH: pa.array(hash_of(keys))}
-        if self._spec.has_time:
-            front[TIME] = pa.array(self._times_ms(rows, keys))
-        back = {carried_name(name): rows.column(name) for name in rows.column_names}
-        return pa.table(front | back)
-
-    def _times_ms(self, rows: pa.Table, keys: list[pa.Array]) -> np.ndarray[Any, Any]:
-        times_ms = np.zeros(len(rows), dtype=np.int64)
-        marking = self._marking
-        if marking.event_time is not None:
-            moments = _column(rows, marking.event_time)
-            times_ms = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy() // 1000
-            times_ms[times_ms < marking.min_event_time_ms] = RejectCode.TOO_OLD
-            times_ms[_flags(moments.is_null())] = RejectCode.NULL_TIME
-        if marking.null_key == "reject":
-            for column in keys:
-                times_ms[_flags(column.is_null())] = RejectCode.NULL_KEY
-        if marking.malformed is not None:
-            times_ms[_flags(_column(rows, marking.malformed).is_valid())] = RejectCode.MALFORMED
-        return times_ms
 
 
 class RetainHarness(OperatorHarness):
@@ -309,12 +282,3 @@ def _is_of_spark(kind: pa.DataType) -> bool:
     except KeyError:
         return False
     return True
-
-
-def _column(rows: pa.Table, name: str) -> pa.Array:
-    chunks = rows.column(name).chunks
-    return chunks[0] if chunks else pa.array([], rows.schema.field(name).type)
-
-
-def _flags(flags: pa.Array) -> np.ndarray[Any, Any]:
-    return np.asarray(flags.to_numpy(zero_copy_only=False))

@@ -113,6 +113,11 @@ class SessionMetrics:
             self._histories[uid] = HistoryFile(checkpoint, f"idlestate/{uid}/history.npy")
         return reports
 
+    def _of(self, spec: OperatorSpec, checkpoint: Folder) -> OperatorReports:
+        reports = self.operator(spec.uid, spec.policy, checkpoint)
+        reports.input_names = tuple(spec.terms)
+        return reports
+
     def show(self, reports: OperatorReports) -> None:
         """Export the current reports of an operator."""
         figures = reports.figures
@@ -179,7 +184,7 @@ class SessionMetrics:
     def _begin(self, checkpoint: Folder, specs: list[OperatorSpec]) -> None:
         """Export the operators of a started query with the state of its checkpoint."""
         for spec in specs:
-            reports = self.operator(spec.uid, spec.policy, checkpoint)
+            reports = self._of(spec, checkpoint)
             try:
                 batch_id = newest_batch(checkpoint, "commits")
                 if batch_id is None:
@@ -203,7 +208,7 @@ class SessionMetrics:
             observed = reports_in(progress, f"{OBSERVATION}{spec.uid}")
             if observed is not None:
                 seconds = progress["durationMs"]["triggerExecution"] / 1000
-                reports = self.operator(spec.uid, spec.policy, checkpoint)
+                reports = self._of(spec, checkpoint)
                 reports.take(progress["batchId"], observed)
                 self._show_batch(spec.uid, progress["batchId"], seconds, reports)
 

@@ -14,7 +14,7 @@ from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.record_rows import ROWS_PER_CELL
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
@@ -41,7 +41,7 @@ def advance(
     record: ShardRecord,
     files: RunPlace | None,
     packets: Sequence[bytes],
-    counts: RowCounts,
+    counts: RowsByInput,
     times: BatchTimes,
     in_force: PolicyVersion,
     work: BatchWork = LIVES_WORK,
@@ -72,8 +72,10 @@ def advance(
     shown_ms = record.shown_ms if packets else None
     policies = in_force.of_sides
     outcome = work.apply(table, steps, policies, now_ms, times.batch_id, merge, shown_ms)
-    failed = len(outcome.failed)
-    after = record.counted(counts.plus(RowCounts(function_error=failed)) if failed else counts)
+    after = record.counted(counts, times.time_ms)
+    if outcome.failed:
+        failed = RowCounts(function_error=len(outcome.failed))
+        after = after.counted({"": failed}, times.time_ms)
     if files:
         after = next_record(after, outcome, files, policy, now_ms, times.time_ms)
         after = after.superseding(record, times.batch_id)

@@ -7,7 +7,6 @@ another source brings, and every row is returned in its batch.
 """
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame
 
@@ -25,11 +24,11 @@ def sidecar_dataframe(
 ) -> DataFrame:
     """The changelog of an operator that a sidecar keeps; arguments as of `changelog`."""
     spark, link_file = inputs[0][0].sparkSession, spec.link_file or ""
-    cells = [packed(marked, each) for marked, each in inputs]
+    cells = packed(inputs)
     if spec.table.ends_by_batches and spec.is_event_time:
-        cells.append(visited(reached_times(spark, link_file), spec))
+        cells = cells.union(visited(reached_times(spark, link_file), spec))
     # With an explicit number, so that later settings of the session do not matter.
-    moved = reduce(DataFrame.union, cells).repartition(spec.partitions, "shard")
+    moved = cells.repartition(spec.partitions, "shard")
     changes = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
     if spec.table.ends_by_batches:
         return changes

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowsByInput, of_texts
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.late_rows import failed_as_json
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -156,15 +156,14 @@ class _Exchange:
         step = StepInTask(self._routes, self._spec, batch.table, len(batch.shards))
         return step.run(opened, packets, self._counts(), batch.times, batch.in_force)
 
-    def _counts(self) -> dict[int, RowCounts]:
+    def _counts(self) -> dict[int, RowsByInput]:
         """The counts of the packing tasks by shard."""
-        counts: dict[int, RowCounts] = {}
+        texts: dict[int, list[str]] = {}
         for cell in self._cells:
             if cell["counts"]:
                 shard = self._batch.shards.index(cell["shard"])
-                more = RowCounts(**json.loads(cell["counts"]))
-                counts[shard] = counts.get(shard, RowCounts()).plus(more)
-        return counts
+                texts.setdefault(shard, []).append(cell["counts"])
+        return {shard: of_texts(each) for shard, each in texts.items()}
 
     def _opening(self) -> dict[str, Any]:
         context: Any = TaskContext.get()
@@ -189,14 +188,17 @@ class _Exchange:
         }
         return {"uid": self._spec.uid, "attempt": attempt}
 
-    def _send(self, handle: str) -> tuple[dict[int, dict[str, int]], list[int]]:
-        """Send the packets; return the counts of their rows by shard, and the ranges that have
-        packets.
+    def _send(self, handle: str) -> tuple[dict[int, dict[str, dict[str, int]]], list[int]]:
+        """Send the packets; return the counts of their rows by shard and input, and the ranges that
+        have packets.
         """
         sender = Sender(self._routes, handle, len(self._batch.shards))
         for number, cell in enumerate(self._cells):
             sender.send(self._batch.shards.index(cell["shard"]), number, cell["packet"])
-        counts = {shard: each.as_dict() for shard, each in self._counts().items()}
+        counts = {
+            shard: {name: each.as_dict() for name, each in by_input.items()}
+            for shard, by_input in self._counts().items()
+        }
         return counts, sorted(sender.ranges)
 
     def _reports(self, figures: dict[str, dict[str, Any]]) -> pa.RecordBatch:

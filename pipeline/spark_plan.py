@@ -11,9 +11,14 @@ _ONE_FRAME = -1
 
 def has_watermark(frame: DataFrame) -> bool:
     """Whether a DataFrame's plan contains `withWatermark`."""
+    return "EventTimeWatermark" in analyzed_plan(frame)
+
+
+def analyzed_plan(frame: DataFrame) -> str:
+    """The plan of a DataFrame as text, its last step first."""
     with private_part("the plan of a DataFrame (DataFrame._jdf)"):
         plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
-        return "EventTimeWatermark" in plan.toString()
+        return str(plan.toString())
 
 
 def observe(frame: DataFrame, name: str, metric: Column) -> DataFrame:

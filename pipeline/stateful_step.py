@@ -4,7 +4,6 @@ One `ValueState` per shard holds its `ShardRecord`. In event time one timer per 
 next deadline: it makes Spark call the shard in the batch without data that follows the last one.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.own_accumulator import Classes
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowsByInput, of_texts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.late_rows import failed_as_json
@@ -71,24 +70,24 @@ class StatefulStep:
 
     def take_in(self, shard: int, cells: Iterable[Row]) -> Iterator[Row]:
         """A batch with data: take the packets in and close what is due."""
-        packets, counts, rejected = [], RowCounts(), []
+        packets, counts, rejected = [], [], []
         for cell in cells:
             packets.append(cell.packet)
             if cell.counts is not None:
-                counts = counts.plus(RowCounts(**json.loads(cell.counts)))
+                counts.append(cell.counts)
             if cell.rejected is not None:
                 rejected.append(cell.rejected)
-        yield from self._run(shard, packets, counts, rejected)
+        yield from self._run(shard, packets, of_texts(counts), rejected)
 
     def sweep(self, shard: int) -> Iterator[Row]:
         """Its timer fired and no data came: close what is due."""
-        yield from self._run(shard, [], RowCounts(), [], fired=True)
+        yield from self._run(shard, [], {}, [], fired=True)
 
     def _run(
         self,
         shard: int,
         packets: Sequence[bytes],
-        counts: RowCounts,
+        counts: RowsByInput,
         rejected: Sequence[str],
         *,
         fired: bool = False,
@@ -106,7 +105,7 @@ class StatefulStep:
             yield _row(rejected=text)
 
     def _advance(
-        self, shard: int, packets: Sequence[bytes], counts: RowCounts, *, fired: bool
+        self, shard: int, packets: Sequence[bytes], counts: RowsByInput, *, fired: bool
     ) -> tuple[ShardRecord, Advanced]:
         batch = self._batch
         stored = self._value.get()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from idlestate.backends.files.batch_log import BatchTimes
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
@@ -51,7 +51,7 @@ class StepInTask:
         self,
         opened: Mapping[str, Any],
         packets: Mapping[int, Sequence[bytes]],
-        counts: Mapping[int, RowCounts],
+        counts: Mapping[int, RowsByInput],
         times: BatchTimes,
         in_force: PolicyVersion,
     ) -> Stepped:
@@ -86,7 +86,7 @@ class StepInTask:
                 ShardRecord.decode(part),
                 place,
                 packets.get(at, ()),
-                counts.get(at, RowCounts()),
+                counts.get(at, {}),
                 judged,
                 in_force,
                 self._spec.work,

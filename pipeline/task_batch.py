@@ -4,13 +4,16 @@ The session's listener passes the checkpoint to tasks as a local property when t
 Everything else is read from files in the checkpoint, which are the same for a retry or a replay.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark import TaskContext
 
-from idlestate.backends.files.batch_log import BatchTimes, read_batch_times
+from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.record_files import newest_copy
+from idlestate.backends.shards.inputs import InputRecord
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
@@ -34,14 +37,20 @@ class TaskBatch:
     """The folder of the operator's runs; None if no state is kept."""
     run_id: str = ""
     """The run of the query to which the batch belongs."""
+    inputs: Mapping[str, InputRecord] = field(default_factory=dict)
+    """The operator's two inputs after the batch before, by name, if that was asked for."""
 
 
-def open_task_batch(uid: str, classes: Classes) -> TaskBatch:
+def open_task_batch(
+    uid: str, classes: Classes, *, needs_inputs: bool = False, is_second: bool = False
+) -> TaskBatch:
     """The batch of the calling task.
 
     Args:
         uid: the operator.
         classes: of users' accumulators, as the driver has them.
+        needs_inputs: whether to read `inputs`.
+        is_second: whether rows of an operator behind another one are judged (`second_step`).
 
     Raises:
         RefusedError: idlestate's listener is missing.
@@ -55,9 +64,20 @@ def open_task_batch(uid: str, classes: Classes) -> TaskBatch:
         )
     checkpoint = Folder(root)
     times = read_batch_times(checkpoint, int(context.getLocalProperty("streaming.sql.batchId")))
+    if is_second:
+        late_ms = NO_WATERMARK_MS
+        if times.batch_id:
+            late_ms = read_batch_times(checkpoint, times.batch_id - 1).watermark_ms
+        times = replace(times, watermark_ms=late_ms)
     layout = read_layout(checkpoint, uid)
     in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
     run_id = str(context.getLocalProperty("spark.jobGroup.id"))
     runs = runs_of(checkpoint, uid, layout)
     table = layout.at(times.batch_id).spec(classes)
-    return TaskBatch(times, table, layout.shards, in_force, layout.retain_batches, runs, run_id)
+    retain_batches = layout.retain_batches
+    batch = TaskBatch(times, table, layout.shards, in_force, retain_batches, runs, run_id)
+    if not needs_inputs or not times.batch_id:
+        return batch
+    # Packing tasks give the counts of their rows to the first shard.
+    before = newest_copy(runs.below(str(layout.shards[0])), times.batch_id - 1)
+    return replace(batch, inputs=before.inputs) if before is not None else batch

@@ -1,14 +1,38 @@
-"""What operators with two inputs share."""
+"""What operators with two inputs share: each has its own delay and columns, and may be idle."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from idlestate.backends.shards.inputs import InputTerms
+from idlestate.config.added_columns import INPUT
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.operator_checks import Columns
-from idlestate.pipeline.operator_dataframe import refuse_watermark
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.second_step import refuse_second_step
+from idlestate.retention.durations import Duration
 
 _WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOfTwo:
+    """One of two inputs.
+
+    Attributes:
+        name: its name, as in metrics and in `idle_after`.
+        columns: the columns that are packed of it, keys first.
+        delay: how late its rows may come.
+        drops_null_keys: whether rows with a null in the key match nothing and change nothing.
+        all_read: whether all its rows are reads.
+    """
+
+    name: str
+    columns: Sequence[str]
+    delay: Duration
+    drops_null_keys: bool = False
+    all_read: bool = False
 
 
 def check_two_inputs(given: Arguments, uid: str, first: DataFrame, second: DataFrame) -> None:
@@ -23,7 +47,7 @@ def check_two_inputs(given: Arguments, uid: str, first: DataFrame, second: DataF
             "DataFrames"
         )
     for frame in (first, second):
-        refuse_watermark(frame, uid)
+        refuse_second_step(frame, uid)
     policy = str(first.sparkSession.conf.get(_WATERMARKS))
     if first.isStreaming and policy.lower() != "min":
         raise given.refused(
@@ -44,3 +68,57 @@ def check_types(columns: Columns, names: Sequence[str]) -> None:
                 f"column {name} is of type {columns.schema[name].dataType.simpleString()}; drop "
                 "it, select a part, or cast it (to_json) first"
             )
+
+
+def specs_of_inputs(
+    given: Arguments,
+    spec: OperatorSpec,
+    inputs: Sequence[OneOfTwo],
+    idle_after: Duration | Mapping[str, Duration] | None,
+) -> list[OperatorSpec]:
+    """The operator as the rows of each of its two inputs are packed; the first one stands for both.
+
+    Args:
+        given: how the operator was called.
+        spec: the operator.
+        inputs: both.
+        idle_after: after how long without rows an input no longer holds the watermark back: one
+            duration for both, or some by the names of the inputs.
+
+    Raises:
+        RefusedError: `idle_after` is not valid.
+    """
+    names = [each.name for each in inputs]
+    spans = idle_after if isinstance(idle_after, Mapping) else dict.fromkeys(names, idle_after)
+    unknown = sorted(set(spans) - set(names))
+    if unknown:
+        raise given.refused(
+            f"idle_after: {unknown[0]} is not an input; the inputs are {' and '.join(names)}"
+        )
+    terms = {}
+    for each in inputs:
+        span = spans.get(each.name)
+        idle_after_ms = None if span is None else given.span_ms("idle_after", span)
+        terms[each.name] = InputTerms(given.span_ms("delay", each.delay), idle_after_ms)
+    if spec.backend != "spark" and idle_after is not None:
+        raise given.refused(
+            f"idle_after needs backend='spark', not {spec.backend!r}; remove idle_after, and let "
+            "an input that is often idle bring a row now and then"
+        )
+    types = dict(spec.inputs)
+    if spec.rejects and INPUT in types:
+        raise given.refused(f"column {INPUT} is added by rejects=True; rename the one you have")
+    return [
+        replace(
+            spec,
+            inputs=tuple((name, types[name]) for name in each.columns),
+            delay_ms=terms[each.name].delay_ms,
+            input_name=each.name,
+            terms=terms,
+            drops_null_keys=each.drops_null_keys,
+            all_read=each.all_read,
+            # The listener finds the operator by the packer of its first input alone.
+            token=spec.token if at == 0 else f"{spec.token}_{each.name}",
+        )
+        for at, each in enumerate(inputs)
+    ]

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "docs/sql.md": "test_sql_docs.py",
     "docs/state.md": "test_state_docs.py",
     "docs/testing.md": "pipeline/test_retain_harness.py",
+    "docs/two-steps.md": "test_two_steps_docs.py",
     "docs/windows.md": "test_windows_docs.py",
 }
 

@@ -1,10 +1,11 @@
 """A packet: the steps of one task for one shard as one Arrow cell.
 
-Layout, version 3: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
+Layout, version 4: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
 columns `k0`, `k1` ...; `steps`, a list per key of struct { `t`: ms since the packet's first;
 `read` bool, only when some row is a read; `o0` ... the order columns; `c0` ... what the operator's
-kind carries }. Times and carried integers are of the narrowest type that holds those of the packet.
-The schema's metadata holds the format version and the packet's first time (ms).
+kind carries, without those that are null in every row, as the columns of a join's other input }.
+Times and carried integers are of the narrowest type that holds those of the packet. The schema's
+metadata holds the format version and the packet's first time (ms).
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 
-_VERSION = b"3"
+_VERSION = b"4"
 _VERSION_KEY = b"idlestate.packet"
 _FIRST_KEY = b"idlestate.first_ms"
 _NARROW = {"i": (np.int8, np.int16, np.int32), "u": (np.uint8, np.uint16, np.uint32)}
@@ -39,8 +40,14 @@ def encode_packet(steps: Steps) -> bytes:
         names.append(f"o{at}")
         columns.append(column)
     for at, field in enumerate(steps.carried):
+        if isinstance(field, np.ndarray):
+            column = to_arrow(_narrowed(field))
+        elif field.null_count == len(field):
+            continue
+        else:
+            column = to_arrow(field)
         names.append(f"c{at}")
-        columns.append(to_arrow(_narrowed(field) if isinstance(field, np.ndarray) else field))
+        columns.append(column)
     rows = pa.StructArray.from_arrays(columns, names=names)
     offsets = np.concatenate([[0], np.cumsum(steps.counts)])
     lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), rows)
@@ -75,12 +82,11 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
     def column(name: str) -> pa.Array:
         return rows.field(names.index(name))
 
-    carried: list[Field] = [
-        column(f"c{at}").to_numpy().astype(each.blank.dtype, copy=False)
-        if isinstance(each.blank, np.ndarray)
-        else column(f"c{at}")
-        for at, each in enumerate(spec.kind.carried)
-    ]
+    def carried(name: str, blank: Field) -> Field:
+        if isinstance(blank, np.ndarray):
+            return column(name).to_numpy().astype(blank.dtype, copy=False)
+        return column(name) if name in names else pa.nulls(len(rows), blank.type)
+
     first_ms = int(reader.schema.metadata[_FIRST_KEY])
     return Steps(
         batch.column("hash").to_numpy(),
@@ -89,7 +95,7 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
         column("t").to_numpy().astype(np.int64) + first_ms,
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
         [column(f"o{at}") for at in range(len(spec.step_order))],
-        carried,
+        [carried(f"c{at}", each.blank) for at, each in enumerate(spec.kind.carried)],
     )
 
 

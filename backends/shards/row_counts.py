@@ -1,6 +1,9 @@
 """Counts of the input rows of an operator, and of late and rejected ones by reason."""
 
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,11 @@ class RowCounts:
     highest_ms: int = 0
     """The highest event time of accepted rows; the only figure that is not a count."""
 
+    @property
+    def rejected(self) -> int:
+        """Rows rejected for any reason."""
+        return sum(getattr(self, name) for name in _REASONS)
+
     def plus(self, other: "RowCounts") -> "RowCounts":
         """The sum of both."""
         mine, theirs = self.as_dict(), other.as_dict()
@@ -31,3 +39,26 @@ class RowCounts:
 
 
 _NAMES = tuple(each.name for each in fields(RowCounts))
+_REASONS = tuple(name for name in _NAMES if name not in ("input", "late", "highest_ms"))
+
+RowsByInput = Mapping[str, RowCounts]
+"""Counts by the name of the input, which is empty if the operator has one."""
+
+
+def to_text(counts: RowsByInput) -> str:
+    """Counts as JSON."""
+    return json.dumps({name: each.as_dict() for name, each in counts.items()})
+
+
+def of_texts(texts: Iterable[str]) -> dict[str, RowCounts]:
+    """The sum of counts that were written as JSON."""
+    found: dict[str, RowCounts] = {}
+    for text in texts:
+        for name, facts in json.loads(text).items():
+            found[name] = found.get(name, RowCounts()).plus(RowCounts(**facts))
+    return found
+
+
+def total(counts: RowsByInput) -> RowCounts:
+    """The counts of all inputs."""
+    return reduce(RowCounts.plus, counts.values(), RowCounts())

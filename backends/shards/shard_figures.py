@@ -33,6 +33,8 @@ class ShardFigures(RowCounts):
     remembered_bytes: int
     held_rows: int = 0
     """Rows that wait for their turn."""
+    inputs: Sequence[int] = ()
+    """Of each of two inputs, in order of their names: rows, late ones and rejected ones."""
     live_bytes: int
     live_remembered_bytes: int
     dead_bytes: int
@@ -68,6 +70,11 @@ class ShardFigures(RowCounts):
             remembered_keys=record.remembered.live,
             remembered_bytes=record.remembered.bytes,
             held_rows=record.held.live,
+            inputs=[
+                count
+                for _, each in sorted(record.inputs.items())
+                for count in (each.rows.input, each.rows.late, each.rows.rejected)
+            ],
             live_bytes=sum(each.live_bytes for each in record.open_tables)
             + record.held.live_bytes
             + record.file_bytes,

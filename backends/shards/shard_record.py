@@ -15,9 +15,10 @@ import numpy as np
 
 from idlestate.backends.runs.sweeps import Sweep, Sweeps, ending
 from idlestate.backends.shards import keys_seen_sketch
+from idlestate.backends.shards.inputs import InputRecord, counted
 from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.key_counts import KeyCounts
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowCounts, RowsByInput, total
 from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
@@ -122,6 +123,7 @@ class ShardRecord:
         dropped: runs that only older versions name.
         tally: counts of keys.
         rows: counts of rows.
+        inputs: in the shard that counts them, the two inputs of the operator by name.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
         shown_ms: how far windows were shown (`early_results`).
         next_end_ms: no open life ends before this; it may be a little early.
@@ -140,6 +142,7 @@ class ShardRecord:
     dropped: tuple[Dropped, ...] = ()
     tally: KeyCounts = field(default_factory=KeyCounts)
     rows: RowCounts = field(default_factory=RowCounts)
+    inputs: Mapping[str, InputRecord] = field(default_factory=dict)
     time_ms: int = 0
     shown_ms: int = 0
     next_end_ms: int = FOREVER_MS
@@ -207,9 +210,10 @@ class ShardRecord:
             return self.next_end_ms
         return max(self.next_end_ms, self.ages.first_end_ms)
 
-    def counted(self, more: RowCounts) -> "ShardRecord":
-        """The record with more rows counted."""
-        return replace(self, rows=self.rows.plus(more))
+    def counted(self, more: RowsByInput, time_ms: int) -> "ShardRecord":
+        """The record with the rows of a batch of this time counted; none if it counts no task."""
+        inputs = counted(self.inputs, more, time_ms) or self.inputs
+        return replace(self, rows=self.rows.plus(total(more)), inputs=inputs)
 
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
         """The record in which the files that only the record before it names are dropped."""
@@ -244,6 +248,8 @@ class ShardRecord:
             "recent": self.recent,
             "file": self.file,
         }
+        if self.inputs:
+            facts["inputs"] = {name: each.to_json() for name, each in self.inputs.items()}
         text = json.dumps(facts, separators=(",", ":")).encode()
         return _MAGIC + struct.pack(">I", len(text)) + text + self.seen.tobytes()
 
@@ -263,11 +269,13 @@ class ShardRecord:
         facts = json.loads(value[8 : 8 + length])
         tally = facts.pop("tally")
         tables = facts.pop("tables")
+        inputs = facts.pop("inputs", {})
         return cls(
             tables={name: TableRecord.from_json(each) for name, each in tables.items()},
             dropped=tuple(Dropped(*each) for each in facts.pop("dropped")),
             tally=KeyCounts(**{name: _frozen(each) for name, each in tally.items()}),
             rows=RowCounts(**facts.pop("rows")),
+            inputs={name: InputRecord.from_json(each) for name, each in inputs.items()},
             ages=KeyAges.from_json(facts.pop("ages")),
             recent=tuple(tuple(point) for point in facts.pop("recent")),
             seen=np.frombuffer(value[8 + length :], dtype=np.uint8),

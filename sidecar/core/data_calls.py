@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
+from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import EXCHANGE_DURATION
 from idlestate.metrics.samples import Samples, to_json
@@ -133,8 +134,8 @@ class Calls:
         exchange = self.exchanges.get(handle)
         if exchange.prepared is None:
             counts = {
-                int(shard): {str(name): int(number) for name, number in each.items()}
-                for shard, each in header["counts"].items()
+                int(shard): {str(name): RowCounts(**each) for name, each in by_input.items()}
+                for shard, by_input in header["counts"].items()
             }
             ranges = [int(at) for at in header["ranges"]]
             operator = self._host[exchange.uid]

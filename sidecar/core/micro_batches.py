@@ -10,7 +10,7 @@ complete set is committed when a later batch opens or the query's commit log con
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.sidecar.core.attempt import Attempt, Prepared
 from idlestate.sidecar.core.operator_record import NO_BATCH, OpenBatch
@@ -105,7 +105,7 @@ class Batches:
         attempt: Attempt,
         handle: str,
         ranges: Sequence[int],
-        counts: Mapping[int, Mapping[str, int]],
+        counts: Mapping[int, RowsByInput],
     ) -> Prepared:
         """Compute a task's shards and make them durable, but not yet visible.
 
@@ -122,8 +122,8 @@ class Batches:
         opened = self._opened(attempt)
         now_ms = self._state.clock.now_ms()
         going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id, now_ms)
-        shards = self.shards(attempt)
-        mine = {at: each.counted(RowCounts(**counts.get(at, {}))) for at, each in shards.items()}
+        shards, time_ms = self.shards(attempt), attempt.time_ms
+        mine = {at: each.counted(counts.get(at, {}), time_ms) for at, each in shards.items()}
         stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
         return self._prepared(attempt, opened, stepped, chunks)
 

@@ -93,6 +93,7 @@ def _with_dead(figures: OperatorFigures, more: int) -> dict[str, int]:
 
 def _added_up(uid: str, now: Now) -> OperatorFigures:
     record, shards = now
+    names = {name for each in shards for name in each.inputs}
     return operator_figures(
         uid,
         record.policy,
@@ -101,4 +102,5 @@ def _added_up(uid: str, now: Now) -> OperatorFigures:
         batch_time_ms=record.batch_time_ms,
         policy_version=record.policy_version,
         reached_ms=record.reached_ms,
+        input_names=tuple(names),
     )

@@ -37,6 +37,7 @@ def test_labels_are_of_few_kinds() -> None:
         "horizon",
         "bound",
         "within",
+        "input",
     }
 
 

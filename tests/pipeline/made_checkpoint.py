@@ -13,7 +13,6 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import encode_packet
-from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import (
@@ -77,9 +76,7 @@ def make_checkpoint(
             files = RunFiles(runs_of(checkpoint, uid, layout), records[number].shard)
             version = PolicyVersion(1, 0, policies[batch_id])
             record = files.remove_unwanted(records[number], batch_id, 3, orphans=False)
-            record = advance(
-                spec, record, files, [encode_packet(steps)], RowCounts(), at, version
-            ).record
+            record = advance(spec, record, files, [encode_packet(steps)], {}, at, version).record
             records[number] = ShardRecord.decode(files.save(record, batch_id))
         commit = ("v1", json.dumps({"nextBatchWatermarkMs": reached_ms}))
         checkpoint.write(f"commits/{batch_id}", "\n".join(commit).encode())

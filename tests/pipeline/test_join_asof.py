@@ -122,6 +122,44 @@ def test_orders_find_the_price_of_their_time(
     ]
 
 
+def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path) -> None:
+    feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)
+    for at in range(5):
+        ordered = [("a", at * 10), (None, at * 10 + 1)]
+        feeds[0].add(
+            [
+                {"item": item, "event_time": moment(minute), "order_id": minute}
+                for item, minute in ordered
+            ]
+        )
+    feeds[1].add(
+        [{"item": item, "valid_from": moment(minute), "price": minute}
+         for item, minute in (("a", 1), (None, 1))]
+    )  # fmt: skip
+    checkpoint, sink = tmp_path / "checkpoint", Sink()
+    arguments = {"idle_after": "0s", "delay": "0s", "policy": Policy(), "rejects": True}
+
+    def run() -> None:
+        changes = joined(feeds[0].stream(spark), feeds[1].stream(spark), **arguments)
+        start(changes, checkpoint, sink, availableNow=True).awaitTermination()
+
+    run()
+    assert counted(sink.table) == {
+        (item, minute, 1 if item and minute else None): 1
+        for at in range(5)
+        for item, minute in (("a", at * 10), (None, at * 10 + 1))
+        if minute < 41
+    }
+    before = dict(sink.batches)
+    forget(checkpoint / "commits", max(before))  # it runs again
+    feeds[0].add([])
+    feeds[1].add([{"item": "a", "valid_from": moment(39), "price": 0}])
+    run()
+    assert {batch: sink.batches[batch] for batch in before} == before
+    late = [row for row in sink.table.to_pylist() if row["reason"]]
+    assert [(row["reason"], row["input"]) for row in late] == [("late", "versions")]
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [

@@ -24,7 +24,7 @@ from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.timers.clock import FakeClock, SystemClock
-from tests.metrics.some_operators import OF_BUDGETS
+from tests.metrics.some_operators import OF_BUDGETS, OF_TWO_INPUTS
 from tests.reference import Rule
 from tests.sidecar.sidecar_world import SPEC, policy_processing
 
@@ -63,7 +63,7 @@ def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None
     assert shown[sidecar_metrics.WORKERS] == {(): 1}
     assert shown[names.BATCH_DURATION].keys() == {("counts",)}, "only the driver knows batches"
     rocksdb = {name for name in SHOWN if name.name.startswith("idlestate_rocksdb_")}
-    assert set(SHOWN) - rocksdb - OF_BUDGETS <= shown.keys()
+    assert set(SHOWN) - rocksdb - OF_BUDGETS - OF_TWO_INPUTS <= shown.keys()
 
 
 def test_figures_of_several_processes_are_summed(folder: Path) -> None:

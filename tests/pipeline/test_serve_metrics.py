@@ -22,7 +22,7 @@ from idlestate.metrics import exporter, names, sidecar_metrics, spark_metrics
 from idlestate.metrics.history import History, HistoryFile
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
-from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS
+from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS, OF_TWO_INPUTS
 from tests.pipeline.streams import Feed, run, shards
 from tests.service.scrape import scrape, text_of
 from tests.sidecar.sidecar_process import wait_for
@@ -31,7 +31,8 @@ UID = "users"
 SCHEMA = pa.schema([("user", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
 DAY_US = 1_700_000_000_000_000
 INPUT = names.INPUT_ROWS.name
-ALWAYS = {*names.OF_OPERATOR, *spark_metrics.OF_SPARK, names.BUILD_INFO} - OF_BUDGETS - OF_SIDECARS
+ALWAYS = {*names.OF_OPERATOR, *spark_metrics.OF_SPARK, names.BUILD_INFO}
+ALWAYS -= OF_BUDGETS | OF_SIDECARS | OF_TWO_INPUTS
 
 
 def rows(first: int, count: int, at_s: int = 0) -> list[dict[str, Any]]:

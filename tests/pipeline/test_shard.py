@@ -69,7 +69,7 @@ def step(
     policy: PolicyVersion = POLICY,
 ) -> Advanced:
     times = BatchTimes(batch_id, watermark_ms, time_ms)
-    return advance(SPEC, state, files, packets, RowCounts(input=1), times, policy)
+    return advance(SPEC, state, files, packets, {"": RowCounts(input=1)}, times, policy)
 
 
 def rows(advanced: Advanced) -> list[tuple[str, str, int]]:
