@@ -16,6 +16,7 @@ from pyarrow import flight
 
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError
+from idlestate.sidecar.protocol.message import PROTOCOL
 from tests.sidecar.sidecar_process import COMMAND, PATIENCE_S, UID, said, users
 
 
@@ -112,7 +113,7 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
     with pytest.raises(SidecarError, match="requires authentication"):
         Connection(Address(place), patience_s=0).call("hello")
     connection = Connection(Address(place, str(token)), patience_s=0)
-    assert connection.call("hello").header["protocol"] == 1
+    assert connection.call("hello").header["protocol"] == PROTOCOL
     token.write_text("another-token-of-20-characters\n")
     assert sidecar.ask("/healthz", **good)[0] == 401
     assert connection.call("hello").header["operators"] == [UID]
