@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from idlestate import Policy
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.shards.batch_work import BatchWork
-from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.backends.shards.row_counts import RowsByInput, total
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline import retain_harness
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
@@ -103,7 +103,7 @@ class Sidecar:
         _record: ShardRecord,
         _runs: Any,
         packets: list[bytes],
-        counts: RowCounts,
+        counts: RowsByInput,
         times: BatchTimes,
         in_force: PolicyVersion,
         work: BatchWork,
@@ -138,7 +138,9 @@ class Sidecar:
             )
             step = StepInTask(routes, spec, table, 1)
             *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
-            assert figures["0"]["input"] == operator.state.shards[0].rows.input + counts.input
+            assert (
+                figures["0"]["input"] == operator.state.shards[0].rows.input + total(counts).input
+            )
             return made
 
         made = exchange()
