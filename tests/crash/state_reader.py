@@ -16,8 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-# Behind everything else, so that no room of the project is found by its bare name first.
-sys.path.append(str(Path(__file__).resolve().parents[2]))
+if __name__ == "__main__":
+    # Behind everything else, so that no room of the project is found by its bare name first.
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from pyspark.sql import SparkSession
 

@@ -130,7 +130,7 @@ def test_keys_behind_equal_hashes_are_told_apart(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "idlestate.pipeline.retain_harness.hash_keys",
+            "idlestate.pipeline.marked_table.hash_keys",
             lambda keys: np.zeros(len(keys[0]), dtype=np.int64),
         )
         check(function, policy, [*cut(records, cuts), []], 0)

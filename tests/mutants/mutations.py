@@ -231,8 +231,8 @@ MUTATIONS = [
     Mutation(
         "only the first of equal hashes looked at",
         BACKENDS,
-        "        at[pending] += 1\n",
-        "        pending = pending[:0]\n",
+        "            at[pending] += 1\n        return found\n",
+        "            pending = pending[:0]\n        return found\n",
     ),
     Mutation(
         "null keys equal nothing",

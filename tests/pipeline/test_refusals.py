@@ -119,14 +119,6 @@ def test_an_input_with_a_watermark_is_refused(clicks: DataFrame) -> None:
             retained(marked, policy=policy)
 
 
-def test_what_retain_gives_cannot_be_retained_by_event_time_again(clicks: DataFrame) -> None:
-    changes = retained(clicks)
-    with pytest.raises(RefusedError, match="watermark already"):
-        retained(
-            changes, key="user", aggregates={"m": "count"}, event_time="created_at", uid="again"
-        )
-
-
 @pytest.mark.parametrize("name", REQUIRED_SETTINGS)
 def test_a_session_without_a_setting_is_refused_with_the_line_to_write(
     spark: SparkSession, clicks: DataFrame, tmp_path: Path, name: str

@@ -48,7 +48,7 @@ class Query:
         write_layout(self.checkpoint, UID, layout)
         PolicyJournal(self.checkpoint, UID).append(POLICY, 0)
         self.reports = [replace(REPORT, shard=shard) for shard in layout.shards]
-        operator = SimpleNamespace(uid=UID, policy=POLICY, backend="spark")
+        operator = SimpleNamespace(uid=UID, policy=POLICY, backend="spark", terms={})
         found = {RUN: (self.checkpoint, [operator])}
         monkeypatch.setattr(session_metrics, "started_query", lambda _, run_id: found.get(run_id))
         monkeypatch.setattr(self.metrics, "_spark", object())

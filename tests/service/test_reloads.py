@@ -122,7 +122,9 @@ def test_a_policy_that_removes_too_many_keys_is_refused_until_the_file_allows_it
     """What is planned of a checkpoint is tested there; here all of its keys would go."""
     gone = Horizon(0, new=Removal(10, 100), more=Removal(10, 100))
 
-    def planned(_checkpoint: Folder, uid: str, policy: Policy, *_: object) -> PolicyPlan:
+    def planned(
+        _checkpoint: Folder, uid: str, policy: Policy, *_: object, **__: object
+    ) -> PolicyPlan:
         return PolicyPlan(uid, 0, Policy(), policy, 10, 100, (gone, gone, gone))
 
     monkeypatch.setattr("idlestate.pipeline.policy_plans.plan_for", planned)

@@ -13,6 +13,7 @@ import pytest
 
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.message import PROTOCOL
 from tests.sidecar.sidecar_process import COMMAND, UID, Sidecar, said
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -114,7 +115,7 @@ def status(sidecar: Sidecar, certs: Path, client: str | None, token: str = TOKEN
 
 def test_who_has_certificate_and_token_comes_in(sidecar: Sidecar, certs: Path) -> None:
     hello = Connection(address(sidecar, certs, "client"), patience_s=5).call("hello")
-    assert hello.header["protocol"] == 1
+    assert hello.header["protocol"] == PROTOCOL
     assert status(sidecar, certs, "client") == 200
 
 
