@@ -84,7 +84,7 @@ class KeyLoop:
                     context.wakes_at_ms = min(timers.values()) if timers else FOREVER_MS
                 for _ in range(count):
                     t_ms = next(times)
-                    if t_ms < seen_ms:  # noqa: PLR1730
+                    if t_ms < seen_ms and self._is_open:  # a life that left nothing binds no one
                         t_ms = seen_ms
                     if self._is_open and (
                         life.deadline_ms <= t_ms or context.wakes_at_ms <= t_ms or has_ttl

@@ -123,6 +123,12 @@ def test_a_function_does_what_the_model_does(
     check(function, policy, [*cut(records, cuts), [], []], delay_ms)
 
 
+def test_a_life_that_left_nothing_does_not_delay_the_records_after_it() -> None:
+    late = [("a", 73, "unquiet", 0), ("a", 74, "count", 0), ("a", 119, "count", 0)]
+    policy = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
+    check(Scripted(None, renews=False), policy, [[("a", 75, "quiet", 0)], late, [], []], 2)
+
+
 @settings(max_examples=50)
 @given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_keys_behind_equal_hashes_are_told_apart(
