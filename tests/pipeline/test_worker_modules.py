@@ -16,7 +16,14 @@ NOT_IN_TASKS = (
 IN_TASKS = {
     f"idlestate.pipeline.{name}" for name in ("pack", "stateful_step", "changelog_unpacker")
 }
-NOT_ON_DRIVER = (*NOT_IN_TASKS, "numpy", "pandas", "pyarrow", "idlestate.backends")
+NOT_ON_DRIVER = (
+    *(*NOT_IN_TASKS, "numpy", "pandas", "pyarrow"),
+    *(
+        "idlestate.backends.runs",
+        "idlestate.backends.files",
+        "idlestate.backends.shards.shard_step",
+    ),
+)
 TASK = "pyspark.worker"
 STARTS = "starts"
 ON_DRIVER = "pyspark.sql.streaming.transform_with_state_driver_worker"
