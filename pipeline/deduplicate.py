@@ -41,7 +41,7 @@ def deduplicate(
     Works on streaming and batch DataFrames. With `keep="first"`, the record that starts a life is
     emitted as an `update` row in its batch, and later records of the life are reads: under
     `on_create_and_write` they change nothing, under `on_read_and_write` they postpone the deadline.
-    An `expire` row, with null in the columns other than the keys, reports the end of the life. With
+    An `expire` row, with null in the input's other columns, reports the end of the life. With
     `keep="last"`, every record is a write, and the newest one is emitted as the `expire` row.
 
     Args:
@@ -50,7 +50,7 @@ def deduplicate(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column, a timestamp; required unless the policy uses processing
             time.
-        keep: `first` or `last`: by event time, then the order columns, then the other columns.
+        keep: `first` or `last`, by event time, then the `order` columns, then the other columns.
         delay, policy, config, order, max_ahead, min_event_time: as for `retain`.
         malformed: as for `retain`; this column is not emitted.
         null_key, rejects, shards, backend, sidecar, runs, in_order: as for `retain`.

@@ -1,4 +1,4 @@
-"""`join`: pairs of rows of two streams with equal keys and times that are near enough."""
+"""`join`: pairs of rows of two streams with equal keys, by an interval or by retention."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -49,48 +49,48 @@ def join(
     shards: int | None = None,
     runs: str | None = None,
 ) -> DataFrame:
-    """Join rows with equal keys, whose event times are within an interval or that are both kept.
+    """Join rows of two inputs that have equal keys.
 
-    With `between` this is an interval join; without it a regular join, in which rows match as long
-    as the policies of both keep them. Both inputs are streams, or both are batch DataFrames. A pair
-    is emitted once, in the batch in which its second row comes; a row that finds no partner is
-    emitted once, when none can come any more. The result does not depend on how the inputs are
-    divided into batches, nor on which of them is ahead, as long as no row is late. A late row is
-    dropped, and pairs with nothing.
+    With `between`, this is an interval join: rows match if their event times are within an
+    interval. Without it, this is a regular join: rows match as long as both are kept by their
+    policies. Both inputs are streams, or both are batch DataFrames. A pair is emitted once, in the
+    batch that reads its second row. A row without a match is emitted once, when no match can arrive
+    any more. The result does not depend on how the inputs are divided into batches or on which of
+    them is ahead, as long as no row is late. A late row is dropped and matches nothing.
 
     Args:
-        left, right: the rows to join, with columns of simple types and without a watermark. No
-            column but the keys has the same name in both, unless `how` is `semi` or `anti`.
+        left, right: the rows to join, with columns of simple types and without a watermark. Columns
+            other than the keys have different names, unless `how` is `semi` or `anti`.
         on: one or more key columns, which both inputs have, of the same types. As in SQL, a row
-            with a null in its key matches nothing: `inner` drops it, `left` emits it at once.
+            with a null in its key matches nothing: `inner` drops it; `left` emits it at once if it
+            is a left row.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the left input, a timestamp.
-        right_time: that of the right input; default: the same name.
-        how: `inner`; `left`, `right` or `full` to emit rows without a match too, with nulls;
-            `semi` or `anti` to emit only left rows, those with or without a match.
-        between: the least and the greatest time from a left row to a right row that matches it,
-            both included, in whole milliseconds: with `("-30m", "1h")`, right rows from 30 minutes
-            before to one hour after the left row. None: at any time.
+        right_time: the event-time column of the right input; default: the same name.
+        how: `inner`; `left`, `right` or `full` to emit also the rows of that input or of both that
+            have no match, with nulls; `semi` or `anti` to emit only left rows, with or without a
+            match.
+        between: the smallest and the largest time from a left row to a matching right row, both
+            included, in whole milliseconds. With `("-30m", "1h")`, right rows from 30 minutes
+            before to one hour after the left row match. None: a regular join.
         policy: the name of a policy in `config`, or a `Policy`: how long left rows are kept. Each
-            row is written once, at its time, and matches rows at times before its end; matches do
-            not extend its life. None uses the policy that the selectors of `config` assign to this
-            uid. Without one, rows are kept for as long as `between` needs them, and in a regular
-            join forever.
-        right_policy: the same of right rows; default: as `policy`.
+            row is one write, at its time; matches do not extend its life. None uses the policy that
+            the selectors of `config` assign to this uid. Without a policy, an interval join keeps
+            rows for as long as they may match, and a regular join keeps them forever.
+        right_policy: how long right rows are kept; default: `policy`.
         config: the policy file.
         delay: how late left rows may arrive: text such as `10m` or `1h30m`, or a timedelta.
-        right_delay: the same of right rows; default: `delay`.
-        idle_after: after how long without rows an input no longer holds the watermark back; one
-            duration for both inputs, or some by name: `{"right": "15m"}`. Rows that it then brings
-            behind the watermark are late. Default: it holds it back for ever.
+        right_delay: how late right rows may arrive; default: `delay`.
+        idle_after: how long an input without rows holds the watermark back: one duration for both
+            inputs, or durations by name, as in `{"right": "15m"}`. Rows that it sends later, behind
+            the watermark, are late. Default: forever.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
             of the join, and the columns `reason`, `input` and `rejected`.
-        max_ahead, min_event_time, null_key, shards, runs: as for `retain`, of both inputs.
+        max_ahead, min_event_time, null_key, shards, runs: as for `retain`, for both inputs.
 
     Returns:
-        Key columns, the other columns of the left input, those of the right one (not with `semi`
-        or `anti`), and `batch_id`; with `rejects` three more. Rows are only added, never taken
-        back.
+        Key columns, the other columns of the left input, those of the right input (not with `semi`
+        or `anti`), and `batch_id`; with `rejects` three more. The output is append-only.
 
     Raises:
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.

@@ -51,45 +51,45 @@ def join_asof(
 ) -> DataFrame:
     """Join each probe to the newest version of its key whose event time is not after the probe's.
 
-    Both inputs are streams, or both are batch DataFrames. A version is a write of its key and a
-    probe is a read: a probe finds the newest version if the life of its key, by the policy, is open
-    at the probe's time. Rows of both inputs wait until the watermark reaches them and take their
-    turn in order of event time, versions before probes of the same time. The watermark is that of
-    the input that is further behind.
+    Both inputs are streams, or both are batch DataFrames. A version is a write of its key, and a
+    probe is a read. A probe finds a version only if, by the policy, the life of its key is open at
+    the probe's time. Rows of both inputs wait until the watermark reaches them, and then count in
+    order of event time, versions before probes of the same time. The watermark is that of the input
+    that is further behind.
 
     Args:
         probes: the rows to join, with columns of simple types and without a watermark.
-        versions: what they are joined to, likewise.
-        on: one or more key columns, which both inputs have, of the same types. A null matches
-            nothing, as in SQL.
+        versions: the rows to which probes are joined, under the same conditions.
+        on: one or more key columns, which both inputs have, of the same types. As in SQL, a null
+            matches nothing.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the probes, a timestamp.
-        version_time: that of the versions; default: the same name.
+        version_time: the event-time column of the versions; default: the same name.
         how: `inner`, or `left` to emit probes without a version too.
-        columns: columns of the versions that are emitted; default: all but the keys. No probe
-            column has the same name.
+        columns: columns of the versions to emit; default: all but the keys. Probe columns must have
+            other names.
         delay: how late probes may arrive: text such as `10m` or `1h30m`, or a timedelta.
-        version_delay: the same of versions; default: `delay`.
-        idle_after: after how long without rows an input no longer holds the watermark back; one
-            duration for both inputs, or some by name: `{"versions": "15m"}`. Rows that it then
-            brings behind the watermark are late. Default: it holds it back for ever.
+        version_delay: how late versions may arrive; default: `delay`.
+        idle_after: how long an input without rows holds the watermark back: one duration for both
+            inputs, or durations by name, as in `{"versions": "15m"}`. Rows that it sends later,
+            behind the watermark, are late. Default: forever.
         policy: the name of a policy in `config`, or a `Policy`: how long a key's newest version is
             kept. None uses the policy that the selectors of `config` assign to this uid; without
             one, state grows without bound.
         config: the policy file.
-        order: columns of `columns` that order versions of the same key and event time; of equal
-            ones, the largest by all columns counts.
+        order: columns among `columns` that order versions of the same key and event time. The last
+            one counts; if several are equal, the largest by all columns.
         null_key: `keep` treats rows with a null key as an inner or left join in SQL does; `reject`
             rejects them.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
             of the join, and the columns `reason`, `input` and `rejected`.
-        max_ahead, min_event_time, shards: as for `retain`, of both inputs.
+        max_ahead, min_event_time, shards: as for `retain`, for both inputs.
         backend, sidecar, runs: as for `retain`.
 
     Returns:
-        Key columns, the other columns of the probes, the version's, and `batch_id`: a row for each
-        probe, or with `inner` for each one that finds a version, in the batch of its turn.
-        With `rejects` three columns more.
+        Key columns, the other columns of the probes, `columns` of the versions, and `batch_id`;
+        with `rejects` three more. There is one row per probe, or with `inner` one per probe that
+        finds a version, in the batch that processes it.
 
     Raises:
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.

@@ -44,32 +44,33 @@ def over(
 ) -> DataFrame:
     """Emit each row with aggregates of the rows of its key so far.
 
-    As `OVER (PARTITION BY key ORDER BY event_time)` in SQL, for streams and batch DataFrames: rows
-    of one time, and of equal `order` columns, count together. `rows` and `range` make the frame
-    shorter. Every row is a write, and the end of its key's life by the policy empties the frame.
-    Rows wait until the watermark reaches them and take their turn in order of event time, so that
-    no result depends on how they came.
+    This is `OVER (PARTITION BY key ORDER BY event_time)` of SQL, for streams and batch DataFrames.
+    Rows with the same event time and equal `order` columns count together. `rows` and `range` limit
+    the frame. Every row is a write, and the frame ends with the key's life, by the policy. Rows
+    wait until the watermark reaches them, and then count in order of event time, so the result does
+    not depend on how they arrive.
 
     Args:
         events: the input, with columns of simple types and without a watermark.
         key: one or more columns, as for `retain`.
-        columns: result name to aggregate, as `aggregates` of `retain`.
+        columns: result name to aggregate, like `aggregates` of `retain`.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column, a timestamp.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
-        rows: count the last so many rows, the row itself among them, as `ROWS BETWEEN rows - 1
-            PRECEDING AND CURRENT ROW`; 1 to 100,000. Rows of one time go by their `order` columns,
-            then by all their values. `unbounded`: all rows of the life, in the same way.
-        range: count rows that are at most this long before the row, as `RANGE BETWEEN INTERVAL
-            ... PRECEDING AND CURRENT ROW`: text such as `10m` or `1h30m`, or a timedelta. Rows of
-            one time count together, whatever their `order` columns.
+        rows: count only this many rows, the row itself included, like `ROWS BETWEEN rows - 1
+            PRECEDING AND CURRENT ROW`; 1 to 100,000. Rows with the same time are ordered by their
+            `order` columns, then by all their values. `unbounded`: all rows of the life up to the
+            row, in the same order.
+        range: count only rows that are at most this long before the row, like `RANGE BETWEEN
+            INTERVAL ... PRECEDING AND CURRENT ROW`: text such as `10m` or `1h30m`, or a timedelta.
+            Rows with the same time count together, whatever their `order` columns.
         order: columns that order rows of the same key and event time.
         malformed: as for `retain`; this column is not emitted.
         null_key, shards, backend, sidecar, runs: as for `retain`.
 
     Returns:
-        Key columns, the other columns of the input, the aggregates, and `batch_id`: a row for each
-        row of the input that is not late or rejected, in the batch of its turn.
+        Key columns, the other columns of the input, the aggregates, and `batch_id`. There is one
+        row per row of the input that is neither late nor rejected, in the batch that processes it.
 
     Raises:
         RefusedError: the input, session or arguments are not valid; the text says how to fix it.

@@ -46,8 +46,9 @@ def process(
 ) -> DataFrame:
     """Call a function with the records of each key, in order, with state and timers.
 
-    Works on streaming and batch DataFrames. The result is what the function yields. Records of one
-    key come in order of event time, then of the order columns, then of their values.
+    Works on streaming and batch DataFrames. The result contains the rows that the function yields.
+    Records of a key are processed in order of event time, then of the `order` columns, then of
+    their values.
 
     Args:
         events: the input. It must not have a watermark: `delay` sets one.
@@ -59,11 +60,11 @@ def process(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column, a timestamp; required unless the policy uses processing
             time.
-        columns: the columns of the rows that the function is given; default: all of simple types.
-            Others are not sent to the shards.
+        columns: the columns of the rows that the function receives; default: all of simple types.
+            Other columns are not sent to the shards.
         delay, policy, config, order: as for `retain`.
-        read_when: a boolean column that marks records that only read: the function must not
-            change state or timers for them.
+        read_when: a boolean column that marks read-only records: the function must not change
+            states or timers for them.
         max_ahead, min_event_time, malformed, null_key: as for `retain`.
         rejects: whether to emit late and rejected rows, with null in the columns of `output`, and
             the columns `reason`, `batch_id` and `rejected`.
@@ -71,10 +72,10 @@ def process(
             Spark's tasks, and keys expire in the query's batches only.
         renamed: new to old names of states.
         in_order: as for `retain`; by default it is on in event time for functions with `on_timer`.
-        on_error: `stop` the query at an error of the function, or `reject` the record: the call is
-            undone, with its changes of states and timers and what it yielded, and a reject row with
-            the reason `function_error` says what failed. A timer that fails is removed; a life
-            whose `on_expire` fails ends. Needs `rejects`.
+        on_error: what to do when the function fails. `stop` stops the query. `reject` rejects the
+            record and needs `rejects`: the call is undone, with its changes to states and timers
+            and the rows that it yielded, and a reject row has the reason `function_error`. If
+            `on_timer` fails, the timer is removed; if `on_expire` fails, the life still ends.
 
     Returns:
         The columns of `output`, and with `rejects` three more.

@@ -90,9 +90,9 @@ def retain(
         fire_after: emit the first `update` row of a window when the newest event is this long past
             its end, at most `delay`; default: an update per batch that changes the window.
         in_order: whether rows wait until the watermark reaches them and then count in order of
-            event time, so that no result depends on how the input came and was divided into
-            batches. Rows come out `delay` later. Event time only; fixed by the
-            first start. Default: True for `session`, else False.
+            event time, so the result does not depend on how the input arrives or is divided into
+            batches. Results come about `delay` later. Event time only; fixed by the first start.
+            Default: True for `session`, else False.
 
     Returns:
         Key columns, of windows `window_start` and `window_end`, aggregates, `change`,

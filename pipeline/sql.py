@@ -40,27 +40,28 @@ def sql(
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
-    GROUP BY becomes `retain`; DISTINCT, and ROW_NUMBER() with the condition that it is 1, become
-    `deduplicate`; FOR SYSTEM_TIME AS OF and ASOF JOIN become `join_asof`. Rows and state are the
-    same. Tables may be views, such as those of `createOrReplaceTempView` on a streaming DataFrame.
-    A hint wins over `policy`:
-    `/*+ STATE_TTL('clicks'='1d') */`, or `/*+ RETENTION('clicks'='sessions') */`.
+    GROUP BY becomes `retain`. DISTINCT, and ROW_NUMBER() with the condition that it is 1, become
+    `deduplicate`. Aggregates and ROW_NUMBER() with OVER become `over`. FOR SYSTEM_TIME AS OF and
+    ASOF JOIN become `join_asof`. Results and state are the same. Tables may be views, such as those
+    of `createOrReplaceTempView` on a streaming DataFrame. A hint takes precedence over `policy`:
+    `/*+ STATE_TTL('clicks'='1d') */` or `/*+ RETENTION('clicks'='sessions') */`.
 
     Args:
         spark: the session, whose tables and views the query reads.
         query: one SELECT.
         uid: the operator's stable name, which identifies its state in the checkpoint.
-        event_time: the event-time column of what the query reads, a timestamp; required unless the
-            policy uses processing time, or the query names it in a window or ORDER BY.
+        event_time: the event-time column of the input, a timestamp; required unless the policy uses
+            processing time, or the query names it in a window or ORDER BY.
         read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
-        version_time, version_delay: as for `join_asof`; with a join only.
+        version_time, version_delay: as for `join_asof`; with an as-of join only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
-        malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for `retain`;
-            None means its default.
+        malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for the operator.
+            One that does not apply to the query is refused; None means its default.
 
     Returns:
-        The columns that the query selects, `change`, `created_at`, `last_access`, `expired_at`,
-        `reason`, `batch_id`, and with `rejects` the column `rejected`.
+        The columns that the query selects and those that its operator adds: for `retain` and
+        `deduplicate` `change`, `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and
+        with `rejects` the column `rejected`; for `over` and `join_asof` `batch_id`.
 
     Raises:
         RefusedError: the query is not supported, or the input, session or arguments are not valid;
