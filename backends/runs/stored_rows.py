@@ -12,6 +12,7 @@ from idlestate.backends.runs.row_layout import HASH_BYTES, Records, RowLayout, T
 from idlestate.backends.runs.segment import SegmentIndex, fence_rows
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 
+_HIGHEST_HASH = (1 << 63) - 1
 _MANY = 32
 """Where one row in so many is looked for, the hashes of all are read."""
 
@@ -47,6 +48,13 @@ class StoredRows:
         width = self.layout.dtype.itemsize
         self.source.need(begins * width, (stops - 1) * width + HASH_BYTES)
         return first_at_least(self._records["hash"], begins, stops, hashes) - shift
+
+    def first_after(self, hashes: Ints) -> Ints:
+        """For each hash, ascending, the first row with a higher one; `len` where none is."""
+        # Past the highest hash there is no number to look for.
+        places = self.first_at_least(np.maximum(hashes, hashes + 1))
+        places[hashes == _HIGHEST_HASH] = len(self)
+        return places
 
     def first_at(self, wanted: int) -> int:
         """The same for one hash."""

@@ -66,19 +66,19 @@ class Runs:
             rows = rows.take(~is_gone)
         return at, rows
 
-    def between(self, begins: Ints, ends: Ints) -> tuple[Ints, Rows]:
+    def between(self, firsts: Ints, lasts: Ints) -> tuple[Ints, Rows]:
         """The rows of open lives with hashes in some ranges, and their positions.
 
-        Sweeps are not asked: this is for tables whose policy ends nothing.
+        Sweeps are not asked; where a policy ends lives, ask `are_swept`.
 
         Args:
-            begins: the lowest hash of each range, ascending.
-            ends: the hash after its last one; no two ranges overlap.
+            firsts: the lowest hash of each range, ascending.
+            lasts: the highest one; no two ranges overlap.
         """
         found, parts = [np.zeros(0, dtype=np.int64)], [Rows.empty(self.schema)]
         for at, (run, start) in enumerate(zip(self.runs, self._starts(), strict=True)):
-            first = run.stored.first_at_least(begins)
-            places = spread(first, run.stored.first_at_least(ends) - first)
+            first = run.stored.first_at_least(firsts)
+            places = spread(first, run.stored.first_after(lasts) - first)
             if not len(places):
                 continue
             rows = run.take(places, keys=True)

@@ -52,7 +52,7 @@ def release(
 
 def waiting(held: Runs, hashes: Ints, keys: Keys) -> Ints:
     """The times (ms) of the waiting rows of one key, ascending."""
-    at, rows = held.between(hashes, np.maximum(hashes, hashes + 1))
+    at, rows = held.between(hashes, hashes)
     if not len(at):
         return at
     is_open = ~held.are_swept(at, rows)

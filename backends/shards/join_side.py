@@ -190,14 +190,16 @@ class JoinSide:
         """Which of these rows in state had found a match before the batch."""
         assert self.marks is not None
         numbers = np.asarray(rows.payload[0])
-        _, marks = self.marks.between(*_spans(rows.hashes))
+        hashes = distinct(rows.hashes)
+        _, marks = self.marks.between(hashes, hashes)
         found: Flags = (numbers == -1) | np.isin(numbers, np.asarray(marks.payload[0]))
         return found
 
 
 def _stored(runs: Runs, steps: Steps, asked: Ints) -> tuple[Rows, Ints]:
     """The open rows with these keys, and the number of the key of each."""
-    positions, rows = runs.between(*_spans(steps.hashes[asked]))
+    hashes = distinct(steps.hashes[asked])
+    positions, rows = runs.between(hashes, hashes)
     rows = rows.take(~runs.are_swept(positions, rows))
     key = np.full(len(rows), -1)
     pending, at = np.arange(len(rows)), np.searchsorted(steps.hashes, rows.hashes)
@@ -209,9 +211,3 @@ def _stored(runs: Runs, steps: Steps, asked: Ints) -> tuple[Rows, Ints]:
         pending = pending[~same]
         at[pending] += 1
     return rows.take(key >= 0), key[key >= 0]
-
-
-def _spans(hashes: Ints) -> tuple[Ints, Ints]:
-    """Each hash as a range, for `Runs.between`."""
-    begins = distinct(hashes)
-    return begins, np.maximum(begins, begins + 1)

@@ -36,8 +36,8 @@ SCHEMA: Final = TableSchema(KEYS, (column("entry"),))
 
 _LENGTH: Final = struct.Struct("<I")
 _ENTRY_BITS: Final = 22
-_AFTER: Final = (1 << _ENTRY_BITS) - 1
-"""The end of a key's range: no entry has this place."""
+_LAST: Final = (1 << _ENTRY_BITS) - 2
+"""The last place of a key's range, counted from its first one."""
 
 _MARKER: Final = np.dtype([("mark", "<u4"), ("count", "<i8"), ("next", "<i8")])
 _MARK: Final = (1 << 32) - 1
@@ -105,7 +105,7 @@ def element_numbers(user_keys: pa.BinaryArray) -> Positions:
 def places_of(rows: pa.BinaryArray) -> Positions:
     """The places of entries in a run."""
     prefixes, user_keys = parts_of(rows)
-    in_range = np.minimum(upper_bits(user_keys, _ENTRY_BITS), _AFTER - 1)
+    in_range = np.minimum(upper_bits(user_keys, _ENTRY_BITS), _LAST)
     found: Positions = range_numbers(prefixes) << _ENTRY_BITS | in_range
     return found
 
@@ -130,6 +130,6 @@ def stored_entries(runs: Runs, prefixes: pa.BinaryArray) -> tuple[Positions, Pos
         Positions in the runs, places, and the rows with their cells as a struct.
     """
     begins = np.unique(range_numbers(prefixes)) << _ENTRY_BITS
-    at, rows = runs.between(begins, begins | _AFTER)
+    at, rows = runs.between(begins, begins | _LAST)
     both = pa.StructArray.from_arrays([rows.keys[0], rows.payload[0]], ["row", "cell"])
     return at, rows.hashes, both

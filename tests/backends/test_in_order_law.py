@@ -160,6 +160,13 @@ def test_the_records_of_a_key_that_wait_are_known():
     assert table.others[HELD].live == 2
 
 
+def test_the_waiting_records_of_a_key_with_the_highest_hash_are_known():
+    highest = np.full(1, (1 << 63) - 1)
+    taken = replace(steps(("a", 100), ("a", 95)), hashes=highest)
+    table = ShardTable.empty(SPEC).apply(taken, Policy(), 90, 0, MERGE).table
+    assert waiting(table.others[HELD], highest, [pa.array(["a"])]).tolist() == [95, 100]
+
+
 def test_released_records_leave_the_state_within_some_batches():
     table, policy = ShardTable.empty(SPEC), Policy(ttl_ms=10)
     for batch_id in range(60):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -152,6 +153,20 @@ def test_pairs_of_a_hot_key_are_made_a_portion_at_a_time():
     first = outcome.changes.read_next_batch()
     assert len(first) == ROWS_PER_CELL
     assert len(first) + sum(map(len, outcome.changes)) == 2000 * 2000
+
+
+@pytest.mark.parametrize("key_hash", [-(1 << 63), -1, (1 << 63) - 1])
+def test_a_key_with_any_hash_finds_partners_and_marks_in_state(key_hash):
+    spec, found = spec_of("left", (-10, 20)), []
+    table = ShardTable.empty(spec)
+    batches = [(Row(0, "a", 100, 1), 0), (Row(1, "a", 110, 2), 0), (None, 200)]
+    for batch_id, (row, watermark_ms) in enumerate(batches):
+        steps = steps_of(spec, [row] if row else [])
+        steps = replace(steps, hashes=np.full(len(steps), key_hash))
+        outcome = apply_join(table, steps, NO_POLICIES, watermark_ms, batch_id, MergePolicy())
+        found.append([(each["l"], each["r"]) for each in rows_of(outcome)])
+        table = outcome.table
+    assert found == [[], [("l1", 2)], []]
 
 
 NO_MERGES = MergePolicy(ratio=0.0)
