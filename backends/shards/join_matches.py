@@ -100,7 +100,8 @@ def _matches(
 ) -> Matches:
     if not len(at) or not len(among):
         return Matches(at, among, np.zeros(len(at), np.int64), np.zeros(len(at), np.int64))
-    numbers = _TimeNumbers.of(others.t_ms[among], int(others.key[among].max()) + 1)
+    last_key = max(int(rows.key[at].max()), int(others.key[among].max()))
+    numbers = _TimeNumbers.of(others.t_ms[among], last_key + 1)
     codes = others.key[among] * numbers.width + numbers.not_before(others.t_ms[among])
     if not (codes[1:] >= codes[:-1]).all():
         order = np.argsort(codes, kind="stable")

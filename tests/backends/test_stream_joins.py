@@ -10,6 +10,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import compare_definitions
+from idlestate.backends.shards.join_matches import JoinRows, matches
 from idlestate.backends.shards.join_rows import rows_in_state
 from idlestate.backends.shards.join_step import apply_join
 from idlestate.backends.shards.record_rows import ROWS_PER_CELL
@@ -194,6 +195,14 @@ def test_times_may_be_farther_apart_than_timestamps_are():
     )
     found = {(row["l"], row["r"]) for row in rows_of(outcome)}
     assert found == {(f"l{at}", at if at % 11 <= 5 else None) for at in range(2000)}
+
+
+def test_rows_of_many_keys_match_none_of_another_key_whose_times_are_far_apart():
+    far_ms = (1 << 43) - 2
+    rows = JoinRows(np.array([0, 1 << 21]), np.array([far_ms, 0]), [], 0)
+    others = JoinRows(np.array([0, 0]), np.array([0, far_ms]), [], 0)
+    found, _ = matches(rows, others, -10, 10)
+    assert found.counts.tolist() == [1, 0]
 
 
 def test_rows_that_ended_leave_the_state_within_some_batches():
