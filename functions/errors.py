@@ -1,6 +1,7 @@
 """Errors of user functions."""
 
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -49,23 +50,32 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
     return error
 
 
-def error_in_open(uid: str, function: str, problem: Exception) -> FunctionError:
+def error_in_open(uid: str, function: str, problem: BaseException) -> FunctionError:
     """The error of a function that cannot be opened."""
     return FunctionError(f"operator {uid!r}: {function}.open {_said(problem)}; {_ADVICE}")
 
 
 def _said(problem: object) -> str:
     """What a call did, and where if it raised an error."""
+    text = _cut(_written(str, problem), _MESSAGE)
     if not isinstance(problem, BaseException):
-        return _cut(str(problem), _MESSAGE)
+        return text
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"raised {type(problem).__name__}: {_cut(str(problem), _MESSAGE)}{where}"
+    return f"raised {type(problem).__name__}: {text}{where}"
 
 
 def short(value: object) -> str:
     """A value as errors show it."""
-    return _cut(repr(value), _VALUE)
+    return _cut(_written(repr, value), _VALUE)
+
+
+def _written(by: Callable[[object], str], value: object) -> str:
+    """A user's value as text, although its own method may fail."""
+    try:
+        return by(value)
+    except Exception as error:  # noqa: BLE001 - the method is the user's
+        return f"<{type(value).__name__} whose text raised {type(error).__name__}>"
 
 
 def _cut(text: str, most: int) -> str:

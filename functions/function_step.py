@@ -114,7 +114,7 @@ class _Step:
         bound = self.bound
         try:
             opened = OpenFunction(copy.copy(bound.function))
-        except Exception as error:
+        except BaseException as error:  # as in the loop: sys.exit ends workers without a word
             raise error_in_open(bound.uid, bound.name, error) from error
         checks = None
         if rejects:

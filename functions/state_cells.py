@@ -70,9 +70,7 @@ class ValueCell(Cell):
 
     def value(self) -> Any:
         """The value; the descriptor's default when there is none."""
-        found = self.content
-        if found is None:
-            return self._default
+        found = self._default if self.content is None else self.content
         return found if self._copy is None else self._copy(found)
 
     def update(self, value: Any) -> None:
@@ -196,11 +194,12 @@ class ReducingCell(Cell):
 
     def get(self) -> Any:
         """The value; None when nothing was added."""
-        return self.content
+        found = self.content
+        return found if self._copy is None else self._copy(found)
 
     def add(self, value: Any) -> None:
         """Add a value."""
-        old = self.get()
+        old = self.content
         self.content = self._fitting(value if old is None else self._reduce(old, value))
 
 

@@ -108,3 +108,54 @@ def test_long_messages_keys_and_values_are_cut(what: Any, text: str) -> None:
     assert text in said
     assert said.endswith("correct the function and start the query again")
     assert len(said) < 2_000
+
+
+def test_a_function_that_exits_in_open_is_named() -> None:
+    class Leaving(Calls):
+        def open(self, ctx: Any) -> None:
+            if self.what == "raise":
+                sys.exit(3)
+
+    function = Leaving("open")
+    tested = harness(function)
+    function.what = "raise"
+    tested.restart()
+    with pytest.raises(RefusedError, match=r"'harness': .*Leaving\.open raised SystemExit: 3"):
+        tested.batch([row(0)])
+
+
+class Wordless(Exception):  # noqa: N818 - it is a value too
+    def __str__(self) -> str:
+        raise RuntimeError("in str")
+
+    __repr__ = __str__
+
+
+class Mute(KeyedProcessFunction):
+    """Raises or yields what cannot be shown."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        if self.what == "raise":
+            raise Wordless
+        yield Wordless() if self.what == "row" else (ctx.key, Wordless())
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [("raise", "raised Wordless: <Word"), ("row", "yielded <Word"), ("value", "yielded <Word")],
+)
+@pytest.mark.parametrize("on_error", ["stop", "reject"])
+def test_what_cannot_be_shown_as_text_has_an_error_all_the_same(
+    what: str, text: str, on_error: str
+) -> None:
+    tested = harness(Mute(what), on_error=on_error, rejects=True)
+    said = f"{text}less whose text raised RuntimeError>"
+    if on_error == "stop":
+        with pytest.raises(RefusedError, match=rf"Mute\.process_element {said}.*, for key 'k' at"):
+            tested.batch([row(0)])
+    else:
+        (failed,) = tested.batch([row(0)])
+        assert said in failed["rejected"]
