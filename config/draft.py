@@ -61,7 +61,8 @@ class Draft:
         for merged in (self.defaults, *self.policies.values()):
             yield from merged.check()
         named = [each["policy"] for each in self.top["selectors"].items]
-        named += [each["policy"] for each in self.top["pipelines"].sections]
+        for each in self.top["pipelines"].sections:
+            named += [each["policy"], each["right"]["policy"]]
         for each in named:
             yield from check_policy_name(each, self.policies)
         yield from check_pipelines(self.top["pipelines"], self._time_of)

@@ -75,10 +75,13 @@ Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", 
 Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
 NullKey = Annotated[Literal["keep", "reject"], _words("keep", "reject")]
 Operator = Annotated[
-    Literal["retain", "deduplicate", "over", "process", "join_asof"],
-    _words("retain", "deduplicate", "over", "process", "join_asof"),
+    Literal["retain", "deduplicate", "over", "process", "join", "join_asof"],
+    _words("retain", "deduplicate", "over", "process", "join", "join_asof"),
 ]
-AsOfHow = Annotated[Literal["inner", "left"], _words("inner", "left")]
+JoinHow = Annotated[
+    Literal["inner", "left", "right", "full", "semi", "anti"],
+    _words("inner", "left", "right", "full", "semi", "anti"),
+]
 OnError = Annotated[Literal["stop", "reject"], _words("stop", "reject")]
 Keep = Annotated[Literal["first", "last"], _words("first", "last")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]

@@ -84,6 +84,14 @@ class Config:
             return policy.with_ttl_alone(ttl_ms, f"STATE_TTL in its query ({self.file})")
         return replace(policy, chosen_by=f"{what} ({self.file})")
 
+    def right_policy_for(self, uid: str) -> Policy | None:
+        """The policy of a join's right rows, if it has one of its own; for any uid."""
+        right = self.pipelines[uid].right if uid in self.pipelines else None
+        if right is None or right.policy is None:
+            return None
+        because = f"policy {right.policy}, named under right ({self.file})"
+        return replace(self.policies[right.policy], chosen_by=because)
+
     def budget_for(self, uid: str) -> Budget:
         """The budget of an operator: its own, or that of its policy; for any uid."""
         named = self._named(uid)
@@ -177,7 +185,15 @@ def _warnings(config: Config) -> Iterator[Finding]:
     paths: dict[str, FieldPath] = {uid: ("sidecar", "operators", uid) for uid in hosted}
     paths |= {uid: ("pipelines", uid) for uid in config.pipelines}
     for uid, path in paths.items():
+        pipeline = config.pipelines.get(uid)
+        if pipeline is not None and pipeline.between is not None:
+            continue  # rows end when no match can arrive any more
+        right = config.right_policy_for(uid)
         if config.policy_for(uid).is_unbounded:
             yield Finding(path, *config.unbounded_advice(uid))
+        elif pipeline is not None and pipeline.right is not None and right and right.is_unbounded:
+            choice = Choice(pipeline.right.policy, "")
+            what, fix = unbounded_advice(f"the right rows of {uid}", choice, by_hint=False)
+            yield Finding((*path, "right"), what, fix)
     if config.sidecar:
         yield from clear_text_warnings(config.sidecar)

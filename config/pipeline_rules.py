@@ -20,7 +20,8 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
-_KINDS = ("retain", "deduplicate", "over", "process", "join_asof")
+_KINDS = ("retain", "deduplicate", "over", "process", "join", "join_asof")
+_SECOND_INPUTS = ("versions", "right")
 _ONLY_FOR = {
     "aggregates": ("retain", "over"),
     **dict.fromkeys(("renamed", "read_when"), ("retain", "process")),
@@ -28,13 +29,16 @@ _ONLY_FOR = {
     "keep": ("deduplicate",),
     **dict.fromkeys(("rows", "range"), ("over",)),
     **dict.fromkeys(("function", "output", "columns", "on_error"), ("process",)),
-    **dict.fromkeys(("versions", "how"), ("join_asof",)),
+    "versions": ("join_asof",),
+    **dict.fromkeys(("right", "between"), ("join",)),
+    "how": ("join", "join_asof"),
+    "order": ("retain", "deduplicate", "over", "process", "join_asof"),
     "in_order": ("retain", "deduplicate", "process"),
 }
 """Fields that not every kind of operator takes."""
 _SINKS_ONLY_FOR = {
     "expired": ("retain", "deduplicate"),
-    "rejects": ("retain", "deduplicate", "process"),
+    "rejects": ("retain", "deduplicate", "process", "join"),
 }
 _NEEDED = {
     "aggregates": (("retain", "over"), "{events: count}"),
@@ -44,6 +48,7 @@ _NEEDED = {
         ("join_asof",),
         "{source: {path: prices, format: parquet}, event_time: valid_from}",
     ),
+    "right": (("join",), "{source: {path: payments, format: parquet}, event_time: paid_at}"),
 }
 """Fields without which a kind has no meaning, and examples."""
 _NOT_WITH_WINDOW = ("policy", "read_when")
@@ -117,7 +122,7 @@ def check_pipelines(
         folded.setdefault(pipeline.name.lower(), pipeline.name)
         if pipeline.fields:
             yield from _check_time(pipeline, time_of(pipeline))
-            for source in (pipeline["source"], pipeline["versions"]["source"]):
+            for source in _sources(pipeline):
                 yield from _check_source(source)
             if "key" not in pipeline.fields:
                 what, fix = "key is missing", "add key: [session_id], or a query"
@@ -132,7 +137,7 @@ def check_pipelines(
     sources = {
         each.name: [
             Place(source["path"].path, text)
-            for source in (each["source"], each["versions"]["source"])
+            for source in _sources(each)
             if (text := source["path"].text)
         ]
         for each in pipelines.sections
@@ -178,6 +183,13 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
                 what = f"{name} does not apply to kind: {kind}"
                 fix = f"remove it, or set kind: {' or '.join(kinds)}"
                 yield Finding((*section.path, name), what, fix)
+    how = pipeline["how"].text
+    if kind == "join_asof" and how in ("right", "full", "semi", "anti"):
+        what = f"how: {how} does not apply to kind: join_asof"
+        yield Finding((*pipeline.path, "how"), what, "use inner or left, or set kind: join")
+    if kind == "join" and pipeline["backend"].text in ("rocksdb", "heap"):
+        what = "kind: join keeps its state in the checkpoint, not in a sidecar"
+        yield Finding((*pipeline.path, "backend"), what, "remove it")
     if {"rows", "range"} <= {*pipeline.fields}:
         what = "a frame has either rows or a range"
         yield Finding((*pipeline.path, "range"), what, "remove one of them")
@@ -262,6 +274,12 @@ def check_renamed(section: Raw) -> Iterator[Finding]:
             what = f"{show(old.text)} is the old name of {claimed[old.text]} too"
             yield Finding(old.path, what, "remove one of them")
         claimed.setdefault(old.text or "", old.name)
+
+
+def _sources(pipeline: Raw) -> Iterator[Raw]:
+    yield pipeline["source"]
+    for name in _SECOND_INPUTS:
+        yield pipeline[name]["source"]
 
 
 def _outputs(pipeline: Raw) -> Iterator[Place]:

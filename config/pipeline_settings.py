@@ -13,11 +13,11 @@ from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.field_kinds import (
     Address,
-    AsOfHow,
     Backend,
     Flag,
     Format,
     FrameRows,
+    JoinHow,
     Keep,
     NullKey,
     OnError,
@@ -146,15 +146,27 @@ class SourceSection(Section):
     """json, csv: Spark's pattern for timestamps; default ISO 8601."""
 
 
-class Versions(Section):
-    """The second input of join_asof: rows of which each key's newest one is kept."""
+class SecondInput(Section):
+    """The second input of a join."""
 
     source: SourceSection = Field(examples=["{path: build/prices, format: parquet}"])
-    """Where the versions come from."""
+    """Where its rows come from."""
     event_time: text.Column = Field(examples=["valid_from"])
     """Timestamp column with their event time."""
     delay_ms: times.Span | None = Field(default=None, alias="delay")
-    """How far a version may lag behind the newest one; default: the pipeline's delay."""
+    """How far a row may lag behind the newest one; default: the pipeline's delay."""
+
+
+class Right(SecondInput):
+    """The second input of join: the right rows."""
+
+    policy: text.Name | None = None
+    """The policy of right rows; default: that of left rows."""
+
+
+class Versions(SecondInput):
+    """The second input of join_asof: rows of which each key's newest one is kept."""
+
     columns: text.OrderColumns = ()
     """Their columns in the result; default: all but the keys."""
 
@@ -164,7 +176,7 @@ class Sinks(Section):
 
     results: text.Place = Field(examples=["build/out/results"])
     """The latest aggregates of each key; of deduplicate the first record of each life; of over,
-    process and join_asof all rows."""
+    process and the joins all rows."""
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
@@ -214,7 +226,8 @@ class Pipeline(Section):
     kind: Operator = "retain"
     """retain keeps aggregates of each key; deduplicate lets one record of each life through; over
     adds aggregates of the key so far to each row; process calls a function with each row;
-    join_asof joins each row to the newest row of its key in versions."""
+    join emits all pairs of rows of source and right; join_asof joins each row to the newest row
+    of its key in versions."""
     keep: Keep = "first"
     """deduplicate: the first record at once (to results), or the last at the end (to expired)."""
     aggregates: dict[text.Column, text.Aggregate] = Field(
@@ -236,8 +249,14 @@ class Pipeline(Section):
     """process: at an error of the function, stop the query; or reject the record, to rejects."""
     versions: Versions | None = None
     """join_asof: the second input; required."""
-    how: AsOfHow = "inner"
-    """join_asof: whether rows without a version come out too (left) or not (inner)."""
+    right: Right | None = None
+    """join: the second input; required."""
+    between: times.Between | None = Field(default=None, examples=['["-30m", "1h"]'])
+    """join: the smallest and the largest time from a left row to a matching right row; default:
+    rows match as long as both are kept by their policies."""
+    how: JoinHow = "inner"
+    """join: inner, left, right, full, semi or anti; join_asof: whether rows without a version come
+    out too (left) or not (inner)."""
     renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
     """New to old names of aggregates or states that keep the state of the old name; may stay
     afterwards."""
@@ -267,3 +286,8 @@ class Pipeline(Section):
     """available_now (process what is there, then stop; the default) or the time between batches."""
     metrics: Metrics = Metrics()
     """Where Prometheus metrics are served."""
+
+    @property
+    def second(self) -> SecondInput | None:
+        """The second input of a join; None with one input."""
+        return self.versions or self.right

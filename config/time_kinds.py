@@ -60,6 +60,30 @@ PositiveSpan = Annotated[
 ]
 """A duration in milliseconds, above 0."""
 
+
+def _read_between(value: object) -> tuple[int, int]:
+    fix = 'use two durations, such as ["-30m", "1h"]'
+    if not isinstance(value, list) or len(value) != 2:
+        raise refuse(f"expected two durations, found {show(value)}", fix)
+    low_ms, high_ms = map(_signed_ms, value)
+    if low_ms > high_ms:
+        raise refuse(f"{show(value[0])} is after {show(value[1])}", "swap them")
+    return low_ms, high_ms
+
+
+def _signed_ms(value: object) -> int:
+    is_before = isinstance(value, str) and value.startswith("-")
+    span_ms = _read_span(str(value)[1:] if is_before else value, endless_fix="remove between")
+    return -span_ms if is_before else span_ms
+
+
+_SIGNED = {"anyOf": [{"type": "string", "pattern": f"^-?{durations.PATTERN[1:]}"}, {"const": 0}]}
+Between = Annotated[
+    tuple[int, int],
+    FieldKind(_read_between, {"type": "array", "items": _SIGNED, "minItems": 2, "maxItems": 2}),
+]
+"""The smallest and the largest distance of two times, in milliseconds; both may be negative."""
+
 RuleSpan = Annotated[
     int,
     FieldKind(

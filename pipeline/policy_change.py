@@ -10,6 +10,7 @@ from pathlib import Path
 
 from idlestate.backends.files.batch_log import newest_batch, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.config.loading import load_config
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.policy_argument import choose_policy
@@ -44,7 +45,8 @@ def reload(
             selectors of `config` assign to this uid.
         config: the policy file.
         sidecar: the address of the operator's sidecar, if it changed since the last start.
-        right_policy: of a join the policy of right rows; None: as `policy`.
+        right_policy: of a join the policy of right rows; None: with `policy` the same, else that
+            of the operator's pipeline in `config`.
 
     Returns:
         The version, its policy, and the batch time (ms) from which it applies. If the current or
@@ -59,7 +61,11 @@ def reload(
         raise RefusedError("reload needs a policy: policy=Policy(...), or config='...yaml'")
     chosen = choose_policy(policy, config, uid)
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
-    right = None if right_policy is None else choose_policy(right_policy, config, uid)
+    right = None
+    if right_policy is not None:
+        right = choose_policy(right_policy, config, uid)
+    elif policy is None and config is not None:
+        right = load_config(config).right_policy_for(uid)
     folder = Folder(str(checkpoint))
     return change_policy(folder, uid, chosen, SystemClock(), address=address, right=right)
 

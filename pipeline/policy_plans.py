@@ -68,7 +68,11 @@ def plan(
         now_ms = (clock or SystemClock()).now_ms()
         uids = [uid] if uid else _meant(chosen, operators(folder))
         return [
-            plan_for(folder, each, _policy(chosen, each), now_ms, address, spark) for each in uids
+            plan_for(
+                *(folder, each, _policy(chosen, each), now_ms, address, spark),
+                right=None if isinstance(chosen, Policy) else chosen.right_policy_for(each),
+            )
+            for each in uids
         ]
     if address is None:
         raise RefusedError("pass a checkpoint, or the address of a sidecar")

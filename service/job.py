@@ -197,8 +197,8 @@ class Job:
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
         check_owner(self._folder, self.uid)
         check_there(self._source)
-        if self.pipeline.versions is not None:
-            check_there(self.pipeline.versions.source)
+        if self.pipeline.second is not None:
+            check_there(self.pipeline.second.source)
         if self.pipeline.function is not None:
             load_function(self.uid, self.pipeline.function)
 
@@ -271,16 +271,17 @@ class Job:
 
     def _changes(self, spark: SparkSession) -> DataFrame:
         events = read_events(spark, self._source, self.pipeline.event_time)
-        second = self.pipeline.versions
-        versions = None if second is None else read_events(spark, second.source, second.event_time)
+        read = self.pipeline.second
+        second = None if read is None else read_events(spark, read.source, read.event_time)
         rejects = self._sinks.rejects is not None
         return pipeline_changelog(
             events,
-            versions,
+            second,
             self.uid,
             self.pipeline,
             self._config.queries.get(self.uid),
             self.policy,
+            self._config.right_policy_for(self.uid),
             self._sidecar,
             rejects=rejects,
         )
@@ -314,8 +315,9 @@ class Job:
         """Refuse a checkpoint that has already read another source."""
         name = self._name("source.json")
         read = {"path": _absolute(self._source.path)}
-        if self.pipeline.versions is not None:
-            read["versions"] = _absolute(self.pipeline.versions.source.path)
+        if self.pipeline.second is not None:
+            name_of_second = "versions" if self.pipeline.versions else "right"
+            read[name_of_second] = _absolute(self.pipeline.second.source.path)
         if newest_batch(self._folder, "offsets") is None:
             self._folder.replace(name, json.dumps(read).encode())
             return

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
 from pyspark.sql import DataFrame
@@ -12,6 +12,7 @@ from idlestate.config.query_fields import SOURCE
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.function_class import load_function
+from idlestate.pipeline.join import join
 from idlestate.pipeline.join_asof import join_asof
 from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
@@ -30,17 +31,22 @@ class _Arguments(TypedDict):
     delay: str
     policy: Policy | None
     config: None
-    order: Sequence[str]
     max_ahead: str
     min_event_time: str
     null_key: str
     shards: int | None
-    backend: str
-    sidecar: Address | None
     runs: str | None
 
 
-class _OfOneInput(_Arguments):
+class _Placed(_Arguments):
+    """Arguments of the operators that order rows, and may keep state in a sidecar."""
+
+    order: Sequence[str]
+    backend: str
+    sidecar: Address | None
+
+
+class _OfOneInput(_Placed):
     """Arguments of the operators that have one input."""
 
     key: list[str]
@@ -49,11 +55,12 @@ class _OfOneInput(_Arguments):
 
 def pipeline_changelog(
     events: Events,
-    versions: Events | None,
+    second: Events | None,
     uid: str,
     pipeline: Pipeline,
     query: QueryPlan | None,
     policy: Policy,
+    right_policy: Policy | None,
     sidecar: Address | None,
     *,
     rejects: bool,
@@ -62,36 +69,52 @@ def pipeline_changelog(
 
     Args:
         events: the input.
-        versions: the second input of `join_asof`; else None.
+        second: the second input of a join; else None.
         uid: the pipeline's name.
         pipeline: its fields in the file.
         query: the plan of its query; None without one.
         policy: its policy; with a window, that of the window.
+        right_policy: of a join the policy of right rows; None: as `policy`.
         sidecar: where its sidecar is; None if the driver starts one, or none is used.
         rejects: whether late and rejected rows are part of the changelog.
 
     Raises:
         RefusedError: the pipeline does not fit its input.
     """
-    common: _Arguments = {
+    every: _Arguments = {
         "uid": uid,
         "event_time": pipeline.event_time,
         "delay": f"{pipeline.delay_ms}ms",
         "policy": None if pipeline.window else policy,
         "config": None,
-        "order": pipeline.order,
         "max_ahead": f"{pipeline.max_ahead_ms}ms",
         "min_event_time": _instant(pipeline.min_event_time_ms),
         "null_key": pipeline.null_key,
         "shards": pipeline.shards,
-        "backend": pipeline.backend,
-        "sidecar": sidecar,
         "runs": pipeline.runs,
     }
-    if versions is not None and pipeline.versions is not None:
+    if second is not None and pipeline.right is not None:
+        return join(
+            *(each.frame.drop(CORRUPT) for each in (events, second)),
+            on=list(pipeline.key),
+            how=pipeline.how,
+            between=_interval(pipeline.between),
+            right_time=pipeline.right.event_time,
+            right_delay=_span(pipeline.right.delay_ms),
+            right_policy=right_policy,
+            rejects=rejects,
+            **every,
+        )
+    common: _Placed = {
+        **every,
+        "order": pipeline.order,
+        "backend": pipeline.backend,
+        "sidecar": sidecar,
+    }
+    if second is not None and pipeline.versions is not None:
         delay_ms = pipeline.versions.delay_ms
         return join_asof(
-            *(each.frame.drop(CORRUPT) for each in (events, versions)),
+            *(each.frame.drop(CORRUPT) for each in (events, second)),
             on=list(pipeline.key),
             how=pipeline.how,
             version_time=pipeline.versions.event_time,
@@ -153,6 +176,13 @@ def pipeline_changelog(
                 rejects=rejects,
                 **shared,
             )
+
+
+def _interval(between: tuple[int, int] | None) -> tuple[timedelta, timedelta] | None:
+    if between is None:
+        return None
+    low_ms, high_ms = between
+    return timedelta(milliseconds=low_ms), timedelta(milliseconds=high_ms)
 
 
 def _span(span_ms: int | None) -> str | None:

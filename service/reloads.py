@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config, load_config
-from idlestate.config.pipeline_settings import Pipeline
+from idlestate.config.pipeline_settings import Pipeline, Right
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.retention.budget import Budget
+from idlestate.retention.policy import Policy
 from idlestate.retention.policy_in_words import policy_in_brief
 from idlestate.service.reload_signal import HangUps
 from idlestate.sidecar.protocol.connection import Address
@@ -54,7 +55,7 @@ class Reloads:
     ) -> None:
         self._uid = uid
         self._pipeline: Pipeline = config.pipelines[uid]
-        self._policy = config.policy_for(uid)
+        self._policies = _policies(config, uid)
         self._file = config.file
         self._saved = SavedFile(config.file)
         self._checkpoint = checkpoint
@@ -89,19 +90,23 @@ class Reloads:
         """What changed, in words; None if nothing did."""
         config = load_config(self._file)
         self._refuse_other_changes(config)
-        policy, budget = config.policy_for(self._uid), config.budget_for(self._uid)
+        policies, budget = _policies(config, self._uid), config.budget_for(self._uid)
         is_new_budget = budget != self._budgets[self._uid]
         self._budgets[self._uid] = budget
-        if policy == self._policy:
+        if policies == self._policies:
             news = f"reloaded {self._file}: {self._uid} gets a new budget"
             return news if is_new_budget else None
+        policy, right = policies
         version = change_policy(
-            self._checkpoint, self._uid, policy, self._clock, self._delay_ms, self._sidecar
+            self._checkpoint, self._uid, policy, self._clock, self._delay_ms, self._sidecar, right
         )
-        self._policy = policy
+        self._policies = policies
+        in_words = policy_in_brief(policy)
+        if right is not None:
+            in_words = f"{in_words} for left rows and {policy_in_brief(right)} for right rows"
         moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)
         return (
-            f"reloaded {self._file}: {self._uid} gets {policy_in_brief(policy)} as version "
+            f"reloaded {self._file}: {self._uid} gets {in_words} as version "
             f"{version.version}, for batches from {moment:%H:%M:%S} UTC on"
             f"{config.warning_lines}"
         )
@@ -116,10 +121,20 @@ class Reloads:
             f"pipelines.{self._uid}.{field.alias or name}"
             for name, field in Pipeline.model_fields.items()
             if name not in {"policy", "budget"}
-            and getattr(pipeline, name) != getattr(self._pipeline, name)
+            and _fixed(getattr(pipeline, name)) != _fixed(getattr(self._pipeline, name))
         ]
         if changed:
             raise RefusedError(
                 f"{self._file}: {', '.join(changed)}: changed, which needs a restart; restore the "
                 "previous value, or stop the run and start it again"
             )
+
+
+def _policies(config: Config, uid: str) -> tuple[Policy, Policy | None]:
+    """The policy of an operator, and that of right rows if a join has one."""
+    return config.policy_for(uid), config.right_policy_for(uid)
+
+
+def _fixed(value: object) -> object:
+    """The value of a field without what a reload may change."""
+    return value.model_copy(update={"policy": None}) if isinstance(value, Right) else value

@@ -17,7 +17,7 @@ def day(number):
 
 @pytest.mark.spark
 def test_orders_find_the_price_of_their_time(spark):  # noqa: F811 - the fixture, not the import
-    assert [language for language, _ in BLOCKS] == ["python"] * 3 + ["yaml"]
+    assert [language for language, _ in BLOCKS] == ["python"] * 3 + ["yaml"] * 2
     program = BLOCKS[0].text
     orders = [("pen", day(2), 1), ("pen", day(7), 2), ("pen", day(8), 3), ("ink", day(8), 4)]
     prices = [("pen", day(1), 10), ("pen", day(3), 12), ("ink", day(1), 50)]
@@ -46,6 +46,11 @@ def test_orders_find_their_payments(spark):  # noqa: F811 - the fixture, not the
     assert found == {(1, 10), (2, 20), (3, None), (None, None), (None, 30)}
 
 
-def test_file_is_valid():
-    pipeline = parse(BLOCKS[3].text.encode(), "f.yaml").pipelines["priced-orders"]
+def test_files_are_valid():
+    config = parse(BLOCKS[3].text.encode(), "f.yaml")
+    assert not config.warnings
+    right_policy = config.right_policy_for("matched-orders")
+    assert right_policy is not None
+    assert right_policy.ttl_ms == 3_600_000
+    pipeline = parse(BLOCKS[4].text.encode(), "f.yaml").pipelines["priced-orders"]
     assert (pipeline.kind, pipeline.how) == ("join_asof", "left")

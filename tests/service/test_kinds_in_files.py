@@ -1,18 +1,22 @@
-"""Pipelines of `kind: over`, `process` and `join_asof`, in fields and as a query."""
+"""Pipelines of `kind: over`, `process`, `join` and `join_asof`, in fields and as a query."""
 
 import inspect
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from idlestate import join_asof, over, process
+from idlestate import join, join_asof, over, process
 from idlestate.config.loading import parse
 from idlestate.errors import RefusedError
 from idlestate.pipeline.function_class import load_function
 from idlestate.pipeline.sources import Events
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service import pipeline_changelog as under_test
+from idlestate.service.cli import main
 from idlestate.sidecar.protocol.connection import Address
 from tests.config.test_refusals import PIPELINE
 from tests.service.alerts import Second
@@ -74,6 +78,23 @@ class _Frame:
                 "version_delay": "3600000ms",
             },
         ),
+        (
+            join,
+            (
+                'kind: join\n    how: semi\n    between: ["-1m", 1h]\n    right:\n'
+                "      {source: {path: v, format: json}, event_time: at, delay: 1h, policy: now}"
+            ),
+            {
+                "how": "semi",
+                "on": ["user"],
+                "between": (timedelta(minutes=-1), timedelta(hours=1)),
+                "event_time": "event_time",
+                "right_time": "at",
+                "right_delay": "3600000ms",
+                "right_policy": Policy(ttl="1d", time=TimeDomain.PROCESSING),
+                "rejects": False,
+            },
+        ),
     ],
 )
 def test_an_operator_gets_the_fields_of_its_pipeline(
@@ -95,13 +116,15 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     policy = config.policy_for("p")
     pipeline = config.pipelines["p"]
     place = Address("unix:there")
-    versions = None if pipeline.versions is None else events
+    second = None if pipeline.second is None else events
+    right_policy = config.right_policy_for("p")
     under_test.pipeline_changelog(
-        events, versions, "p", pipeline, None, policy, place, rejects=False
+        events, second, "p", pipeline, None, policy, right_policy, place, rejects=False
     )
     assert {name: passed[name] for name in expected} == expected
-    assert (passed["uid"], passed["policy"], passed["sidecar"]) == ("p", policy, place)
-    assert operator is join_asof or passed["malformed"] == "_bad"
+    assert (passed["uid"], passed["policy"]) == ("p", policy)
+    assert operator is join or passed["sidecar"] == place
+    assert second is not None or passed["malformed"] == "_bad"
     if operator is process:
         assert isinstance(passed["function"], Second)
 
@@ -197,3 +220,50 @@ def test_a_join_over_two_runs(here: CommandLine):
     found = {(row["user"], row["amount"], row["price"]) for row in rows(here.out / "results")}
     expected = {("ann", 1, 5), ("ann", 2, 7), ("ann", 4, 7), ("bob", 8, None), ("ann", 16, 7)}
     assert found == expected
+
+
+@pytest.mark.spark
+def test_pairs_over_two_runs(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch):
+    """A row is kept for the next run, and is what `plan` and `check --against` find."""
+    monkeypatch.setattr(
+        "idlestate.service.spark_session.start_spark", lambda partitions, log: spark
+    )
+    payments = here.folder / "payments"
+    payments.mkdir()
+    (payments / "0.json").write_text(
+        '{"paid_at": "2025-03-03T10:01:00Z", "user": "ann", "sum": 5}\n{\n'
+        '{"paid_at": "2025-03-03T10:20:00Z", "user": "cid", "sum": 7}\n'
+    )
+    schema = {"paid_at": "timestamp", "user": "string", "sum": "bigint"}
+    here.write(
+        aggregates=None,
+        kind="join",
+        how="left",
+        between=["-1m", "30m"],
+        policy=None,
+        right={
+            "source": {"path": str(payments), "format": "json", "schema": schema},
+            "event_time": "paid_at",
+            "policy": "short",
+        },
+        sinks={name: str(here.out / name) for name in ("results", "rejects")},
+    )
+    here.add("0.json", ROWS)
+    said = here.run()
+    assert_good(said)
+    assert "WITHOUT BOUND" not in said.text
+    assert said.summary()["rejected rows"] == "2 (2 null_time)"
+    here.add("1.json", [event("2025-03-03T10:21:00Z", "cid", 16)])
+    assert_good(here.run())
+    found = {(row["user"], row["amount"], row["sum"]) for row in rows(here.out / "results")}
+    assert found == {("ann", 1, 5), ("ann", 2, 5), ("ann", 4, 5), ("cid", 16, 7)}
+    rejects = rows(here.out / "rejects")
+    assert sorted(row["input"] for row in rejects) == ["left", "right"]
+    for words, expected in (
+        (["plan", "--operator", "clicks"], "clicks: no retention -> no retention\n  7 live keys"),
+        (["check"], "clicks: the state in"),
+    ):
+        line = [words[0], str(here.config), "--against", str(here.checkpoint), *words[1:]]
+        done = CliRunner().invoke(main, line)
+        assert done.exit_code == 0, done.output
+        assert expected in done.output

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -9,7 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.policy_plan import Horizon, PolicyPlan, Removal
+from idlestate.backends.shards.stream_join import stream_join
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.saved_file import SavedFile
@@ -21,7 +24,7 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
     write_layout,
 )
-from idlestate.pipeline.policy_change import POLICY_DELAY_MS
+from idlestate.pipeline.policy_change import POLICY_DELAY_MS, reload
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service.reload_signal import HangUps
@@ -43,17 +46,21 @@ class HangUp(HangUps):
 class Followed:
     """A pipeline that runs, as far as its reloads can see, and the file it was started from."""
 
-    def __init__(self, line: CommandLine) -> None:
-        self.file = line.write()
+    def __init__(
+        self, line: CommandLine, operator: OperatorKind | None = None, **fields: Any
+    ) -> None:
+        self.file = line.write(**fields)
         self.checkpoint = Folder(str(line.checkpoint))
         self.registry = CollectorRegistry()
         self.clock = FakeClock(NOW_MS)
         self.hang_ups = HangUp()
         self.told: list[str] = []
         config = load_config(self.file)
-        spec = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
+        spec = TableSpec((("user", pa.string()),), operator or aggregation({"n": "count"}, {}))
         write_layout(self.checkpoint, "clicks", OperatorLayout.of(spec, TimeDomain.EVENT, 2, 2, 10))
-        PolicyJournal(self.checkpoint, "clicks").append(config.policy_for("clicks"), 0)
+        PolicyJournal(self.checkpoint, "clicks").append(
+            config.policy_for("clicks"), 0, config.right_policy_for("clicks")
+        )
         counts = ReloadCounts()
         exporter = Exporter(self.clock)
         exporter.add(names.OF_RELOADS, counts.samples)
@@ -114,6 +121,30 @@ def test_a_saved_file_gives_a_version_that_holds_later(followed: Followed) -> No
     assert followed.counted("failure") == 0
     followed.look()
     assert len(followed.told) == 1
+
+
+def test_right_rows_of_a_join_get_a_policy_of_their_own(line: CommandLine) -> None:
+    right = {
+        "source": {"path": "payments", "format": "parquet"},
+        "event_time": "paid_at",
+        "policy": "short",
+    }
+    joined = stream_join("inner", None, [], ["sum"], {"sum": pa.int64()})
+    sinks = {"results": "out/results"}
+    followed = Followed(line, joined, aggregates=None, kind="join", right=right, sinks=sinks)
+    followed.save("policies:\n", "policies:\n  long: {ttl: 2h, max_shrink: 100%}\n")
+    followed.save("paid_at\n      policy: short", "paid_at\n      policy: long")
+    followed.look()
+    (said,) = followed.told
+    assert "gets idle 30m to 45m for left rows and ttl 2h for right rows as version 2" in said
+    newest = PolicyJournal(followed.checkpoint, "clicks").versions[-1]
+    left, right_policy = newest.of_sides
+    assert (left.idle_min_ms, right_policy.ttl_ms) == (1_800_000, 7_200_000)
+    version = reload(line.checkpoint, uid="clicks", config=followed.file)
+    assert version == newest
+    followed.save("event_time: paid_at", "event_time: sent_at")
+    followed.look()
+    assert "pipelines.clicks.right: changed, which needs a restart" in followed.told[-1]
 
 
 def test_a_policy_that_removes_too_many_keys_is_refused_until_the_file_allows_it(
