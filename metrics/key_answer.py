@@ -13,6 +13,7 @@ _TIMES = {
     "Last written": "written_at_ms",
     "Last read": "read_at_ms",
     "Last access that counts": "last_access_ms",
+    "Next timer": "timer_at_ms",
     "Deadline": "deadline_ms",
 }
 
@@ -34,6 +35,14 @@ def _facts(found: Explanation, values: Mapping[str, object]) -> Iterator[tuple[s
         at_ms = getattr(found.facts, field)
         if at_ms is not None:
             yield name, moment(at_ms)
+    for side, of in found.facts.sides.items():
+        yield f"{side.capitalize()} rows", f"{of.rows:,}, {of.overdue:,} of them overdue"
+        yield f"Oldest {side} row", moment(of.first_ms)
+        yield f"Newest {side} row", moment(of.last_ms)
+        if of.next_end_ms is not None:
+            yield f"Next {side} row ends", moment(of.next_end_ms)
+    if found.facts.held_rows:
+        yield "Waiting rows", f"{found.facts.held_rows:,}"
     if found.facts.state is KeyState.OPEN and found.facts.deadline_ms is not None:
         yield "Time left", span_in_words(max(found.facts.deadline_ms - found.now_ms, 0), 2)
     if found.policy.chosen_by:

@@ -136,7 +136,8 @@ IDLE_AGE: Final = Name(
 )
 KEYS_DUE: Final = _gauge(
     "keys_due",
-    "Keys in state that expire within this time unless they are used, overdue ones included.",
+    "Keys in state that expire or have a timer within this time unless they are used, overdue ones "
+    "included.",
     WITHIN,
 )
 DISK_BYTES: Final = _gauge(

@@ -84,10 +84,6 @@ def _in_checkpoint(
             found = _asked(connection, uid, key, settles=True)
         return replace(found, policy=in_force.policy, policy_version=in_force.version)
     spec = layout.at(committed).spec()
-    if isinstance(spec.kind, StreamJoin):
-        raise RefusedError(
-            f"operator {uid!r} is a join, whose keys have rows and no life; use read_state"
-        )
     columns = _columns(uid, key, spec.keys)
     records = read_records(checkpoint, uid, layout, committed, spark)
     at = shard_of(columns, len(layout.shards))
@@ -100,9 +96,10 @@ def _in_checkpoint(
         now_ms = reached_watermark_ms(checkpoint, committed)
     else:
         now_ms = max(now_ms, record.time_ms)
-    facts = facts_of(table, record, columns, in_force.policy, now_ms)
+    facts = facts_of(table, record, columns, in_force.of_sides, now_ms)
     shown = {name: column[0].as_py() for (name, _), column in zip(spec.keys, columns, strict=True)}
-    return Explanation(uid, shown, now_ms, facts, in_force.policy, in_force.version)
+    right = in_force.of_sides[1] if isinstance(spec.kind, StreamJoin) else None
+    return Explanation(uid, shown, now_ms, facts, in_force.policy, in_force.version, right)
 
 
 def _asked(

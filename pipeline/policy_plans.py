@@ -10,8 +10,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.policy_plan import PolicyPlan, added_up, horizons_of, plan_of_shards
-from idlestate.backends.shards.run_place import read_table
-from idlestate.backends.shards.shard_record import OPEN, RIGHT
+from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.stream_join import JOIN
 from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError
@@ -126,18 +125,12 @@ def plan_for(
         now_ms = reached_watermark_ms(checkpoint, committed)
     else:
         now_ms = max([now_ms, *(each.time_ms for each in records)])
-    runs, schemas = runs_of(checkpoint, uid, layout), layout.at(committed).spec().tables
-    sides = [(OPEN, before, policy)]
-    if right is not None:
-        sides.append((RIGHT, newest.of_sides[1], right))
-    parts, tables = [], []
+    runs, spec = runs_of(checkpoint, uid, layout), layout.at(committed).spec()
+    parts = []
     for each in records:
-        for name, old, new in sides:
-            stored = each.table(name)
-            table = read_table(RunFiles(runs, each.shard), name, stored, schemas[name])
-            parts.append(horizons_of(table, stored, old, new, now_ms))
-            tables.append(stored)
-    return plan_of_shards(uid, tables, added_up(parts), before, policy, now_ms)
+        table = open_table(spec, each, RunFiles(runs, each.shard))
+        parts.append(horizons_of(table, each, newest.of_sides, (policy, right or policy), now_ms))
+    return plan_of_shards(uid, records, added_up(parts), before, policy, now_ms)
 
 
 def refuse_shrink(

@@ -77,7 +77,7 @@ def advance(
         failed = RowCounts(function_error=len(outcome.failed))
         after = after.counted({"": failed}, times.time_ms)
     if files:
-        after = next_record(after, outcome, files, policy, now_ms, times.time_ms)
+        after = next_record(after, outcome, files, now_ms, times.time_ms)
         after = after.superseding(record, times.batch_id)
         after = after.with_recent(times.batch_id, policy)
     return Advanced(after, _cells(outcome.changes), outcome.failed)

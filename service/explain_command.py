@@ -104,6 +104,13 @@ def _lines(found: "Explanation") -> list[str]:
         at_ms = facts[f"{name}_ms"]
         if at_ms is not None:
             lines.append(f"  {name:<12} {_moment(at_ms)}")
+    if facts["timer_at_ms"] is not None:
+        lines.append(f"  {'next timer':<12} {_moment(facts['timer_at_ms'])}")
+    for side, of in found.facts.sides.items():
+        times = f"of {_moment(of.first_ms)} to {_moment(of.last_ms)}"
+        lines.append(f"  {side + ' rows':<12} {of.rows:,}, {of.overdue:,} of them overdue; {times}")
+        if of.next_end_ms is not None:
+            lines.append(f"  {'':<12} the next one ends at {_moment(of.next_end_ms)}")
     if facts["deadline_ms"] is not None and facts["state"] in ("open", "overdue"):
         lines.append(f"  {'deadline':<12} {_moment(facts['deadline_ms'])}, by {facts['reason']}")
     if facts["state"] not in ("open", "overdue") and facts["remembered_since_ms"] is not None:
@@ -118,6 +125,8 @@ def _lines(found: "Explanation") -> list[str]:
     version = f"version {found.policy_version}, " if found.policy_version else ""
     by = f" ({found.policy.chosen_by})" if found.policy.chosen_by else ""
     lines.append(f"  policy       {version}{policy_in_brief(found.policy)}{by}")
+    if found.right_policy is not None:
+        lines.append(f"  right policy {policy_in_brief(found.right_policy)}")
     lines.append(f"  time         {_moment(found.now_ms)}")
     return lines
 

@@ -175,21 +175,20 @@ class Runs:
         is_last = all(run.last <= upto for run in self.runs)
         return next(found, nothing), None if is_last else upto + 1
 
-    def open_lives(self, most_rows: int) -> tuple[Lives, bool]:
-        """The times of open lives, and whether these are all of them.
+    def open_lives(self, share: float | None = None) -> Lives:
+        """The times of open lives.
 
         Args:
-            most_rows: of more rows, about so many with the lowest hashes are looked at.
+            share: of so large a part of the rows, those with the lowest hashes; None: of all.
         """
-        rows = sum(map(len, self.runs))
         upto = None
-        if rows > most_rows:
+        if share is not None and self.runs:
             largest = max(self.runs, key=len)
-            upto = int(largest.stored.hashes_at(np.array([len(largest) * most_rows // rows]))[0])
+            upto = int(largest.stored.hashes_at(np.array([int(len(largest) * share)]))[0])
         nothing = Rows.empty(self.schema)
         places = open_positions(self.runs, self.sweeps, nothing, upto)
         found = [run.lives(at) for run, at in zip(self.runs, places, strict=True) if len(at)]
-        return Lives.joined([nothing.lives, *found]), upto is None
+        return Lives.joined([nothing.lives, *found])
 
     def after(
         self,

@@ -72,6 +72,8 @@ def apply_join(
     output = _Output(table, kind, steps, left, right, batch_id)
     emitted = chain(output.pairs(found) if kind.emits_pairs else (), output.loose(loose))
     fresh = [others[side.of.table].fresh for side in sides]
+    due_ms = [each.lives.due_ms(of.policy) for each, of in zip(fresh, sides, strict=True)]
+    came = np.concatenate([side.fresh.hashes for side in sides])
     born = np.concatenate([each.hashes for each in fresh])
     lifetime, ttl, idle = expired.tolist()
     remembered = table.remembered
@@ -80,10 +82,10 @@ def apply_join(
         table.spec,
         others.pop(OPEN),
         remembered.after(nothing, born[:0], 0, Policy(), None, batch_id, merge),
-        keys_seen_sketch.add(table.seen, born) if len(born) else table.seen,
+        keys_seen_sketch.add(table.seen, came) if len(came) else table.seen,
         pa.RecordBatchReader.from_batches(output.schema, emitted),
         KeyCounts(created=len(born), expired=(lifetime, ttl, idle)),
-        int(fresh[0].lives.due_ms(left.policy).min(initial=FOREVER_MS)),
+        int(np.concatenate(due_ms).min(initial=FOREVER_MS)),
         others,
     )
 

@@ -5,10 +5,17 @@ changed, and otherwise once a minute. In between, a sample is read whenever the 
 last look have changed an eighth of the keys, as when a job works off a backlog. The record keeps
 the result in absolute times, so it can be counted at any later moment. A sample consists of the
 rows with the lowest hashes; a shard of more than `_MOST_ROWS` rows is always sampled.
+
+A join has lives in two tables, each with its own policy. A life also ends, or is looked at again,
+at the time that it has of its own (`Lives.due_ms`): when the last partner of a row may come, or at
+the next timer of a function.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import numpy as np
 
 from idlestate.backends.runs.sweeps import ending
 from idlestate.backends.runs.table_runs import Runs
@@ -21,6 +28,8 @@ _MOST_ROWS: Final = 131_072
 _SAMPLE_WAIT_MS: Final = 1_000
 _SAMPLE_ROWS: Final = 4_096
 _CHANGED_SHARE: Final = 1 / 8
+OpenLives = Sequence[tuple[Runs, Policy]]
+"""The tables of open lives, each with its policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +37,17 @@ class KeyAges:
     """The result of the last look at a shard.
 
     Attributes:
-        policy: the part of the policy that decides when lives end; None before the first look.
+        policies: of each table the part of its policy that decides when lives end; none before the
+            first look.
         at_ms: the clock's time when all rows were read.
         seen_ms: the clock's time when some were read.
         changed: keys written or expired since.
-        ends: the deadlines of open lives; empty if the policy ends none.
+        ends: when open lives are due; `FOREVER_MS` for one that nothing ends.
         accesses: the last accesses that count under the policy.
         first_end_ms: no open life ends before this; `NEVER_MS` if not all of them were read.
     """
 
-    policy: Policy | None = None
+    policies: tuple[Policy, ...] = ()
     at_ms: int = NEVER_MS
     seen_ms: int = NEVER_MS
     changed: int = 0
@@ -46,50 +56,53 @@ class KeyAges:
     first_end_ms: int = NEVER_MS
 
     def after(
-        self, runs: Runs, policy: Policy, now_ms: int, *, changed: int, first_end_ms: int
+        self, tables: OpenLives, now_ms: int, *, changed: int, first_end_ms: int
     ) -> "KeyAges":
         """The ages after a batch: from a new look, or from the last one and the rows that the batch
         wrote.
 
         Args:
-            runs: the open lives after it.
-            policy: the policy in force.
+            tables: the open lives after it, and the policies in force.
             now_ms: the clock, which decides only whether to look.
             changed: keys that it wrote or that expired in it.
-            first_end_ms: the first deadline of the lives that it wrote.
+            first_end_ms: no life that it wrote ends before this.
         """
-        if self.policy != ending(policy) or not 0 <= now_ms - self.at_ms < _WAIT_MS:
-            return self._looked(runs, policy, now_ms, _MOST_ROWS, NEVER_MS)
+        policies = tuple(ending(policy) for _, policy in tables)
+        if self.policies != policies or not 0 <= now_ms - self.at_ms < _WAIT_MS:
+            return self._looked(tables, now_ms, _MOST_ROWS, NEVER_MS)
         changed += self.changed
         first_end_ms = min(self.first_end_ms, first_end_ms)
-        is_stale = changed > _CHANGED_SHARE * runs.live
+        is_stale = changed > _CHANGED_SHARE * sum(runs.live for runs, _ in tables)
         if is_stale and now_ms - self.seen_ms >= _SAMPLE_WAIT_MS:
-            return self._looked(runs, policy, now_ms, _SAMPLE_ROWS, first_end_ms)
+            return self._looked(tables, now_ms, _SAMPLE_ROWS, first_end_ms)
         return replace(self, changed=changed, first_end_ms=first_end_ms)
 
     def _looked(
-        self, runs: Runs, policy: Policy, now_ms: int, most_rows: int, unseen_end_ms: int
+        self, tables: OpenLives, now_ms: int, most_rows: int, unseen_end_ms: int
     ) -> "KeyAges":
         """The result of a look; no life in rows beyond `most_rows` ends before `unseen_end_ms`."""
-        lives, is_whole = runs.open_lives(most_rows)
-        ends, first_ms = TimeBins(), FOREVER_MS
-        if not policy.is_unbounded:
-            deadlines_ms = lives.ends(policy).deadline_ms
-            ends = TimeBins.of(deadlines_ms, runs.live)
-            first_ms = int(deadlines_ms.min(initial=FOREVER_MS))
+        live, rows = (sum(counts) for counts in zip(*map(_sizes, tables), strict=True))
+        is_whole = rows <= most_rows
+        due_ms, accesses_ms = [], []
+        for runs, policy in tables:
+            # Of each table the same share.
+            lives = runs.open_lives(None if is_whole else most_rows / rows)
+            due_ms.append(lives.due_ms(policy))
+            accesses_ms.append(lives.last_access_ms(policy))
+        ends_ms = np.concatenate(due_ms)
         return KeyAges(
-            policy=ending(policy),
+            policies=tuple(ending(policy) for _, policy in tables),
             at_ms=now_ms if is_whole or most_rows == _MOST_ROWS else self.at_ms,
             seen_ms=now_ms,
-            ends=ends,
-            accesses=TimeBins.of(lives.last_access_ms(policy), runs.live),
-            first_end_ms=first_ms if is_whole else unseen_end_ms,
+            ends=TimeBins.of(ends_ms, live),
+            accesses=TimeBins.of(np.concatenate(accesses_ms), live),
+            first_end_ms=int(ends_ms.min(initial=FOREVER_MS)) if is_whole else unseen_end_ms,
         )
 
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes."""
         return {
-            "policy": self.policy.to_json() if self.policy else None,
+            "policies": [each.to_json() for each in self.policies],
             "at_ms": self.at_ms,
             "seen_ms": self.seen_ms,
             "changed": self.changed,
@@ -101,10 +114,15 @@ class KeyAges:
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> "KeyAges":
         """Read it back."""
-        policy = facts["policy"]
         known = facts | {
-            "policy": None if policy is None else Policy.from_json(policy),
+            "policies": tuple(map(Policy.from_json, facts["policies"])),
             "ends": TimeBins(*facts["ends"]),
             "accesses": TimeBins(*facts["accesses"]),
         }
         return cls(**known)
+
+
+def _sizes(table: tuple[Runs, Policy]) -> tuple[int, int]:
+    """Its open lives, and the rows of its runs."""
+    runs, _ = table
+    return runs.live, sum(map(len, runs.runs))

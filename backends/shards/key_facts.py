@@ -1,11 +1,13 @@
 """Facts about a key from the tables of its shard: why it is in state, or no longer.
 
+Of a join, whose keys have rows and no life, they tell the rows of each input.
+
 An expired key is known as long as it is remembered. Later it cannot be told apart from a key that
 was never seen, unless the shard has forgotten no key, or the sketch of keys ever seen lacks it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,10 +20,12 @@ from idlestate.backends.runs.keys import Keys
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.held_rows import waiting
+from idlestate.backends.shards.join_key import SideRows, rows_of_key
 from idlestate.backends.shards.shard_ranges import first_hashes
 from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.backends.shards.stream_join import StreamJoin
+from idlestate.retention.policy import FOREVER_MS, Policies, Policy
 from idlestate.retention.rules import NEVER_MS, Reason, is_due
 
 Ints = npt.NDArray[np.int64]
@@ -55,6 +59,10 @@ class KeyFacts:
         remembered_since_ms: keys that ended before this are forgotten; None where none is.
         held_rows: rows of the key that wait until the watermark reaches them.
         held_from_ms: the time of the first of them.
+        timer_at_ms: of a function, when it is called next for the key: at its first timer, or when
+            its states expire.
+        sides: of a join, the rows of the key in state by input, `left` and `right`; the deadline is
+            that of the last one.
     """
 
     state: KeyState
@@ -69,6 +77,8 @@ class KeyFacts:
     remembered_since_ms: int | None = None
     held_rows: int = 0
     held_from_ms: int | None = None
+    timer_at_ms: int | None = None
+    sides: Mapping[str, SideRows] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes; `from_json` is the inverse."""
@@ -77,7 +87,8 @@ class KeyFacts:
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "KeyFacts":
         """Read it back."""
-        return cls(**{**facts, "state": KeyState(facts["state"])})
+        sides = {name: SideRows(**each) for name, each in facts["sides"].items()}
+        return cls(**{**facts, "state": KeyState(facts["state"]), "sides": sides})
 
 
 def one_key(values: Sequence[Any], columns: KeyColumns) -> list[pa.Array]:
@@ -109,18 +120,20 @@ def shard_of(key: Keys, shards: int) -> int:
 
 
 def facts_of(
-    table: ShardTable, record: ShardRecord, key: Keys, policy: Policy, now_ms: int
+    table: ShardTable, record: ShardRecord, key: Keys, policies: Policies, now_ms: int
 ) -> KeyFacts:
     """What a shard knows of one of its keys.
 
     Args:
         table, record: the shard.
         key: of `one_key`.
-        policy: the policy in force.
+        policies: those in force.
         now_ms: the operator's time; lives that have ended by then are overdue.
     """
     hashes = hash_keys(key)
-    found = _life_facts(table, record, hashes, key, policy, now_ms)
+    if isinstance(table.spec.kind, StreamJoin):
+        return _row_facts(table, hashes, rows_of_key(table, hashes, key, policies, now_ms))
+    found = _life_facts(table, record, hashes, key, policies[0], now_ms)
     held = table.others.get(HELD)
     held_ms = None if held is None else waiting(held, hashes, key)
     if held_ms is None or not len(held_ms):
@@ -145,6 +158,7 @@ def _life_facts(
             armed_at_ms=_time(lives.armed_at_ms),
             last_access_ms=_time(lives.last_access_ms(policy)),
             cleanup_at_ms=_time(lives.cleanup_at_ms(policy)),
+            timer_at_ms=_time(lives.with_wakes.columns[4]),
         )
     remember_ms = policy.remember_for_ms
     since_ms = None if remember_ms == FOREVER_MS else record.time_ms - remember_ms
@@ -158,6 +172,24 @@ def _life_facts(
     is_new = keys_seen_sketch.lacks(table.seen, hashes) or not has_forgotten
     state = KeyState.NEVER_SEEN if is_new else KeyState.FORGOTTEN_OR_NEVER_SEEN
     return KeyFacts(state, remembered_since_ms=since_ms)
+
+
+def _row_facts(table: ShardTable, hashes: Ints, sides: Mapping[str, SideRows]) -> KeyFacts:
+    if not sides:
+        is_new = keys_seen_sketch.lacks(table.seen, hashes)
+        return KeyFacts(KeyState.NEVER_SEEN if is_new else KeyState.FORGOTTEN_OR_NEVER_SEEN)
+    is_over = all(each.overdue == each.rows for each in sides.values())
+    last = max(sides.values(), key=_last_end_ms)
+    return KeyFacts(
+        KeyState.OVERDUE if is_over else KeyState.OPEN,
+        last.last_end_ms,
+        last.reason,
+        sides=sides,
+    )
+
+
+def _last_end_ms(rows: SideRows) -> int:
+    return FOREVER_MS if rows.last_end_ms is None else rows.last_end_ms
 
 
 def _time(times_ms: Any) -> int | None:
@@ -176,6 +208,7 @@ class Explanation:
         facts: what is known of the key.
         policy: the policy in force; its `chosen_by` names what selected it.
         policy_version: its number in the query's journal; None in a sidecar.
+        right_policy: of a join, the policy of right rows.
     """
 
     uid: str
@@ -184,6 +217,7 @@ class Explanation:
     facts: KeyFacts
     policy: Policy
     policy_version: int | None = None
+    right_policy: Policy | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as a dict that `json` writes; key values as text."""
@@ -194,6 +228,7 @@ class Explanation:
             **self.facts.to_json(),
             "policy": self.policy.to_json(),
             "policy_version": self.policy_version,
+            "right_policy": None if self.right_policy is None else self.right_policy.to_json(),
             "chosen_by": self.policy.chosen_by,
         }
 

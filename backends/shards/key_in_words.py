@@ -9,6 +9,12 @@ _UNLESS = {
     "ttl": "when its time to live ends, unless it is written before",
     "lifetime": "when its maximum lifetime ends, whatever happens to it",
 }
+_ROW_ENDS = {
+    "idle": "its idle time ends",
+    "ttl": "its time to live ends",
+    "lifetime": "its maximum lifetime ends",
+    "no_partner": "no row can come any more that matches it",
+}
 _ENDED = {
     "idle": "its idle time ended",
     "ttl": "its time to live ended",
@@ -24,6 +30,8 @@ def key_in_words(facts: KeyFacts, moment: Callable[[int], str]) -> str:
         moment: writes a time in ms.
     """
     end = "" if facts.deadline_ms is None else moment(facts.deadline_ms)
+    if facts.sides:
+        return _rows_in_words(facts, end)
     match facts.state:
         case KeyState.OPEN if facts.deadline_ms is None:
             return "This key is in state and never expires: no rule of the policy applies to it."
@@ -41,3 +49,16 @@ def key_in_words(facts: KeyFacts, moment: Callable[[int], str]) -> str:
                 "This key is not in state: it expired too long ago to be remembered, was removed "
                 "by a writer, or was never seen."
             )
+
+
+def _rows_in_words(facts: KeyFacts, end: str) -> str:
+    """The same of a key of a join."""
+    rows = " and ".join(
+        f"{of.rows:,} {side} row{'' if of.rows == 1 else 's'}" for side, of in facts.sides.items()
+    )
+    if facts.state is KeyState.OVERDUE:
+        return f"This key has {rows}, which have ended. The next batch removes them."
+    if facts.deadline_ms is None:
+        return f"This key has {rows} in state, of which some are kept forever."
+    ends = _ROW_ENDS[facts.reason or "no_partner"]
+    return f"This key has {rows} in state. The last row is kept until {end}, when {ends}."

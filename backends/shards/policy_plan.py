@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.backends.shards.shard_record import TableRecord
-from idlestate.retention.policy import Policy
+from idlestate.backends.shards.shard_record import LIVES, ShardRecord, TableRecord
+from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.retention.policy import Policies, Policy
 from idlestate.retention.rules import is_due
 
 HORIZONS_MS = (0, 3_600_000, 86_400_000)
@@ -49,23 +50,33 @@ class Horizon:
 
 
 def horizons_of(
-    current: Runs, stored: TableRecord, policy: Policy, other: Policy, now_ms: int
-) -> list[Horizon]:
-    """What another policy would remove of a shard's open lives; this costs as much as a sweep.
+    table: ShardTable, record: ShardRecord, policies: Policies, others: Policies, now_ms: int
+) -> tuple[Horizon, ...]:
+    """What other policies would remove of a shard's open lives; this costs as much as a sweep.
 
     Args:
-        current: the shard's table of open lives.
-        stored: its record.
-        policy: the policy in force.
-        other: the new one.
+        table, record: the shard.
+        policies: those in force.
+        others: the new ones.
         now_ms: the time from which `HORIZONS_MS` count.
     """
+    new = table.spec.open_lives(others)
+    return added_up(
+        _of_table(table, name, record.table(name), policy, new[name], now_ms)
+        for name, policy in table.spec.open_lives(policies).items()
+    )
+
+
+def _of_table(
+    table: ShardTable, name: str, stored: TableRecord, policy: Policy, other: Policy, now_ms: int
+) -> list[Horizon]:
+    current, ends_ms = table.tables[name], table.spec.ends_ms
     times_ms = [now_ms + each for each in HORIZONS_MS]
     row_bytes = [ref.bytes / max(1, ref.rows) for ref in stored.runs]
     by_new, by_old = (current.due(each, times_ms[-1], _NONE) for each in (other, policy))
     lives = current.take(by_new, keys=False).lives
-    new_ms, kept_ms = (lives.ends(each).deadline_ms for each in (other, policy))
-    old_ms = current.take(by_old, keys=False).lives.ends(policy).deadline_ms
+    new_ms, kept_ms = (ends_ms(lives, each) for each in (other, policy))
+    old_ms = ends_ms(current.take(by_old, keys=False).lives, policy)
     new_bytes, old_bytes = (_bytes_at(current, at, row_bytes) for at in (by_new, by_old))
     found = []
     for in_ms, at_ms in zip(HORIZONS_MS, times_ms, strict=True):
@@ -186,15 +197,15 @@ class PolicyPlan:
 
 def plan_of_shards(
     uid: str,
-    tables: Sequence[TableRecord],
+    records: Sequence[ShardRecord],
     horizons: tuple[Horizon, ...],
     policy: Policy,
     other: Policy,
     now_ms: int,
 ) -> PolicyPlan:
-    """The plan of an operator from its shards' tables of open lives and their summed horizons."""
-    keys = sum(table.live for table in tables)
-    size = sum(table.bytes * table.live // max(1, table.rows) for table in tables)
+    """The plan of an operator from its shards' records and their summed horizons."""
+    keys = sum(each.live_keys for each in records)
+    size = sum(each.table(name).live_bytes for each in records for name in LIVES)
     return PolicyPlan(uid, now_ms, policy, other, keys, size, horizons)
 
 

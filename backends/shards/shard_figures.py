@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from idlestate.backends.shards.row_counts import RowCounts
-from idlestate.backends.shards.shard_record import RIGHT, ShardRecord
+from idlestate.backends.shards.shard_record import LIVES, ShardRecord
 from idlestate.retention.policy import Policy
 
 
@@ -58,7 +58,7 @@ class ShardFigures(RowCounts):
         return ShardFigures(
             shard=record.shard,
             time_ms=record.time_ms,
-            next_end_ms=record.first_end_ms(policy),
+            next_end_ms=record.first_end_ms,
             end_times_ms=record.ages.ends.upto_ms,
             end_keys=record.ages.ends.keys,
             access_times_ms=record.ages.accesses.upto_ms,
@@ -66,7 +66,7 @@ class ShardFigures(RowCounts):
             live_keys=record.live_keys,
             state_bytes=sum(each.bytes for each in record.open_tables),
             runs=len(record.runs),
-            stored_rows=record.current.rows + record.table(RIGHT).rows,
+            stored_rows=sum(record.table(name).rows for name in LIVES),
             remembered_keys=record.remembered.live,
             remembered_bytes=record.remembered.bytes,
             held_rows=record.held.live,

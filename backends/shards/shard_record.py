@@ -1,7 +1,7 @@
 """The record of a shard: the runs of its tables, and its exact counts.
 
 Spark's state store, or the sidecar's store, keeps it as one value, and thereby every version of the
-shard. Layout, version 7: 4 bytes `IDS7`; a big-endian uint32 n; n bytes of JSON (the fields of
+shard. Layout, version 8: 4 bytes `IDS8`; a big-endian uint32 n; n bytes of JSON (the fields of
 `ShardRecord` without the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from idlestate.backends.runs.sweeps import Sweep, Sweeps, ending
+from idlestate.backends.runs.sweeps import Sweep, Sweeps
 from idlestate.backends.shards import keys_seen_sketch
 from idlestate.backends.shards.inputs import InputRecord, counted
 from idlestate.backends.shards.key_ages import KeyAges
@@ -30,7 +30,9 @@ HELD = "held"
 RIGHT, MATCHED, RIGHT_MATCHED = "right", "matched", "right_matched"
 """Further tables of a join, whose left rows are the open lives: right rows, and which rows of
 either input have found a match since they were written."""
-_MAGIC = b"IDS7"
+LIVES = (OPEN, RIGHT)
+"""The tables of open lives."""
+_MAGIC = b"IDS8"
 _RECENT = 16
 
 
@@ -185,7 +187,7 @@ class ShardRecord:
     @property
     def live_keys(self) -> int:
         """Open lives; of a join the rows in state."""
-        return self.current.live + self.table(RIGHT).live
+        return sum(self.table(name).live for name in LIVES)
 
     @property
     def dead_bytes(self) -> int:
@@ -204,10 +206,11 @@ class ShardRecord:
             return self.tally.created - self.tally.returning_keys
         return round(keys_seen_sketch.estimate(self.seen))
 
-    def first_end_ms(self, policy: Policy) -> int:
+    @property
+    def first_end_ms(self) -> int:
         """Like `next_end_ms`, but without shadowed rows, as far as these are known."""
-        if self.next_end_ms == NEVER_MS or self.ages.policy != ending(policy):
-            return self.next_end_ms
+        if self.next_end_ms == NEVER_MS:
+            return NEVER_MS
         return max(self.next_end_ms, self.ages.first_end_ms)
 
     def counted(self, more: RowsByInput, time_ms: int) -> "ShardRecord":

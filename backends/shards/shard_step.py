@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from idlestate.backends.shards.packet_codec import decode_packet
 from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
-from idlestate.backends.shards.shard_record import OPEN, REMEMBERED, ShardRecord
+from idlestate.backends.shards.shard_record import LIVES, REMEMBERED, ShardRecord
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.policy import FOREVER_MS
 
 
 def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None) -> Steps:
@@ -45,7 +45,6 @@ def next_record(
     record: ShardRecord,
     outcome: Outcome,
     place: RunPlace,
-    policy: Policy,
     reached_ms: int,
     now_ms: int,
 ) -> ShardRecord:
@@ -55,30 +54,25 @@ def next_record(
         record: the one whose table the outcome was made of.
         outcome: what happened to it.
         place: where its runs are.
-        policy: by which.
         reached_ms: the time that it reached.
         now_ms: the clock; it decides only how fresh `ages` are.
     """
-    tables, next_end_ms, ages = {}, FOREVER_MS, record.ages
+    tables, next_end_ms, lives = {}, FOREVER_MS, []
     for name, following in outcome.tables.items():
         tables[name], runs = write_table(place, name, following, record.table(name))
         if name != REMEMBERED:
             next_end_ms = min(next_end_ms, runs.next_end_ms(following.policy))
-        if name == OPEN:
-            ages = ages.after(
-                runs,
-                policy,
-                now_ms,
-                changed=outcome.keys_changed,
-                first_end_ms=outcome.first_end_ms,
-            )
+        if name in LIVES:
+            lives.append((runs, following.policy))
     return replace(
         record,
         tables=tables,
         tally=record.tally.plus(outcome.tally),
         time_ms=max(record.time_ms, reached_ms),
         next_end_ms=next_end_ms,
-        ages=ages,
+        ages=record.ages.after(
+            lives, now_ms, changed=outcome.keys_changed, first_end_ms=outcome.first_end_ms
+        ),
         seen=outcome.seen,
         shown_ms=max(record.shown_ms, outcome.shown_ms),
     )

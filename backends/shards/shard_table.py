@@ -27,7 +27,7 @@ from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.operator_kind import LifeKind
 from idlestate.backends.shards.record_rows import EmitsRecords, record_rows
-from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
+from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, REMEMBERED
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.age_buckets import count_ages
@@ -52,7 +52,7 @@ class Outcome:
     """Of a join a reader, which makes them as they are read."""
     tally: KeyCounts
     first_end_ms: int
-    """The first deadline of the lives that it wrote; `FOREVER_MS` when none ends."""
+    """When the first of the lives that it wrote is due; `FOREVER_MS` when none ever is."""
     others: Mapping[str, Next] = field(default_factory=dict)
     """The runs of tables that only some operators have, by name."""
     shown_ms: int = 0
@@ -68,7 +68,8 @@ class Outcome:
     @property
     def keys_changed(self) -> int:
         """Open lives that it wrote or closed."""
-        return len(self.current.fresh) + sum(self.tally.expired)
+        written = sum(len(of.fresh) for name, of in self.tables.items() if name in LIVES)
+        return written + sum(self.tally.expired)
 
     @property
     def table(self) -> "ShardTable":
@@ -108,6 +109,11 @@ class ShardTable:
 
     def __len__(self) -> int:
         return self.current.live
+
+    @property
+    def tables(self) -> dict[str, Runs]:
+        """The runs of every table, by name."""
+        return {OPEN: self.current, REMEMBERED: self.remembered, **self.others}
 
     def lives(self, policy: Policy) -> pa.Table:
         """Every life: keys, aggregates, times, last access, cleanup time, deadline and reason."""

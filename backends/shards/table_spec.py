@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
@@ -14,8 +16,11 @@ from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
 from idlestate.backends.shards.record_rows import EmitsRows
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.backends.shards.stream_join import StreamJoin
+from idlestate.retention.lives import Lives
+from idlestate.retention.policy import Policies, Policy
 from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
 
+Ints = npt.NDArray[np.int64]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
@@ -120,6 +125,25 @@ class TableSpec:
     def schema(self) -> TableSchema:
         """The columns of the table of open lives."""
         return self.tables[OPEN]
+
+    def open_lives(self, policies: Policies) -> dict[str, Policy]:
+        """The tables of open lives, each with the policy by which its lives are indexed and swept.
+
+        Args:
+            policies: those in force.
+        """
+        if isinstance(self.kind, StreamJoin):
+            sides = zip(self.kind.inputs_of, policies, strict=True)
+            return {of.table: timed(policy) for of, policy in sides}
+        return {OPEN: timed(policies[0]) if self.has_own_work else policies[0]}
+
+    def ends_ms(self, lives: Lives, policy: Policy) -> Ints:
+        """When lives end under a policy: rows of a join also when no partner can come any more,
+        those of a function not at their timers.
+        """
+        if isinstance(self.kind, StreamJoin):
+            return lives.due_ms(policy)
+        return lives.ends(policy).deadline_ms
 
     @cached_property
     def tables(self) -> dict[str, TableSchema]:

@@ -123,8 +123,10 @@ class ShardWork:
         """See `Work`."""
         found = {}
         for at, shard in shards.items():
-            current = self.tables.table(shard, at).current
-            first_ms = current.first_end_ms(going.policy, going.t_ms)
+            tables = self.tables.table(shard, at).tables
+            lives = self._spec.open_lives((going.policy, going.policy))
+            ends_ms = [tables[name].first_end_ms(each, going.t_ms) for name, each in lives.items()]
+            first_ms = min((each for each in ends_ms if each is not None), default=None)
             if first_ms is not None:
                 found[at] = first_ms
         return found
@@ -143,7 +145,9 @@ class ShardWork:
     ) -> tuple[Horizon, ...]:
         """See `Work`."""
         return added_up(
-            horizons_of(self.tables.table(shard, at).current, shard.current, policy, other, now_ms)
+            horizons_of(
+                self.tables.table(shard, at), shard, (policy, policy), (other, other), now_ms
+            )
             for at, shard in shards.items()
         )
 
@@ -174,7 +178,8 @@ class ShardWork:
             raise DoesNotFitError(f"operator {self._uid!r}: ask for one key, not {len(rows)}")
         columns = [rows.column(name).combine_chunks() for name in self._spec.key_names]
         at = shard_of(columns, self._declaration.shards)
-        return facts_of(self.tables.table(shards[at], at), shards[at], columns, policy, now_ms)
+        table = self.tables.table(shards[at], at)
+        return facts_of(table, shards[at], columns, (policy, policy), now_ms)
 
     def lives(
         self, shard: ShardRecord, at: int, policy: Policy, since: int
@@ -264,7 +269,7 @@ class ShardWork:
         from the log. With rows in order, no life ends between batches, so the reply has them all.
         """
         reached_ms = going.t_ms if to_ms is None else to_ms
-        written = self.tables.write(shard, at, outcome, going.policy, reached_ms, going.now_ms)
+        written = self.tables.write(shard, at, outcome, reached_ms, going.now_ms)
         changes = _of_batch(outcome.changes, going.batch_id)
         if isinstance(self._spec.kind, EmitsRecords):
             return Stepped(written.record, (), written.values), changes

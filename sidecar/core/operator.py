@@ -108,8 +108,7 @@ class Operator:
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> PolicyPlan:
             t_ms = _time_of(record, now_ms)
             found = state.work.horizons(dict(enumerate(shards)), record.policy, policy, t_ms)
-            tables = [each.current for each in shards]
-            return plan_of_shards(state.uid, tables, found, record.policy, policy, t_ms)
+            return plan_of_shards(state.uid, shards, found, record.policy, policy, t_ms)
 
         return state.read(look)
 

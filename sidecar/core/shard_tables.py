@@ -23,7 +23,6 @@ from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import next_record, open_table
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.retention.policy import Policy
 from idlestate.sidecar.core.segment_keys import segment_key, segment_keys
 from idlestate.sidecar.protocol.errors import DamagedError
 
@@ -76,7 +75,6 @@ class ShardTables:
         record: ShardRecord,
         shard: int,
         outcome: Outcome,
-        policy: Policy,
         to_ms: int,
         now_ms: int,
     ) -> Written:
@@ -86,12 +84,11 @@ class ShardTables:
             record: the record of the outcome's table before.
             shard: the shard's number.
             outcome: what happened.
-            policy: the policy in force.
             to_ms: the time that the shard reached.
             now_ms: the clock.
         """
         place = self.place(shard)
-        after = next_record(record, outcome, place, policy, to_ms, now_ms)
+        after = next_record(record, outcome, place, to_ms, now_ms)
         return Written(after, place.values)
 
     def forget(self, runs: Iterable[str]) -> None:

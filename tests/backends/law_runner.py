@@ -16,7 +16,7 @@ from idlestate.backends.runs.run_codec import decode_run
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.key_ages import KeyAges
+from idlestate.backends.shards.key_ages import KeyAges, OpenLives
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
 from idlestate.backends.shards.shard_table import ShardTable
@@ -155,14 +155,13 @@ def run_table(
             tables[at] = restored(outcome.table) if is_reread else outcome.table
             assert_table_is_whole(tables[at], max(each.most_runs for each in case.merges))
             ages[at] = ages[at].after(
-                tables[at].current,
-                policy,
+                [(tables[at].current, policy)],
                 1000 * batch_id,
                 changed=outcome.keys_changed,
                 first_end_ms=outcome.first_end_ms,
             )
             if is_reread:
-                assert_ages_hold(ages[at], tables[at], policy)
+                assert_ages_hold(ages[at], [(tables[at].current, policy)])
             tally = tally.plus(outcome.tally)
             found += plain_rows(spec, outcome.changes)
         if in_form:
@@ -171,16 +170,18 @@ def run_table(
     return tables, rows, tally
 
 
-def assert_ages_hold(ages: KeyAges, table: ShardTable, policy: Policy) -> None:
+def assert_ages_hold(ages: KeyAges, tables: OpenLives) -> None:
     """Nothing ends before they say, however long ago the look was; and after one they are exact."""
-    every = list(open_rows(table.current, 1000))
-    deadlines_ms = [ms for rows in every for ms in rows.lives.ends(policy).deadline_ms.tolist()]
-    accesses_ms = [ms for rows in every for ms in rows.lives.last_access_ms(policy).tolist()]
-    first_ms = min(deadlines_ms, default=FOREVER_MS)
+    due_ms, accesses_ms = [], []
+    for runs, policy in tables:
+        for rows in open_rows(runs, 1000):
+            due_ms += rows.lives.due_ms(policy).tolist()
+            accesses_ms += rows.lives.last_access_ms(policy).tolist()
+    first_ms = min(due_ms, default=FOREVER_MS)
     assert ages.first_end_ms <= first_ms
-    fresh = KeyAges().after(table.current, policy, 0, changed=0, first_end_ms=FOREVER_MS)
+    fresh = KeyAges().after(tables, 0, changed=0, first_end_ms=FOREVER_MS)
     assert fresh.first_end_ms == first_ms
-    assert_bins_count(fresh.ends, [] if policy.is_unbounded else deadlines_ms)
+    assert_bins_count(fresh.ends, due_ms)
     assert_bins_count(fresh.accesses, accesses_ms)
 
 

@@ -153,7 +153,7 @@ def test_the_records_of_a_key_that_wait_are_known():
     key = [pa.array(["a"])]
     hashes = steps(("a", 0)).hashes
     assert waiting(table.others[HELD], hashes, key).tolist() == [95, 100]
-    facts = facts_of(table, ShardRecord(), key, Policy(), 90)
+    facts = facts_of(table, ShardRecord(), key, (Policy(), Policy()), 90)
     assert (facts.state, facts.held_rows, facts.held_from_ms) == (KeyState.NEVER_SEEN, 2, 95)
     table = table.apply(Steps.empty(SPEC), Policy(), 96, 1, MERGE).table
     assert waiting(table.others[HELD], hashes, key).tolist() == [100]

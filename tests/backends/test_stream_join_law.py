@@ -10,10 +10,12 @@ from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.join_step import apply_join
+from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.shard_record import RIGHT
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.stream_join import HOW
 from idlestate.retention.policy import Policy, TimeDomain
+from tests.backends.law_runner import assert_ages_hold
 from tests.backends.stream_join_rows import Row, rows_of, spec_of, steps_of
 from tests.lengths import short_and_long
 from tests.reference_stream_joins import JoinedRow, StreamJoinReference
@@ -103,7 +105,7 @@ def test_rows_equal_those_of_the_reference(examples):
     def law(case: Case) -> None:
         spec = spec_of(case.how, case.between)
         reference = StreamJoinReference(case.how, case.between, case.spans[0])
-        table, found = ShardTable.empty(spec), []
+        table, ages, found = ShardTable.empty(spec), KeyAges(), []
         for batch_id, batch in enumerate(case.batches):
             spans, watermark = case.spans[batch_id], case.watermarks[batch_id]
             on_time = [row for row in batch if row.t_ms > watermark]
@@ -124,10 +126,19 @@ def test_rows_equal_those_of_the_reference(examples):
             found += [((row["k"],), row["l"], row.get("r")) for row in rows]
             assert Counter(found) == Counter(reference.found)
             table = outcome.table
+            in_state = [(table.current, outcome.current.policy)]
+            in_state.append((table.others[RIGHT], outcome.others[RIGHT].policy))
+            ages = ages.after(
+                in_state,
+                1000 * batch_id,
+                changed=outcome.keys_changed,
+                first_end_ms=outcome.first_end_ms,
+            )
             if case.restarts[batch_id]:
                 definition = Definition.from_json(Definition.of(spec, TimeDomain.EVENT).to_json())
                 assert definition.spec() == spec
                 table = replace(table, spec=definition.spec())
+                assert_ages_hold(ages, in_state)
             kept = [table.current.live, table.others[RIGHT].live]
             assert kept == [len(open_rows(table.current)), len(open_rows(table.others[RIGHT]))]
             if spec.kind.emits_pairs:

@@ -81,13 +81,13 @@ FIGURE_MUTATIONS = [
     _mutation(
         "keys are never looked at between two minutes",
         BACKENDS,
-        "is_stale = changed > _CHANGED_SHARE * runs.live",
-        "is_stale = changed > 1e9 * (1 + runs.live)",
+        "is_stale = changed > _CHANGED_SHARE * sum(runs.live for runs, _ in tables)",
+        "is_stale = changed > 1e9",
     ),
     _mutation(
         "keys are looked at in every batch",
         BACKENDS,
-        "is_stale = changed > _CHANGED_SHARE * runs.live",
+        "is_stale = changed > _CHANGED_SHARE * sum(runs.live for runs, _ in tables)",
         "is_stale = True",
     ),
     _mutation(
@@ -99,14 +99,14 @@ FIGURE_MUTATIONS = [
     _mutation(
         "a sample is taken for the first deadline",
         BACKENDS,
-        "first_end_ms=first_ms if is_whole else unseen_end_ms,",
-        "first_end_ms=first_ms,",
+        "first_end_ms=int(ends_ms.min(initial=FOREVER_MS)) if is_whole else unseen_end_ms,",
+        "first_end_ms=int(ends_ms.min(initial=FOREVER_MS)),",
     ),
     _mutation(
         "another policy's deadlines stay",
         BACKENDS,
-        "if self.policy != ending(policy) or not 0 <= now_ms - self.at_ms < _WAIT_MS:",
-        "if self.policy is None or not 0 <= now_ms - self.at_ms < _WAIT_MS:",
+        "if self.policies != policies or not 0 <= now_ms - self.at_ms < _WAIT_MS:",
+        "if not self.policies or not 0 <= now_ms - self.at_ms < _WAIT_MS:",
     ),
     # ---- lag
     _mutation(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import idlestate
 from idlestate import Policy
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.shards.policy_plan import (
     HORIZONS_MS,
     Horizon,
@@ -21,7 +20,8 @@ from idlestate.backends.shards.policy_plan import (
     added_up,
     horizons_of,
 )
-from idlestate.backends.shards.shard_record import RunRef, TableRecord
+from idlestate.backends.shards.shard_record import RunRef, ShardRecord, TableRecord
+from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal
 from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
@@ -65,10 +65,14 @@ def counted(horizons: tuple[Horizon, ...]) -> list[tuple[int, int, int]]:
     return [(each.new.keys, each.current.keys, each.more.keys) for each in horizons]
 
 
-def stored(runs: Runs) -> TableRecord:
+def stored(table: ShardTable) -> ShardRecord:
     """A record by which every row takes as many bytes."""
-    refs = (RunRef(str(at), at, len(run), ROW_BYTES * len(run)) for at, run in enumerate(runs.runs))
-    return TableRecord(tuple(refs), runs.sweeps, runs.live)
+    found = {}
+    for name, runs in table.tables.items():
+        each = enumerate(runs.runs)
+        refs = (RunRef(str(at), at, len(run), ROW_BYTES * len(run)) for at, run in each)
+        found[name] = TableRecord(tuple(refs), runs.sweeps, runs.live)
+    return ShardRecord(tables=found)
 
 
 @st.composite
@@ -86,7 +90,7 @@ def test_what_would_be_removed_equals_the_reference(case: Case, rule: Rule, data
     now_ms = data.draw(moments(case))
     policy = policy_of(case.rule_of(len(case.batches)))
     found = added_up(
-        horizons_of(each.current, stored(each.current), policy, policy_of(rule), now_ms)
+        horizons_of(each, stored(each), (policy, policy), (policy_of(rule), Policy()), now_ms)
         for each in tables
     )
     assert counted(found) == brute_force(reference, rule, now_ms)

@@ -132,7 +132,11 @@ def test_another_policy_is_looked_at_at_once(files: RunFiles) -> None:
     assert ShardFigures.of(record, brief.policy).next_end_ms == NOW_MS + 60 * S_MS
     never = PolicyVersion(3, 0, Policy())
     record = play(record, files, [], 0, 2, now_ms=NOW_MS + 2, policy=never)
-    assert not record.ages.ends.keys
+    assert KeyTimes([record.ages.ends]).count([NOW_MS, FOREVER_MS - 1, FOREVER_MS]).tolist() == [
+        0,
+        0,
+        40,
+    ]
     assert used_since(record, 0) == 40
     assert ShardFigures.of(record, never.policy).next_end_ms == FOREVER_MS
 

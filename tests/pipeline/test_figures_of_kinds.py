@@ -1,0 +1,236 @@
+"""The figures of every kind of operator, as metrics and pages tell them, against its rows."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from idlestate import Policy, tumbling
+from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.shards.as_of import as_of
+from idlestate.backends.shards.bounded_over import over_kind
+from idlestate.backends.shards.deduplication import Keep, deduplication
+from idlestate.backends.shards.frames import Frame, FrameUnit
+from idlestate.backends.shards.join_rows import rows_in_state
+from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_step import open_table
+from idlestate.backends.shards.stream_join import JoinWork
+from idlestate.metrics.key_age_figures import idle_ages, keys_due
+from idlestate.metrics.names import DUE_WITHIN_MS
+from idlestate.metrics.shard_totals import operator_figures
+from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.retain_harness import OperatorHarness
+from idlestate.pipeline.shard_batch import advance
+from idlestate.retention.age_buckets import AGE_BUCKETS_MS
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.windows import session
+from idlestate.testing import FakeClock, FunctionHarness, RetainHarness
+from tests.backends.stream_join_rows import Row, spec_of, steps_of
+from tests.functions.scripted import OPERATIONS, OUTPUT, Scripted
+from tests.pipeline.two_input_runs import _KeptRuns
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BASE_MS, MINUTE_MS, H_MS = 86_400_000 * 10, 60_000, 3_600_000
+SCHEMA = {
+    "key": pa.string(),
+    "t": pa.timestamp("us", "UTC"),
+    "op": pa.string(),
+    "n": pa.int32(),
+    "reads": pa.bool_(),
+}
+TYPES = {"op": pa.string(), "n": pa.int32()}
+POLICIES = [
+    Policy(),
+    Policy(idle_min_ms=20 * MINUTE_MS, idle_max_ms=45 * MINUTE_MS),
+    Policy(ttl_ms=40 * MINUTE_MS),
+    Policy(max_lifetime_ms=30 * H_MS),
+]
+Record = tuple[bool, str, int, str, int]
+"""Whether it is a read or of the right input, key, minute, operation, number."""
+
+
+class Kind(Protocol):
+    """An operator of some kind, batch by batch, with a minute between two batches."""
+
+    policy: Policy
+
+    @property
+    def record(self) -> ShardRecord: ...
+    def batch(self, records: list[Record]) -> None: ...
+
+    def rows(self) -> list[tuple[int, int]]:
+        """When each row of `read_state` is due, and when it was used last (ms)."""
+
+
+class Harnessed:
+    def __init__(
+        self, policy: Policy | None, made: Callable[..., OperatorHarness], **arguments: Any
+    ):
+        self.clock = FakeClock(BASE_MS + 1000 * H_MS)
+        time = {"event_time": "t", "clock": self.clock, "max_ahead": "30d"}
+        self.harness = made(SCHEMA, key="key", policy=policy, **time, **arguments)
+        self.policy = self.harness._spec.policy
+
+    @property
+    def record(self) -> ShardRecord:
+        return self.harness._record
+
+    def batch(self, records: list[Record]) -> None:
+        self.clock.advance(MINUTE_MS)
+        self.harness.batch([
+            {"key": key, "t": EPOCH + timedelta(milliseconds=BASE_MS, minutes=at), "op": op,
+             "n": n, "reads": reads}
+            for reads, key, at, op, n in records
+        ])  # fmt: skip
+
+    def rows(self) -> list[tuple[int, int]]:
+        return [
+            (min([_ms(row["deadline"]), *(each["at_ms"] for each in row.get("timers") or [])]),
+             _ms(row["last_access"]))
+            for row in self.harness.lives()
+        ]  # fmt: skip
+
+
+class Joined:
+    def __init__(self, policy: Policy, between: tuple[int, int] | None) -> None:
+        self.policy, self.policies = policy, (policy, Policy(ttl_ms=70 * MINUTE_MS))
+        self.spec = spec_of("full", between)
+        self.record, self.runs = ShardRecord("law", 0), _KeptRuns()
+        self.batch_id = self.watermark_ms = 0
+
+    def batch(self, records: list[Record]) -> None:
+        rows = [
+            Row(int(right), key, BASE_MS + at * MINUTE_MS, n) for right, key, at, _, n in records
+        ]
+        packets = [encode_packet(steps_of(self.spec, [
+            row for row in rows if row.t_ms > self.watermark_ms
+        ]))]  # fmt: skip
+        advanced = advance(
+            self.spec,
+            self.record,
+            self.runs,
+            packets,
+            {},
+            BatchTimes(self.batch_id, self.watermark_ms, self.batch_id * MINUTE_MS),
+            PolicyVersion(1, 0, self.policies[0], right=self.policies[1]),
+            JoinWork(),
+        )
+        list(advanced.cells)
+        self.record, self.batch_id = advanced.record, self.batch_id + 1
+        self.watermark_ms = max([self.watermark_ms, *(row.t_ms - 1 for row in rows)])
+
+    def rows(self) -> list[tuple[int, int]]:
+        table = open_table(self.spec, self.record, self.runs)
+        return [
+            (_ms(row["deadline"]), _ms(row["created_at"]))
+            for part in rows_in_state(table, self.policies)
+            for row in part.to_pylist()
+        ]
+
+
+def _ms(moment: datetime | None) -> int:
+    return FOREVER_MS if moment is None else (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def of_kind(kind: Callable[[], OperatorKind], **arguments: Any) -> Callable[[Policy], Kind]:
+    defaults: dict[str, Any] = {
+        "delay": "0s",
+        "config": None,
+        "order": (),
+        "read_when": None,
+        "min_event_time": "1970-01-02",
+        "malformed": None,
+        "null_key": "keep",
+        "rejects": False,
+    }
+
+    def made(schema: Any, *, clock: FakeClock, **more: Any) -> OperatorHarness:
+        return OperatorHarness(
+            schema, lambda _: kind(), clock, **defaults | arguments | more, is_bounded=True
+        )
+
+    return lambda policy: Harnessed(policy, made)
+
+
+def retained(**arguments: Any) -> Callable[[Policy], Kind]:
+    return lambda policy: Harnessed(
+        None if "window" in arguments else policy,
+        RetainHarness,
+        aggregates={"n": "count"},
+        **arguments,
+    )
+
+
+def function(policy: Policy) -> Kind:
+    # Without State TTL, of whose ends `read_state` tells nothing.
+    return Harnessed(
+        policy, FunctionHarness, function=Scripted(), output=OUTPUT, columns=["op", "n"]
+    )
+
+
+KINDS: dict[str, Callable[[Policy], Kind]] = {
+    "retain": retained(read_when="reads"),
+    "retain in order": retained(in_order=True),
+    "tumbling windows": retained(window=tumbling("30m")),
+    "session windows": retained(window=session("20m")),
+    "deduplicate first": of_kind(lambda: deduplication(Keep.FIRST, ["op", "n"], TYPES)),
+    "deduplicate last": of_kind(lambda: deduplication(Keep.LAST, ["op", "n"], TYPES)),
+    "over": of_kind(lambda: over_kind({"s": "sum(n)"}, ["op", "n"], TYPES), in_order=True),
+    "over rows": of_kind(
+        lambda: over_kind({"s": "sum(n)"}, ["op", "n"], TYPES, (), Frame(FrameUnit.ROWS, 3)),
+        in_order=True,
+    ),
+    "join_asof": of_kind(
+        lambda: as_of("left", ["op"], ["n"], TYPES), in_order=True, read_when="reads"
+    ),
+    "process": function,
+    "interval join": lambda policy: Joined(policy, (-30 * MINUTE_MS, 10 * MINUTE_MS)),
+    "join": lambda policy: Joined(policy, None),
+}
+RECORDS = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.sampled_from("abcde"),
+        st.integers(0, 200),
+        st.sampled_from(OPERATIONS),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(POLICIES), st.lists(RECORDS, min_size=1, max_size=3), st.integers(0, 30))
+def test_figures_are_those_of_the_rows_in_state(
+    kind: str, policy: Policy, batches: list[list[Record]], hours: int
+) -> None:
+    operator = KINDS[kind](policy)
+    for records in batches:
+        operator.batch(records)
+        rows, record = operator.rows(), operator.record
+        # Up to when the next batch may come, hours later.
+        now_ms = max(record.time_ms, BASE_MS) + hours * H_MS
+        figures = operator_figures(
+            "law", operator.policy, [ShardFigures.of(record, operator.policy)],
+            batch_id=0, batch_time_ms=0, policy_version=1, reached_ms=now_ms,
+        )  # fmt: skip
+        first_ms = min((due_ms for due_ms, _ in rows), default=FOREVER_MS)
+        assert figures.live_keys == len(rows)
+        assert figures.next_end_ms == first_ms
+        assert figures.expiry_lag_ms(0) == max(now_ms - first_ms, 0)
+        (due,), (ages,) = keys_due([figures], 0), idle_ages([figures], 0)
+        for within, span_ms in DUE_WITHIN_MS.items():
+            expected = sum(due_ms <= now_ms + span_ms for due_ms, _ in rows)
+            assert due[within] == (expected, len(rows) - expected)
+        idle_ms = [now_ms - used_ms for _, used_ms in rows]
+        below = [sum(ages.counts[: at + 1]) for at in range(len(AGE_BUCKETS_MS))]
+        assert below == [sum(each <= most for each in idle_ms) for most in AGE_BUCKETS_MS]
+        assert sum(ages.counts) == len(rows)
