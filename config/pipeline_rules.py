@@ -21,8 +21,10 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
 _KINDS = ("retain", "deduplicate", "over", "process", "join", "join_asof")
+_OF_TWO_INPUTS = ("join", "join_asof")
 _SECOND_INPUTS = ("versions", "right")
 _ONLY_FOR = {
+    "idle_after": _OF_TWO_INPUTS,
     "aggregates": ("retain", "over"),
     **dict.fromkeys(("renamed", "read_when"), ("retain", "process")),
     **dict.fromkeys(("window", "fire_after"), ("retain",)),
@@ -38,7 +40,7 @@ _ONLY_FOR = {
 """Fields that not every kind of operator takes."""
 _SINKS_ONLY_FOR = {
     "expired": ("retain", "deduplicate"),
-    "rejects": ("retain", "deduplicate", "process", "join"),
+    "rejects": ("retain", "deduplicate", "process", *_OF_TWO_INPUTS),
 }
 _NEEDED = {
     "aggregates": (("retain", "over"), "{events: count}"),

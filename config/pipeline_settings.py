@@ -155,6 +155,8 @@ class SecondInput(Section):
     """Timestamp column with their event time."""
     delay_ms: times.Span | None = Field(default=None, alias="delay")
     """How far a row may lag behind the newest one; default: the pipeline's delay."""
+    idle_after_ms: times.Span | None = Field(default=None, alias="idle_after", examples=["15m"])
+    """How long this input holds the watermark back while it has no rows; default: forever."""
 
 
 class Right(SecondInput):
@@ -203,6 +205,9 @@ class Pipeline(Section):
     """Timestamp column with the event time; required unless the policy sets time: processing."""
     delay_ms: times.Span = Field(default=0, alias="delay")
     """How far a row may lag behind the newest event; required with event time."""
+    idle_after_ms: times.Span | None = Field(default=None, alias="idle_after", examples=["15m"])
+    """With two inputs: how long `source` holds the watermark back while it has no rows; default:
+    forever."""
     max_ahead_ms: times.PositiveSpan = Field(default=3_600_000, alias="max_ahead")
     """Rows further ahead of the clock than this are rejected; default 1h."""
     min_event_time_ms: times.FirstEventTime = Field(

@@ -23,6 +23,8 @@ from idlestate.pipeline.two_inputs import OneOfTwo, check_two_inputs, check_type
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 
+LEFT, RIGHT = "left", "right"
+"""The names of the inputs."""
 _log = logging.getLogger("idlestate")
 
 
@@ -154,8 +156,8 @@ def join(
         given,
         spec,
         [
-            OneOfTwo("left", (*keys, *of_left), delay),
-            OneOfTwo("right", (*keys, *of_right), behind, all_read=True),
+            OneOfTwo(LEFT, (*keys, *of_left), delay),
+            OneOfTwo(RIGHT, (*keys, *of_right), behind, all_read=True),
         ],
         idle_after,
     )

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate.config.added_columns import ADDED_COLUMNS
+from idlestate.config.added_columns import ADDED_COLUMNS, INPUT, REJECTED
 from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import (
     Computed,
@@ -40,14 +40,12 @@ _OPERATORS: dict[str, Callable[..., DataFrame]] = {
     "join_asof": join_asof,
     "over": over,
 }
+_OF_TWO_INPUTS = ("version_time", "version_delay", "idle_after")
 _NOT_TAKEN = {
-    "retain": ("version_time", "version_delay"),
-    "deduplicate": ("read_when", "renamed", "fire_after", "version_time", "version_delay"),
-    "join_asof": ("read_when", "renamed", "fire_after", "malformed", "rejects", "in_order"),
-    "over": (
-        *("read_when", "renamed", "fire_after", "rejects", "in_order"),
-        *("version_time", "version_delay"),
-    ),
+    "retain": _OF_TWO_INPUTS,
+    "deduplicate": ("read_when", "renamed", "fire_after", *_OF_TWO_INPUTS),
+    "join_asof": ("read_when", "renamed", "fire_after", "malformed", "in_order"),
+    "over": ("read_when", "renamed", "fire_after", "rejects", "in_order", *_OF_TWO_INPUTS),
 }
 _DEFAULTS = {"rejects": False}
 _OF_ROWS = ("event_time", "read_when", "malformed")
@@ -210,13 +208,14 @@ def _selected(plan: QueryPlan, changes: DataFrame) -> DataFrame:
         changes = changes.alias(plan.name)
     if plan.having is not None:
         is_kept = F.expr(plan.having)
-        if "change" in changes.columns:
-            is_kept |= F.col("change") == "reject"
+        if REJECTED in changes.columns:
+            is_kept |= F.col(REJECTED).isNotNull()
         changes = changes.where(is_kept)
     if plan.output is None:
         return changes
-    added = [name for name in changes.columns if name in ADDED_COLUMNS]
-    own = [quoted(name) for name in changes.columns if name not in ADDED_COLUMNS]
+    names = (*ADDED_COLUMNS, INPUT) if REJECTED in changes.columns else ADDED_COLUMNS
+    added = [name for name in changes.columns if name in names]
+    own = [quoted(name) for name in changes.columns if name not in names]
     texts = (own if text == "*" else [text] for text in plan.output)
     return changes.select(*map(F.expr, chain.from_iterable(texts)), *added)
 

@@ -6,7 +6,6 @@ as the stateful step in Spark's own store. Calls wait for an unavailable sidecar
 lost the exchange in the meantime, the task starts it again.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,13 +14,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
-from idlestate.errors import IdlestateError, RefusedError
+from idlestate.errors import IdlestateError
 from idlestate.pipeline.late_rows import failed_as_json
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_partitions import spark_partition
 from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
-from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY, SidecarLink
+from idlestate.pipeline.sidecar_link import link_of_task
 from idlestate.pipeline.step_in_task import StepInTask, Stepped
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
@@ -74,7 +73,7 @@ def partition_of(shards: Sequence[int], shard: int, partitions: int) -> tuple[in
 
 def _exchange(spec: OperatorSpec, cells: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     batch = open_task_batch(spec.uid, spec.table.classes)
-    routes = Routes(_link(spec.uid).address)
+    routes = Routes(link_of_task(spec.uid).address)
     try:
         for left in reversed(range(_TRIES)):
             try:
@@ -88,17 +87,6 @@ def _exchange(spec: OperatorSpec, cells: list[dict[str, Any]]) -> Iterator[pa.Re
                     raise
     finally:
         routes.close()
-
-
-def _link(uid: str) -> SidecarLink:
-    context: Any = TaskContext.get()
-    links = json.loads(context.getLocalProperty(SIDECARS_PROPERTY) or "{}")
-    if uid not in links:
-        raise RefusedError(
-            f"operator {uid!r} does not know its sidecar: start the query in the session (classic, "
-            "not Spark Connect) in which retain() was called"
-        )
-    return SidecarLink.of_text(links[uid])
 
 
 class _Exchange:
@@ -172,7 +160,7 @@ class _Exchange:
             batch.shards, self._cells[0]["shard"], self._spec.partitions
         )
         attempt = {
-            "query_id": _link(self._spec.uid).query_id,
+            "query_id": link_of_task(self._spec.uid).query_id,
             "run_id": batch.run_id,
             "execution_id": str(context.getLocalProperty("spark.sql.execution.id")),
             "batch_id": batch.times.batch_id,

@@ -4,8 +4,12 @@ import atexit
 import json
 from dataclasses import asdict, dataclass
 from functools import cache
+from typing import Any
+
+from pyspark import TaskContext
 
 from idlestate.backends.files.temporary_folder import OwnFolder
+from idlestate.errors import RefusedError
 from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
@@ -58,3 +62,19 @@ class SidecarLink:
         """Read it back."""
         facts = json.loads(text)
         return cls(Address(**facts["address"]), facts["uid"], facts["query_id"])
+
+
+def link_of_task(uid: str) -> SidecarLink:
+    """The link of an operator, in a task of its query.
+
+    Raises:
+        RefusedError: idlestate's listener is missing.
+    """
+    context: Any = TaskContext.get()
+    links = json.loads(context.getLocalProperty(SIDECARS_PROPERTY) or "{}")
+    if uid not in links:
+        raise RefusedError(
+            f"operator {uid!r} does not know its sidecar: start the query in the session (classic, "
+            "not Spark Connect) in which retain() was called"
+        )
+    return SidecarLink.of_text(links[uid])

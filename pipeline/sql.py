@@ -37,6 +37,7 @@ def sql(
     in_order: bool | None = None,
     version_time: str | None = None,
     version_delay: Duration | None = None,
+    idle_after: Duration | Mapping[str, Duration] | None = None,
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
@@ -53,7 +54,7 @@ def sql(
         event_time: the event-time column of the input, a timestamp; required unless the policy uses
             processing time, or the query names it in a window or ORDER BY.
         read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
-        version_time, version_delay: as for `join_asof`; with an as-of join only.
+        version_time, version_delay, idle_after: as for `join_asof`; with an as-of join only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for the operator.
             One that does not apply to the query is refused; None means its default.
@@ -61,7 +62,8 @@ def sql(
     Returns:
         The columns that the query selects and those that its operator adds: for `retain` and
         `deduplicate` `change`, `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and
-        with `rejects` the column `rejected`; for `over` and `join_asof` `batch_id`.
+        with `rejects` the column `rejected`; for `over` and `join_asof` `batch_id`, and for
+        `join_asof` with `rejects` `reason`, `input` and `rejected`.
 
     Raises:
         RefusedError: the query is not supported, or the input, session or arguments are not valid;
@@ -96,4 +98,5 @@ def sql(
         in_order=in_order,
         version_time=version_time,
         version_delay=version_delay,
+        idle_after=idle_after,
     )

@@ -4,7 +4,7 @@ The session's listener passes the checkpoint to tasks as a local property when t
 Everything else is read from files in the checkpoint, which are the same for a retry or a replay.
 """
 
-from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,12 +13,13 @@ from pyspark import TaskContext
 from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes, read_batch_times
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import newest_copy
-from idlestate.backends.shards.inputs import InputRecord
+from idlestate.backends.shards.inputs import InputRecord, Inputs
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
+from idlestate.pipeline.sidecar_link import link_of_task
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 
@@ -37,7 +38,7 @@ class TaskBatch:
     """The folder of the operator's runs; None if no state is kept."""
     run_id: str = ""
     """The run of the query to which the batch belongs."""
-    inputs: Mapping[str, InputRecord] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
     """The operator's two inputs after the batch before, by name, if that was asked for."""
 
 
@@ -78,6 +79,19 @@ def open_task_batch(
     batch = TaskBatch(times, table, layout.shards, in_force, retain_batches, runs, run_id)
     if not needs_inputs or not times.batch_id:
         return batch
+    if layout.backend != "spark":
+        return replace(batch, inputs=_inputs_in_sidecar(uid))
     # Packing tasks give the counts of their rows to the first shard.
     before = newest_copy(runs.below(str(layout.shards[0])), times.batch_id - 1)
     return replace(batch, inputs=before.inputs) if before is not None else batch
+
+
+def _inputs_in_sidecar(uid: str) -> Inputs:
+    """The same facts from a sidecar, which has them until it knows that this batch was committed.
+
+    Raises:
+        SidecarError: it does not answer, or takes no more batches.
+    """
+    with closing(link_of_task(uid).connect()) as connection:
+        found = connection.call("settle", {"uid": uid}).header["inputs"]
+    return {name: InputRecord.from_json(facts) for name, facts in found.items()}

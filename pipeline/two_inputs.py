@@ -100,11 +100,6 @@ def specs_of_inputs(
         span = spans.get(each.name)
         idle_after_ms = None if span is None else given.span_ms("idle_after", span)
         terms[each.name] = InputTerms(given.span_ms("delay", each.delay), idle_after_ms)
-    if spec.backend != "spark" and idle_after is not None:
-        raise given.refused(
-            f"idle_after needs backend='spark', not {spec.backend!r}; remove idle_after, and let "
-            "an input that is often idle bring a row now and then"
-        )
     types = dict(spec.inputs)
     if spec.rejects and INPUT in types:
         raise given.refused(f"column {INPUT} is added by rejects=True; rename the one you have")

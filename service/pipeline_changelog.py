@@ -12,8 +12,8 @@ from idlestate.config.query_fields import SOURCE
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.function_class import load_function
-from idlestate.pipeline.join import join
-from idlestate.pipeline.join_asof import join_asof
+from idlestate.pipeline.join import LEFT, RIGHT, join
+from idlestate.pipeline.join_asof import PROBES, VERSIONS, join_asof
 from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
 from idlestate.pipeline.process import process
@@ -102,6 +102,7 @@ def pipeline_changelog(
             right_time=pipeline.right.event_time,
             right_delay=_span(pipeline.right.delay_ms),
             right_policy=right_policy,
+            idle_after=_idle_after(pipeline, LEFT, RIGHT),
             rejects=rejects,
             **every,
         )
@@ -112,14 +113,15 @@ def pipeline_changelog(
         "sidecar": sidecar,
     }
     if second is not None and pipeline.versions is not None:
-        delay_ms = pipeline.versions.delay_ms
         return join_asof(
             *(each.frame.drop(CORRUPT) for each in (events, second)),
             on=list(pipeline.key),
             how=pipeline.how,
             version_time=pipeline.versions.event_time,
-            version_delay=_span(delay_ms),
+            version_delay=_span(pipeline.versions.delay_ms),
             columns=pipeline.versions.columns or None,
+            idle_after=_idle_after(pipeline, PROBES, VERSIONS),
+            rejects=rejects,
             **common,
         )
     shared: _OfOneInput = {**common, "key": list(pipeline.key), "malformed": events.malformed}
@@ -183,6 +185,13 @@ def _interval(between: tuple[int, int] | None) -> tuple[timedelta, timedelta] | 
         return None
     low_ms, high_ms = between
     return timedelta(milliseconds=low_ms), timedelta(milliseconds=high_ms)
+
+
+def _idle_after(pipeline: Pipeline, first: str, second: str) -> dict[str, str]:
+    """`idle_after` by the names of both inputs."""
+    of_second = None if pipeline.second is None else pipeline.second.idle_after_ms
+    spans_ms = {first: pipeline.idle_after_ms, second: of_second}
+    return {name: f"{span_ms}ms" for name, span_ms in spans_ms.items() if span_ms is not None}
 
 
 def _span(span_ms: int | None) -> str | None:

@@ -53,6 +53,10 @@ class InputRecord:
         # One millisecond more: a row at the highest time less the delay is not late.
         return self.rows.highest_ms - terms.delay_ms - 1
 
+    def started_again(self) -> "InputRecord":
+        """The record for another query, which may begin with older rows."""
+        return InputRecord(replace(self.rows, highest_ms=0))
+
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes."""
         return {"rows": self.rows.as_dict(), "quiet": self.quiet}

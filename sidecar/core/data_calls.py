@@ -191,6 +191,7 @@ class Calls:
                 "first_seq": found.first_seq,
                 "next_seq": record.next_seq,
                 "owed_ms": found.owed_ms,
+                "inputs": {name: each.to_json() for name, each in found.inputs.items()},
             }
         )
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.shards.changelog_rows import TIMESTAMP
+from idlestate.backends.shards.inputs import Inputs
 from idlestate.backends.shards.key_facts import Explanation
 from idlestate.backends.shards.policy_plan import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures
@@ -265,6 +266,11 @@ class Operator:
         is_ahead = record.open is None and record.reached_ms > record.time_ms
         is_owed = self.state.spec.ends_by_batches and is_ahead and is_due
         return record.reached_ms if is_owed else None
+
+    @property
+    def inputs(self) -> Inputs:
+        """The two inputs after the newest committed batch; empty for an operator of one."""
+        return self.state.shards[0].inputs  # packing tasks give their counts to the first shard
 
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard after it."""

@@ -38,7 +38,8 @@ CASES: list[tuple[Callable[..., Any], str, dict[str, Any]]] = [
     (
         join_asof,
         "SELECT t.*, r.x FROM t ASOF JOIN r ON t.k = r.k AND t.t >= r.u",
-        {"on": ["k"], "columns": ["x"], "event_time": "t", "version_time": "u", "delay": "1m"},
+        {"on": ["k"], "columns": ["x"], "event_time": "t", "version_time": "u", "delay": "1m"}
+        | {"idle_after": "5m", "rejects": True},
     ),
 ]
 
@@ -58,11 +59,12 @@ def test_an_operator_gets_arguments_that_it_takes(
 
     monkeypatch.setitem(planned_query._OPERATORS, operator.__name__, bound)
     spark: Any = _Session()
-    sql(spark, query, uid="q", event_time="t", delay="1m")
+    of_join = {"idle_after": "5m", "rejects": True} if operator is join_asof else {}
+    sql(spark, query, uid="q", event_time="t", delay="1m", **of_join)
     assert {name: passed[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("name", ["rejects", "read_when", "in_order"])
+@pytest.mark.parametrize("name", ["rejects", "read_when", "in_order", "idle_after"])
 def test_what_an_operator_does_not_take_is_refused(name: str) -> None:
     spark: Any = _Session()
     given: dict[str, Any] = {name: {"rejects": True, "in_order": True}.get(name, "heap")}

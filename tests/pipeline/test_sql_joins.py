@@ -46,6 +46,17 @@ def test_as_of_join_gives_the_rows_of_the_python_form(spark: SparkSession) -> No
     assert found.columns == expected.columns
     assert rows(found) == rows(expected)
     assert {(row["id"], row["twice"]) for row in rows(found)} == {(1, 0.0), (5, 5.0), (9, None)}
+    some = sql(
+        spark,
+        f"{query} WHERE r.rate > 1",
+        rejects=True,
+        min_event_time="2025-03-03T00:01:00Z",
+        **shared,
+    )
+    assert {*some.columns} == {*found.columns, "reason", "input", "rejected"}
+    assert [(row["id"], row["reason"], row["input"]) for row in rows(some)] == [
+        (5, None, None), (None, "too_old", "versions"),
+    ]  # fmt: skip
 
 
 def test_over_gives_the_rows_of_the_python_form(spark: SparkSession) -> None:

@@ -65,8 +65,9 @@ class _Frame:
         (
             join_asof,
             (
-                "kind: join_asof\n    how: left\n    order: [seq]\n    versions:\n"
-                "      {source: {path: v, format: json}, event_time: at, delay: 1h, columns: [x]}"
+                "kind: join_asof\n    how: left\n    order: [seq]\n    versions: {source:\n"
+                "      {path: v, format: json}, event_time: at, delay: 1h, idle_after: 1m, "
+                "columns: [x]}"
             ),
             {
                 "how": "left",
@@ -76,13 +77,16 @@ class _Frame:
                 "event_time": "event_time",
                 "version_time": "at",
                 "version_delay": "3600000ms",
+                "idle_after": {"versions": "60000ms"},
+                "rejects": True,
             },
         ),
         (
             join,
             (
                 'kind: join\n    how: semi\n    between: ["-1m", 1h]\n    right:\n'
-                "      {source: {path: v, format: json}, event_time: at, delay: 1h, policy: now}"
+                "      {source: {path: v, format: json}, event_time: at, delay: 1h, policy: now}\n"
+                "    idle_after: 0s"
             ),
             {
                 "how": "semi",
@@ -91,6 +95,7 @@ class _Frame:
                 "event_time": "event_time",
                 "right_time": "at",
                 "right_delay": "3600000ms",
+                "idle_after": {"left": "0ms"},
                 "right_policy": Policy(ttl="1d", time=TimeDomain.PROCESSING),
                 "rejects": False,
             },
@@ -101,7 +106,7 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     operator: Any, fields: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = PIPELINE.replace(AGGREGATES, f"    {fields}\n")
-    if operator is process:
+    if operator is not over:
         text = text.replace("{results: out/results}", "{results: out/results, rejects: out/bad}")
     config = parse(text.encode(), "f.yaml")
     frame: Any = _Frame()
@@ -119,7 +124,15 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     second = None if pipeline.second is None else events
     right_policy = config.right_policy_for("p")
     under_test.pipeline_changelog(
-        events, second, "p", pipeline, None, policy, right_policy, place, rejects=False
+        events,
+        second,
+        "p",
+        pipeline,
+        None,
+        policy,
+        right_policy,
+        place,
+        rejects=operator is join_asof,
     )
     assert {name: passed[name] for name in expected} == expected
     assert (passed["uid"], passed["policy"]) == ("p", policy)
@@ -207,14 +220,17 @@ def test_a_join_over_two_runs(here: CommandLine):
             "source": {"path": str(prices), "format": "json", "schema": schema},
             "event_time": "valid_from",
             "columns": ["price"],
+            "idle_after": "0s",
         },
-        "sinks": {"results": str(here.out / "results")},
+        "sinks": {name: str(here.out / name) for name in ("results", "rejects")},
     }
     here.write(**fields)
     here.add("0.json", ROWS)
     said = here.run()
     assert_good(said)
     assert said.summary()["rejected rows"] == "2 (2 null_time)"
+    rejected = {(row["input"], row["reason"]) for row in rows(here.out / "rejects")}
+    assert rejected == {("probes", "null_time"), ("versions", "null_time")}
     here.add("1.json", [event("2025-03-03T10:30:00Z", "ann", 16)])
     assert_good(here.run())
     found = {(row["user"], row["amount"], row["price"]) for row in rows(here.out / "results")}

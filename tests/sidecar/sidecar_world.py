@@ -6,7 +6,7 @@ opened anew. Beside both runs the slow reference.
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ import pyarrow as pa
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
@@ -96,6 +97,8 @@ class Planned:
     pairs: tuple[Pair, ...]
     time_ms: int
     rule: Rule = RULE
+    counts: RowsByInput = field(default_factory=dict)
+    """The rows that its packing tasks counted."""
 
 
 class World:
@@ -192,7 +195,9 @@ class World:
             at = range_of(shard, SHARDS, len(stages))
             stages[at].add(handle, (shard, 0, 0), packets[shard], is_first=at not in ranges)
             ranges.append(at)
-        prepared = self.operator.batches.prepare(attempt, handle, ranges, {})
+        prepared = self.operator.batches.prepare(
+            attempt, handle, ranges, {0: planned.counts} if 0 in attempt.shards else {}
+        )
         updates = [
             pa.ipc.open_stream(stages[at].fetch(handle, chunk)).read_all()
             for at, chunks in enumerate(prepared.chunks)

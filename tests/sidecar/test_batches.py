@@ -3,11 +3,16 @@ commits, time.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.sidecar.core import ownership
+from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
+from idlestate.sidecar.protocol.message import Message
+from idlestate.timers.steady_clock import SteadyClock
 from tests.reference import Rule
 from tests.sidecar.sidecar_world import KEYS, PARTITIONS, RULE, Planned, World, batch, rows_of
 
@@ -295,3 +300,26 @@ def test_a_query_that_starts_again_and_again_makes_no_record_grow(
         world.begin("run-8")
     with pytest.raises(DoesNotFitError, match="superseded"):
         world.task(batch(world, 0, *KEYS), 0, "e", run_id="run-1")
+
+
+def test_inputs_are_those_of_the_batch_before_until_the_query_has_committed(world: World) -> None:
+    """Packing tasks ask; a batch that runs again, also after a crash, gets the same answer."""
+
+    def answer() -> dict[str, Any]:
+        calls = Calls(world.host, SteadyClock(world.clock))
+        body = Message({"uid": world.operator.state.uid}).encode()
+        return Message.decode(calls.table.answer("settle", body)).header["inputs"]
+
+    rows = {"left": RowCounts(input=2, highest_ms=7), "right": RowCounts()}
+    planned = replace(batch(world, 0, *KEYS), counts=rows)
+    world.run(planned)
+    assert answer() == {}
+    world.crash()
+    assert answer() == {}
+    world.commit(planned)
+    after = answer()
+    assert after["left"] == {"rows": rows["left"].as_dict(), "quiet": None}
+    assert after["right"]["quiet"] == [planned.time_ms, planned.time_ms]
+    world.operator.batches.release()  # another query may begin with older rows
+    assert answer()["left"]["rows"] == rows["left"].as_dict() | {"highest_ms": 0}
+    assert answer()["right"]["quiet"] is None
