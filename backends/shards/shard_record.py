@@ -218,6 +218,11 @@ class ShardRecord:
         inputs = counted(self.inputs, more, time_ms) or self.inputs
         return replace(self, rows=self.rows.plus(total(more)), inputs=inputs)
 
+    def for_another_query(self) -> "ShardRecord":
+        """The record for another query, whose inputs may begin with older rows."""
+        inputs = {name: each.started_again() for name, each in self.inputs.items()}
+        return replace(self, inputs=inputs)
+
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
         """The record in which the files that only the record before it names are dropped."""
         kept = {ref.name for ref in self.runs}

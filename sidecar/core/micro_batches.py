@@ -226,10 +226,8 @@ class Batches:
                 time_ms=0 if self._state.is_event_time else self._state.record.time_ms,
                 stopped=None,
             )
-            first = self._state.shards[0]
-            inputs = {name: each.started_again() for name, each in first.inputs.items()}
-            shards = {0: replace(first, inputs=inputs)} if inputs else {}
-            self._state.save(record, shards, removed=removed)
+            first = self._state.shards[0].for_another_query()
+            self._state.save(record, {0: first}, removed=removed)
             self._forget(gone)
             self._at_border()
 

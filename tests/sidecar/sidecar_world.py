@@ -98,7 +98,6 @@ class Planned:
     time_ms: int
     rule: Rule = RULE
     counts: RowsByInput = field(default_factory=dict)
-    """The rows that its packing tasks counted."""
 
 
 class World:
@@ -195,9 +194,8 @@ class World:
             at = range_of(shard, SHARDS, len(stages))
             stages[at].add(handle, (shard, 0, 0), packets[shard], is_first=at not in ranges)
             ranges.append(at)
-        prepared = self.operator.batches.prepare(
-            attempt, handle, ranges, {0: planned.counts} if 0 in attempt.shards else {}
-        )
+        counts = {0: planned.counts}  # of other shards than the task's, nothing is taken
+        prepared = self.operator.batches.prepare(attempt, handle, ranges, counts)
         updates = [
             pa.ipc.open_stream(stages[at].fetch(handle, chunk)).read_all()
             for at, chunks in enumerate(prepared.chunks)
