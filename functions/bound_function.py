@@ -23,14 +23,14 @@ class BoundFunction:
     Attributes:
         uid: the operator.
         function: the function, not opened.
-        columns: the columns of a record, keys among them.
+        inputs: the columns of a record of each input, keys among them.
         output: the columns that it yields.
         rejects: whether a record on which it fails is rejected; else the batch stops.
     """
 
     uid: str
     function: KeyedProcessFunction
-    columns: tuple[str, ...]
+    inputs: tuple[tuple[str, ...], ...]
     output: pa.Schema
     rejects: bool = False
 

@@ -35,12 +35,10 @@ class CallChecks:
 
     Attributes:
         uid: the operator.
-        columns: the columns of a record.
         output: what is yielded.
     """
 
     uid: str
-    columns: Sequence[str]
     output: pa.Schema
 
     def problem(self, rows: Sequence[Any]) -> str | None:
@@ -49,7 +47,7 @@ class CallChecks:
 
     def shown(self, error: FunctionError, row: Any) -> dict[str, Any]:
         """What a reject row says of a call; `row` is the record, None for other calls."""
-        record = None if row is None else dict(zip(self.columns, row, strict=True))
+        record = None if row is None else dict(zip(row._columns, row, strict=True))  # noqa: SLF001
         return {
             "operator": self.uid,
             "method": error.call,

@@ -6,10 +6,8 @@ Lives, states and timers become lists of Python values once per batch, and colum
 import copy
 import gc
 import os
-from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -34,6 +32,7 @@ from idlestate.functions.call_checks import CallChecks
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.errors import FunctionError, error_in_open, error_of
 from idlestate.functions.function_output import output_table
+from idlestate.functions.function_rows import function_rows
 from idlestate.functions.key_loop import KeyLoop
 from idlestate.functions.row_order import in_row_order
 from idlestate.functions.timer_columns import timer_fields, timers_of
@@ -118,7 +117,7 @@ class _Step:
             raise error_in_open(bound.uid, bound.name, error) from error
         checks = None
         if rejects:
-            checks = CallChecks(bound.uid, bound.columns, bound.output)
+            checks = CallChecks(bound.uid, bound.output)
         cells = list(opened.cells.values())
         loop = KeyLoop(bound.uid, opened.function, opened.context, cells, self.policy, checks)
         loop.visit(self.to_visit(), sweep_at_ms)
@@ -137,7 +136,7 @@ class _Step:
         return KeysToVisit(
             _key_values(keys),
             [*steps.counts.tolist(), *([0] * due)],
-            self._records(),
+            function_rows(steps, self.table.spec.key_names, self._kind.payload, self.bound.inputs),
             iter(steps.t_ms.tolist()),
             None if steps.is_read is None else iter(steps.is_read.tolist()),
             _spread(zip(*(each.tolist() for each in columns), strict=True), has_old),
@@ -147,22 +146,6 @@ class _Step:
             ],
             _spread(iter(timers_of(payload[-2:])), has_old),
         )
-
-    def _records(self) -> Iterator[Any]:
-        steps, names = self.steps, self.bound.columns
-        by_name = dict(zip((name for name, _ in self._kind.payload), steps.carried, strict=True))
-        row = namedtuple("Row", names, rename=True)  # type: ignore[misc]
-        counts = steps.counts.tolist()
-        keys = dict(zip(self.table.spec.key_names, steps.keys, strict=True))
-        columns: list[Any] = [
-            chain.from_iterable(map(repeat, python_values(keys[name]), counts))
-            if name in keys
-            else python_values(by_name[name])
-            for name in names
-        ]
-        if not columns:
-            return repeat(row())
-        return map(row._make, zip(*columns, strict=True))
 
     def outcome(
         self,

@@ -91,6 +91,7 @@ class KeyLoop:
                     ):
                         self._settle(t_ms)
                     row, before_ms = next(rows), seen_ms
+                    self._in = row._method  # noqa: SLF001 - a name no column has
                     if self._checks is not None:
                         saved = self._saved()
                     try:
@@ -109,7 +110,7 @@ class KeyLoop:
                             before = len(output)
                             output.extend(found)
                             if len(output) != before:
-                                calls.append((len(output), "process_element", key, t_ms))
+                                calls.append((len(output), self._in, key, t_ms))
                         if saved is not None:
                             self._check(saved.outputs)
                         if not context.timers:
@@ -158,7 +159,7 @@ class KeyLoop:
                 cell.content = None
             context.timers, context.wakes_at_ms = {}, FOREVER_MS
         context.timestamp_ms = t_ms
-        self._look(self._function.process_element, (row, context), "process_element", t_ms)
+        self._look(self._function.process_element, (row, context), self._in, t_ms)
 
     def _look(self, method: Any, arguments: Any, call: str, t_ms: int) -> None:
         """A call that must change nothing."""
@@ -171,7 +172,6 @@ class KeyLoop:
         if before != ([cell.seen() for cell in self._cells], self._context.timers):
             why = "on_expire" if call == "on_expire" else "a record that only reads (read_when)"
             raise self._error(f"changed a state or timer, which {why} must not do")
-        self._in = "process_element"
 
     def _settle(self, upto_ms: int) -> None:
         """Fire the timers of the open life and judge its deadline, up to a time."""
@@ -214,7 +214,6 @@ class KeyLoop:
             if saved is None:
                 raise
             self._reject(saved, error, None)
-        self._in = "process_element"
         if not context.timers:
             self._end_if_empty()
 
@@ -296,7 +295,6 @@ class KeyLoop:
         assert self._checks is not None
         error = problem if isinstance(problem, FunctionError) else self._error(problem)
         self.visited.failed.append(self._checks.shown(error, row))
-        self._in = "process_element"
         context, visited = self._context, self.visited
         self._is_open, self._ended_at_ms = saved.is_open, saved.ended_at_ms
         self._life.resume(*saved.times_ms)

@@ -9,11 +9,13 @@ from typing import Any
 from idlestate.errors import RefusedError
 from idlestate.pipeline.retain_harness import OperatorHarness
 
-Records = Sequence[Mapping[str, Any]]
+Records = Sequence[Any]
 Rows = Counter[str]
 
 
-def check_cuts(make: Callable[[], OperatorHarness], records: Records, *, runs: int = 50) -> None:
+def check_cuts(
+    make: Callable[[], OperatorHarness[Any]], records: Records, *, runs: int = 50
+) -> None:
     """Divide records into batches in many ways, and compare what comes out.
 
     Each run feeds the records to a new harness, in the given order. They are cut at other places in
@@ -21,7 +23,7 @@ def check_cuts(make: Callable[[], OperatorHarness], records: Records, *, runs: i
     rows and the lives that are open in the end; of the updates of one life only the last one.
 
     Args:
-        make: returns a new `FunctionHarness` or `RetainHarness`.
+        make: returns a new `FunctionHarness`, `CoFunctionHarness` or `RetainHarness`.
         records: as for `batch`.
         runs: how many divisions are tried, besides one batch and a batch for each record.
 
@@ -55,7 +57,9 @@ def _batches(records: Records, cuts: Sequence[int]) -> list[Records]:
     return [records[begin:end] for begin, end in pairwise([0, *cuts, len(records)])]
 
 
-def _run(make: Callable[[], OperatorHarness], records: Records, cuts: Sequence[int]) -> list[Rows]:
+def _run(
+    make: Callable[[], OperatorHarness[Any]], records: Records, cuts: Sequence[int]
+) -> list[Rows]:
     """Rows and open lives."""
     harness = make()
     rows = []
@@ -88,20 +92,20 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
-def _refuse_late(make: Callable[[], OperatorHarness], records: Records) -> None:
+def _refuse_late(make: Callable[[], OperatorHarness[Any]], records: Records) -> None:
     harness = make()
     for number, record in enumerate(records):
         before = harness.late_rows
         harness.batch([record])
         if harness.late_rows > before:
             raise RefusedError(
-                f"record {number} ({dict(record)!r}) is late if each record is a batch of its own, "
+                f"record {number} ({_shown(record)}) is late if each record is a batch of its own, "
                 "so results differ in any case; pass a longer delay, or records in order of time"
             )
 
 
 def _smallest(
-    make: Callable[[], OperatorHarness], records: Records, cuts: Sequence[int]
+    make: Callable[[], OperatorHarness[Any]], records: Records, cuts: Sequence[int]
 ) -> tuple[Records, list[int]]:
     """As few records, then as few cuts, as still make a difference."""
 
@@ -124,11 +128,16 @@ def _smallest(
     return found, kept
 
 
-def _report(make: Callable[[], OperatorHarness], records: Records, cuts: Sequence[int]) -> str:
+def _shown(record: Any) -> str:
+    """A row, or the name of its input and the row."""
+    return repr(dict(record) if isinstance(record, Mapping) else record)
+
+
+def _report(make: Callable[[], OperatorHarness[Any]], records: Records, cuts: Sequence[int]) -> str:
     whole, parts = _run(make, records, []), _run(make, records, cuts)
     lines = ["results depend on how records are divided into batches"]
     for number, batch in enumerate(_batches(records, cuts)):
-        lines += [f"batch {number}:", *(f"  {dict(record)!r}" for record in batch)]
+        lines += [f"batch {number}:", *(f"  {_shown(record)}" for record in batch)]
     for what, one, several in zip(("rows", "open lives"), whole, parts, strict=True):
         lines += [f"{what} only if all records are one batch: {each}" for each in one - several]
         lines += [f"{what} only in these batches: {each}" for each in several - one]

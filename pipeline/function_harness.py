@@ -10,13 +10,13 @@ from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import function_state, order_of, with_function
-from idlestate.pipeline.retain_harness import HARNESS, OperatorHarness
+from idlestate.pipeline.retain_harness import HARNESS, OperatorHarness, Rows
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
 
 
-class FunctionHarness(OperatorHarness):
+class FunctionHarness(OperatorHarness[Rows]):
     """One `process` operator, fed batch by batch.
 
     Its rows are those of a query on the same batches. As in Spark, the watermark of a batch comes

@@ -2,15 +2,18 @@
 
 import copy
 import re
+from collections.abc import Container, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.shards.function_state import FunctionState
+from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.config.added_columns import REJECTED
 from idlestate.errors import RefusedError
 from idlestate.functions.bound_function import BoundFunction
+from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.declared_states import states_of
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import Arguments
@@ -86,26 +89,86 @@ def function_state(
         RefusedError: an argument is not valid.
     """
     given = columns.given
-    if isinstance(function, type) or not isinstance(function, KeyedProcessFunction):
+    if isinstance(function, KeyedCoProcessFunction):
+        raise given.refused("function is for two inputs; pass it to co_process")
+    names = given_columns(given, "columns", used, tuple(columns.types), columns.types)
+    return _state(columns, function, KeyedProcessFunction, output, (names,), rejects=rejects)
+
+
+def co_function_state(
+    columns: Columns,
+    function: object,
+    output: object,
+    inputs: Sequence[tuple[str, ...]],
+    *,
+    rejects: bool,
+) -> FunctionState:
+    """The kind of a `co_process` operator.
+
+    Args:
+        columns: those of both inputs, and `INPUT_NUMBER`.
+        function, output: as of `co_process`.
+        inputs: the columns that the function sees of each input.
+        rejects: whether reject rows come out too.
+
+    Raises:
+        RefusedError: an argument is not valid.
+    """
+    return _state(columns, function, KeyedCoProcessFunction, output, tuple(inputs), rejects=rejects)
+
+
+def given_columns(
+    given: Arguments, what: str, used: object, every: Sequence[str], types: Container[str]
+) -> tuple[str, ...]:
+    """The columns that a function is given of an input.
+
+    Args:
+        given: how the operator was called.
+        what: the argument that says which.
+        used: what it says; None: all of simple types.
+        every: the columns of the input.
+        types: the columns of simple types.
+
+    Raises:
+        RefusedError: one is not there, or of another type.
+    """
+    if used is None:
+        return tuple(name for name in every if name in types)
+    names = given.columns(what, used)
+    for name in names:
+        if name not in every or name not in types:
+            raise given.refused(
+                f"{what}: {name} is not found, or not of a simple type; available: "
+                f"{', '.join(each for each in every if each in types)}"
+            )
+    return names
+
+
+def _state(
+    columns: Columns,
+    function: object,
+    base: type[KeyedProcessFunction],
+    output: object,
+    inputs: tuple[tuple[str, ...], ...],
+    *,
+    rejects: bool,
+) -> FunctionState:
+    given = columns.given
+    if isinstance(function, type) or not isinstance(function, base):
         raise given.refused(
             f"function {function!r} is not valid; pass an object of a class derived from "
-            "KeyedProcessFunction"
+            f"{base.__name__}"
         )
-    names = tuple(columns.types) if used is None else given.columns("columns", used)
-    for name in names:
-        if name not in columns.types:
-            raise given.refused(
-                f"columns: {name} is not found, or not of a simple type; available: "
-                f"{', '.join(columns.types)}"
-            )
     schema = output_schema(given, output)
     taken = {"reason", "batch_id", REJECTED} & set(schema.names) if rejects else set[str]()
     if taken:
         raise given.refused(f"output column {min(taken)} is added by rejects=True; rename it")
     kind = type(function)
+    number = [INPUT_NUMBER] if len(inputs) > 1 else []
+    names = dict.fromkeys(chain(number, *inputs))
     payload = tuple((name, columns.types[name]) for name in names if name not in columns.keys)
     return FunctionState(
-        f"{kind.__module__}.{kind.__qualname__}", states_of(function), payload, names, schema
+        f"{kind.__module__}.{kind.__qualname__}", states_of(function), payload, inputs, schema
     )
 
 
@@ -138,5 +201,7 @@ def with_function(
             f"{refused} needs rejects=True, so that rejected records come out; add it"
         )
     kind: Any = spec.table.kind
-    work = BoundFunction(spec.uid, copy.deepcopy(function), kind.columns, kind.output, rejects)
+    work = BoundFunction(
+        spec.uid, copy.deepcopy(function), kind.given_columns, kind.output, rejects
+    )
     return replace(spec, work=work)

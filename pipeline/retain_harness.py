@@ -5,10 +5,12 @@ marks and the watermark, which Spark computes in a query, are computed here.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.run import Run
@@ -19,7 +21,7 @@ from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.row_counts import of_texts, total
+from idlestate.backends.shards.row_counts import RowsByInput, of_texts, total
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import RefusedError
@@ -28,7 +30,7 @@ from idlestate.pipeline.changelog_unpacker import unpacked_cells
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.late_rows import failed_as_json
 from idlestate.pipeline.marked_table import marked_table
-from idlestate.pipeline.operator_checks import Columns, checked_operator
+from idlestate.pipeline.operator_checks import Columns, Marking, checked_operator
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
@@ -41,9 +43,58 @@ from idlestate.retention.windows import Windows
 from idlestate.timers.clock import FakeClock
 
 HARNESS = "harness"
+Rows: TypeAlias = Sequence[Mapping[str, Any]] | pa.Table
+"""Rows of one input, as dicts or as an Arrow table."""
+Given = TypeVar("Given")
+"""What a batch is given as: rows of one input, or of two."""
 
 
-class OperatorHarness:
+def spark_schema_of(schema: pa.Schema | Mapping[str, pa.DataType]) -> StructType:
+    """The schema of an input in Spark.
+
+    Raises:
+        RefusedError: Spark does not have a type.
+    """
+    found = pa.schema(schema)
+    for field in found:
+        if not _is_of_spark(field.type):
+            raise RefusedError(
+                f"schema: column {field.name} is of type {field.type}, which Spark does not "
+                'have; for timestamps use pa.timestamp("us", "UTC")'
+            )
+    return spark_schema(found)
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a harness: its columns, and how its rows are marked and packed."""
+
+    schema: pa.Schema
+    spec: OperatorSpec
+    marking: Marking
+
+    def table(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> pa.Table:
+        """Rows as a table.
+
+        Raises:
+            RefusedError: they do not fit the schema.
+        """
+        names = self.schema.names
+        given = [rows.column_names] if isinstance(rows, pa.Table) else rows
+        unknown = sorted(set[str]().union(*given) - set(names))
+        if unknown:
+            raise RefusedError(
+                f"column {', '.join(unknown)} not found; available: {', '.join(names)}"
+            )
+        try:
+            if isinstance(rows, pa.Table):
+                return rows.select(names).cast(self.schema)
+            return pa.Table.from_pylist([dict(row) for row in rows], self.schema)
+        except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise RefusedError(f"the rows do not fit the schema: {error}") from error
+
+
+class OperatorHarness(Generic[Given]):
     """One operator of some kind, fed batch by batch."""
 
     def __init__(
@@ -59,17 +110,9 @@ class OperatorHarness:
         `bind` gives it a work that keeps nothing of earlier batches; other arguments as of
         `checked_operator`.
         """
-        self._schema = pa.schema(schema)
-        for field in self._schema:
-            if not _is_of_spark(field.type):
-                raise RefusedError(
-                    f"schema: column {field.name} is of type {field.type}, which Spark does not "
-                    'have; for timestamps use pa.timestamp("us", "UTC")'
-                )
-
-        spec, self._marking = checked_operator(
-            Arguments(HARNESS, self._schema.names, ignores_case=True),
-            spark_schema(self._schema),
+        spec, marking = checked_operator(
+            Arguments(HARNESS, pa.schema(schema).names, ignores_case=True),
+            spark_schema_of(schema),
             kind_of,
             uid=HARNESS,
             shards=1,
@@ -77,8 +120,11 @@ class OperatorHarness:
             **arguments,
         )
         self._bind = bind
-        self._spec = spec if bind is None else bind(spec)
-        self.clock = clock
+        spec = spec if bind is None else bind(spec)
+        self._begin([Input(pa.schema(schema), spec, marking)], clock)
+
+    def _begin(self, inputs: Sequence[Input], clock: FakeClock | None) -> None:
+        self._inputs, self.clock = list(inputs), clock
         if clock is None and not self._spec.is_event_time:
             self.clock = FakeClock()
         self._record = ShardRecord(HARNESS, 0)
@@ -86,20 +132,31 @@ class OperatorHarness:
         self._batch_id = 0
         self._watermark_ms = 0
 
-    def batch(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> list[dict[str, Any]]:
+    @property
+    def _spec(self) -> OperatorSpec:
+        return self._inputs[0].spec
+
+    def batch(self, rows: Given) -> list[dict[str, Any]]:
         """Process a batch; return its output rows, and with `rejects` its reject rows.
 
         In event time, a batch without rows closes what is due, like Spark's batch without data
         after the watermark has moved. In processing time it does nothing: Spark runs no such batch.
 
         Args:
-            rows: as dicts, in which missing columns are null, or as an Arrow table.
+            rows: as dicts, in which missing columns are null, or as an Arrow table; of two inputs
+                as pairs of `left` or `right` and a dict.
 
         Raises:
             RefusedError: rows do not fit the schema, or a sum overflows its type.
         """
-        table = self._table(rows)
-        if not len(table) and not self._spec.is_event_time:
+        return self._take(self._tables(rows))
+
+    def _tables(self, rows: Given) -> list[pa.Table]:
+        """The rows of each input."""
+        return [self._inputs[0].table(rows)]
+
+    def _take(self, tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+        if not any(map(len, tables)) and not self._spec.is_event_time:
             return []
         task = TaskBatch(
             BatchTimes(self._batch_id, self._watermark_ms, self._now_ms()),
@@ -110,12 +167,12 @@ class OperatorHarness:
             None,
         )
         packets, rejected, counts = [], [], []
-        for cells in pack(
-            iter(marked_table(table, self._spec, self._marking).to_batches()), self._spec, task
-        ):
-            packets += cells.column("packet").to_pylist()
-            rejected += cells.column("rejected").drop_null().to_pylist()
-            counts.append(cells.column("counts")[0].as_py())
+        for table, each in zip(tables, self._inputs, strict=True):
+            marked = marked_table(table, each.spec, each.marking).to_batches()
+            for cells in pack(iter(marked), each.spec, task):
+                packets += cells.column("packet").to_pylist()
+                rejected += cells.column("rejected").drop_null().to_pylist()
+                counts.append(cells.column("counts")[0].as_py())
         advanced = advance(
             self._spec.table,
             self._record,
@@ -126,28 +183,32 @@ class OperatorHarness:
             task.in_force,
             self._spec.work,
         )
-        self._record = advanced.record
+        before, self._record = self._record, advanced.record
         self._batch_id += 1
-        reached_ms = total(of_texts(counts)).highest_ms - self._spec.delay_ms - 1
-        self._watermark_ms = max(self._watermark_ms, reached_ms)
+        self._watermark_ms = max(self._watermark_ms, self._reached_ms(of_texts(counts), before))
         rejected += failed_as_json(advanced.failed, task.times.batch_id)
         changes = unpacked_cells(advanced.cells, rejected, self._spec)
         return [row for part in changes for row in part.to_pylist()]
+
+    def _reached_ms(self, counts: RowsByInput, before: ShardRecord) -> int:  # noqa: ARG002
+        """The watermark that a batch with these rows allows after what was before."""
+        return total(counts).highest_ms - self._spec.delay_ms - 1
 
     def finish(self) -> list[dict[str, Any]]:
         """The change rows of the end of bounded input: of a batch without rows, and with `in_order`
         of one more, in which the watermark is the highest event time.
         """
-        rows = self.batch([])
+        nothing = [each.table([]) for each in self._inputs]
+        rows = self._take(nothing)
         if self._spec.table.in_order:
             self._watermark_ms = max(self._watermark_ms, self._record.rows.highest_ms)
-            rows += self.batch([])
+            rows += self._take(nothing)
         return rows
 
     def restart(self) -> None:
         """Go on as a query does after a restart: a function keeps nothing but its states."""
         if self._bind is not None:
-            self._spec = self._bind(self._spec)
+            self._inputs = [replace(each, spec=self._bind(each.spec)) for each in self._inputs]
 
     @property
     def key_names(self) -> list[str]:
@@ -170,22 +231,8 @@ class OperatorHarness:
             return FOREVER_MS - self._spec.max_ahead_ms
         return self.clock.now_ms()
 
-    def _table(self, rows: Sequence[Mapping[str, Any]] | pa.Table) -> pa.Table:
-        given = [rows.column_names] if isinstance(rows, pa.Table) else rows
-        unknown = sorted(set[str]().union(*given) - set(self._schema.names))
-        if unknown:
-            raise RefusedError(
-                f"column {', '.join(unknown)} not found; available: {', '.join(self._schema.names)}"
-            )
-        try:
-            if isinstance(rows, pa.Table):
-                return rows.select(self._schema.names).cast(self._schema)
-            return pa.Table.from_pylist([dict(row) for row in rows], self._schema)
-        except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
-            raise RefusedError(f"the rows do not fit the schema: {error}") from error
 
-
-class RetainHarness(OperatorHarness):
+class RetainHarness(OperatorHarness[Rows]):
     """One `retain` operator, fed batch by batch.
 
     Its change rows equal those of a query on the same batches. As in Spark, the watermark of a

@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 PROCESS = "process"
+INPUT_NUMBER = "__input"
+"""The column of records that says from which of two inputs they are: 0 or 1."""
 _FUNCTION, _PAYLOAD = b"idlestate.function", b"idlestate.payload"
 _STATE = "\x1fstate\x1f"
 TIMERS = "timers"
@@ -43,14 +45,15 @@ class FunctionState:
         function: the qualified name of the function, which is recorded and may change.
         states: its states.
         payload: the columns of a record that travel besides its keys.
-        columns: the columns of a record that the function sees; of no concern to its state.
+        given_columns: the columns of a record that the function sees, of each input; of no concern
+            to its state.
         output: the columns that it yields; likewise.
     """
 
     function: str
     states: tuple[StateColumns, ...]
     payload: tuple[tuple[str, pa.DataType], ...]
-    columns: tuple[str, ...] = ()
+    given_columns: tuple[tuple[str, ...], ...] = ()
     output: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
     @classmethod

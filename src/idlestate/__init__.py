@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
+    from idlestate.functions.co_function import KeyedCoProcessFunction as KeyedCoProcessFunction
     from idlestate.functions.count_trigger import CountTriggeredFunction as CountTriggeredFunction
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
     from idlestate.functions.function_context import FunctionContext as FunctionContext
+    from idlestate.pipeline.co_process import co_process as co_process
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
     from idlestate.pipeline.join import join as join
@@ -53,8 +55,10 @@ else:
             "idlestate.advisor.advise": ["advise"],
             "idlestate.backends.shards.accumulator": ["Accumulator"],
             "idlestate.functions.function_context": ["FunctionContext"],
+            "idlestate.functions.co_function": ["KeyedCoProcessFunction"],
             "idlestate.functions.count_trigger": ["CountTriggeredFunction"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
+            "idlestate.pipeline.co_process": ["co_process"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],
             "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
@@ -87,6 +91,7 @@ __all__ = [
     "FolderSinks",
     "FunctionContext",
     "KeyState",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "Policy",
     "PolicyPlan",
@@ -94,6 +99,7 @@ __all__ = [
     "TimeDomain",
     "UpdateType",
     "advise",
+    "co_process",
     "configure",
     "cumulate",
     "deduplicate",

@@ -1,4 +1,4 @@
-"""What tests of jobs use: a clock that stands still, and `retain` and `process`
+"""What tests of jobs use: a clock that stands still, and `retain`, `process` and `co_process`
 batch by batch without a JVM.
 """
 
@@ -8,6 +8,7 @@ from idlestate._lazy import lazily
 
 if TYPE_CHECKING:
     from idlestate.pipeline.check_cuts import check_cuts
+    from idlestate.pipeline.co_function_harness import CoFunctionHarness
     from idlestate.pipeline.function_harness import FunctionHarness
     from idlestate.pipeline.retain_harness import RetainHarness
     from idlestate.timers.clock import FakeClock
@@ -16,6 +17,7 @@ else:
         __name__,
         {
             "idlestate.pipeline.check_cuts": ["check_cuts"],
+            "idlestate.pipeline.co_function_harness": ["CoFunctionHarness"],
             "idlestate.pipeline.function_harness": ["FunctionHarness"],
             "idlestate.pipeline.retain_harness": ["RetainHarness"],
             "idlestate.timers.clock": ["FakeClock"],
@@ -23,6 +25,7 @@ else:
     )
 
 __all__ = [
+    "CoFunctionHarness",
     "FakeClock",
     "FunctionHarness",
     "RetainHarness",

@@ -35,7 +35,7 @@ WINDOWS = {
 Left = dict[str, Any]
 
 
-def harness(operator: str) -> OperatorHarness:
+def harness(operator: str) -> OperatorHarness[Any]:
     more: dict[str, Any] = {"clock": FakeClock(NOW_MS), "malformed": "bad"}
     if operator == "process":
         output = "user string, what string, at_ms bigint"

@@ -8,15 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate import CountTriggeredFunction, KeyedProcessFunction, Policy
+from idlestate import CountTriggeredFunction, KeyedCoProcessFunction, Policy
 from idlestate.errors import RefusedError
 from idlestate.state import ListStateDescriptor, ValueStateDescriptor
-from idlestate.testing import FunctionHarness, check_cuts
+from idlestate.testing import CoFunctionHarness, FunctionHarness, check_cuts
 from tests.golden_files import read_traces
 
 EPOCH = datetime(1970, 1, 3, tzinfo=UTC)
 SCHEMA = {"key": pa.string(), "t": pa.timestamp("us", "UTC"), "side": pa.int64()}
 TRIGGER = "StateCleaningCountTrigger"
+SIDES = {1: "left", 2: "right"}
 
 
 class Trigger(CountTriggeredFunction):
@@ -29,30 +30,38 @@ class Trigger(CountTriggeredFunction):
         yield ctx.key, "FIRE_AND_PURGE", ctx.timestamp_ms
 
 
-class CoProcess(KeyedProcessFunction):
+class CoProcess(KeyedCoProcessFunction):
     """Counts the records of each input."""
 
     l = ValueStateDescriptor(name="l", value_type=pa.int64())  # noqa: E741 - its name there
     r = ValueStateDescriptor(name="r", value_type=pa.int64())
 
-    def process_element(self, row: Any, ctx: Any) -> Any:
-        count = ctx.state(self.l if row.side == 1 else self.r)
+    def process_element1(self, row: Any, ctx: Any) -> Any:
+        self.add(ctx.state(self.l))
+
+    def process_element2(self, row: Any, ctx: Any) -> Any:
+        self.add(ctx.state(self.r))
+
+    def add(self, count: Any) -> None:
         count.update((count.value() or 0) + 1)
 
     def on_expire(self, ctx: Any) -> Any:
         yield ctx.key, "cleaned", ctx.timestamp_ms
 
 
-def harness(function: KeyedProcessFunction, policy: Policy, **more: Any) -> FunctionHarness:
-    return FunctionHarness(
-        SCHEMA,
-        key="key",
-        function=function,
-        output="key string, what string, at_ms bigint",
-        event_time="t",
-        policy=policy,
-        **{"in_order": False, **more},
-    )
+def harness(function: Any, policy: Policy, **more: Any) -> Any:
+    arguments = {
+        "key": "key",
+        "function": function,
+        "output": "key string, what string, at_ms bigint",
+        "event_time": "t",
+        "policy": policy,
+        "in_order": False,
+        **more,
+    }
+    if isinstance(function, KeyedCoProcessFunction):
+        return CoFunctionHarness(SCHEMA, SCHEMA, **arguments)
+    return FunctionHarness(SCHEMA, **arguments)
 
 
 def shifted(ms: int) -> int:
@@ -87,10 +96,14 @@ def test_functions_fire_and_forget_as_flink_does(trace: dict[str, Any]) -> None:
     is_trigger = trace["class"] == TRIGGER
     function = Trigger(trace["max_count"]) if is_trigger else CoProcess()
     tested, rows, ops = harness(function, policy), [], trace["ops"]
+
+    def of(step: dict[str, Any]) -> Any:
+        return row(step) if is_trigger else (SIDES[step.get("side", 1)], row(step))
+
     last: dict[str, dict[str, Any]] = {}
     for begin in range(0, len(ops), 7):
         part = ops[begin : begin + 7]
-        rows += tested.batch([row(step) for step in part])
+        rows += tested.batch([of(step) for step in part])
         last |= {step["key"]: step for step in part}
         for life in tested.lives():
             step = last[life["key"]]
@@ -98,8 +111,9 @@ def test_functions_fire_and_forget_as_flink_does(trace: dict[str, Any]) -> None:
             assert {name: states[name] for name in step["state"]} == step["state"]
             if trace["enabled"]:
                 assert life["deadline"] == EPOCH + timedelta(milliseconds=step["cleanup_time"])
-    # Time goes on to the last record's.
-    rows += tested.batch([row({"key": "other", "t": ops[-1]["t"] + 1})]) + tested.batch([])
+    # Time goes on to the last record's, for both inputs.
+    ends = [of({"key": "other", "t": ops[-1]["t"] + 1, "side": side}) for side in SIDES]
+    rows += tested.batch(ends) + tested.batch([])
     rows = [each for each in rows if each["key"] != "other"]
     assert Counter(tuple(each.values()) for each in rows) == recorded(ops)
 

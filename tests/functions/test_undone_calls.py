@@ -24,6 +24,8 @@ OUTPUT = pa.schema([("key", pa.string()), ("what", pa.string())])
 class Row(NamedTuple):
     what: str
 
+    _method, _columns = "process_element", ("what",)
+
 
 def in_place(total: dict[str, int], added: dict[str, int]) -> dict[str, int]:
     total["n"] += added["n"]
@@ -51,7 +53,7 @@ def visited(policy: Policy, records: list[tuple[int, str]]) -> Visited:
     """What becomes of one key without a life."""
     opened = OpenFunction(Rows())
     cells = list(opened.cells.values())
-    checks = CallChecks("op", ["what"], OUTPUT)
+    checks = CallChecks("op", OUTPUT)
     loop = KeyLoop("op", opened.function, opened.context, cells, policy, checks)
     given = KeysToVisit(
         ["k"],
