@@ -27,9 +27,11 @@ from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.pipeline.task_errors import marked
+from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
 
+_MOMENT = pa.timestamp("us", "UTC")
 HIGHEST = "highest"
 """The highest event time among a task's rows that count, in its first cell: the watermark's. Of two
 inputs that may be idle, it is the watermark itself."""
@@ -40,7 +42,7 @@ CELL_SCHEMA = pa.schema(
         ("packet", pa.binary()),
         ("counts", pa.string()),
         ("rejected", pa.string()),
-        (HIGHEST, pa.timestamp("us", "UTC")),
+        (HIGHEST, _MOMENT),
     ]
 )
 CELL_TYPE = spark_schema(CELL_SCHEMA)
@@ -65,11 +67,11 @@ def pack(
     if any(len(at) for at in rejected.values()):
         kept = np.delete(np.arange(n), np.concatenate(list(rejected.values())))
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
-    highest_ms = int(times_ms.max(initial=0)) if spec.is_event_time else 0
+    highest_ms = int(times_ms.max(initial=NEVER_MS)) if spec.is_event_time else NEVER_MS
     found = {reason: len(at) for reason, at in rejected.items()}
     counts = {name: RowCounts() for name in spec.terms}
     counts[spec.input_name] = RowCounts(input=n, highest_ms=highest_ms, **found)
-    reached_ms: int | None = highest_ms
+    reached_ms = None if highest_ms == NEVER_MS else highest_ms
     if spec.may_be_idle:
         reached_ms = joint_watermark_ms(spec.input_name, highest_ms, batch.inputs, spec.terms)
     if spec.drops_null_keys:
@@ -89,7 +91,7 @@ def pack(
             # One shard keeps the counts of the whole task; which one does not matter to a sum.
             pa.array([to_text(counts), *blank], pa.string()),
             pa.array([as_json, *blank], pa.string()),
-            pa.array([(reached_ms or 0) * 1000 or None, *blank], CELL_SCHEMA.field(HIGHEST).type),
+            pa.array([None if reached_ms is None else reached_ms * 1000, *blank], _MOMENT),
         ],
         schema=CELL_SCHEMA,
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
+from idlestate.retention.rules import NEVER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class InputRecord:
         """The watermark of this input alone: a row is late iff its time is not after it; None
         before the first row.
         """
-        if not self.rows.highest_ms:
+        if self.rows.highest_ms == NEVER_MS:
             return None
         # One millisecond more: a row at the highest time less the delay is not late.
         return self.rows.highest_ms - terms.delay_ms - 1
@@ -88,7 +89,7 @@ def joint_watermark_ms(
 
     Args:
         name: the input that has rows.
-        highest_ms: the highest event time of these rows; 0 if none counts.
+        highest_ms: the highest event time of these rows; `NEVER_MS` if none counts.
         inputs: both, as of the batch before.
         terms: of both.
     """

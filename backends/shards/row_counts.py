@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 
+from idlestate.retention.rules import NEVER_MS
+
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
@@ -18,8 +20,9 @@ class RowCounts:
     malformed: int = 0
     null_key: int = 0
     function_error: int = 0
-    highest_ms: int = 0
-    """The highest event time of accepted rows; the only figure that is not a count."""
+    highest_ms: int = NEVER_MS
+    """The highest event time of accepted rows, the only figure that is not a count; `NEVER_MS` if
+    there is none."""
 
     @property
     def rejected(self) -> int:

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
+from idlestate.backends.shards.inputs import InputRecord, InputTerms, joint_watermark_ms
+from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import RefusedError
@@ -16,6 +18,7 @@ from idlestate.metrics.operator_metrics import samples_of
 from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.join_asof import as_of_operator
 from idlestate.pipeline.spark_types import spark_schema
+from idlestate.retention.rules import NEVER_MS
 from tests.lengths import short_and_long
 from tests.metrics.some_operators import OF_TWO_INPUTS
 from tests.pipeline.clicks import EPOCH
@@ -321,3 +324,20 @@ def test_without_late_rows_the_division_into_batches_does_not_matter():
         outputs.append(pairs(chain.from_iterable(found)))
     assert outputs[0] == outputs[1] == outputs[2]
     assert len(outputs[0]) == len(probes)
+
+
+# ---------------------------------------------------------------- times before 1970
+
+
+@pytest.mark.parametrize("t_ms", [-1, 0, 1, -86_400_000])
+def test_an_input_has_reached_its_highest_time_whatever_that_is(t_ms):
+    """Zero is a time like any other: only an input without rows has reached none."""
+    terms = {"probes": InputTerms(10, 60_000), "versions": InputTerms(10, 60_000)}
+    seen = InputRecord().after(RowCounts(input=1, highest_ms=t_ms), 5)
+    assert InputRecord().reached_ms(terms["probes"]) is None
+    assert seen.reached_ms(terms["probes"]) == t_ms - 11
+    assert InputRecord.from_json(seen.to_json()) == seen
+    joint = joint_watermark_ms("probes", t_ms, {"versions": seen}, terms)
+    assert joint == t_ms - 11
+    assert joint_watermark_ms("probes", t_ms, {}, terms) is None
+    assert joint_watermark_ms("probes", NEVER_MS, {"versions": seen}, terms) is None
