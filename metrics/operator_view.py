@@ -47,11 +47,11 @@ def lag(figures: OperatorFigures, now_ms: int) -> str:
 
 def next_due(figures: OperatorFigures) -> str:
     """When the next key is due."""
-    if not figures.live_keys or figures.policy.is_unbounded:
-        return "none"
     if figures.next_end_ms is None:
         return _IN_SIDECAR
-    return "not known yet" if figures.next_end_ms == FOREVER_MS else moment(figures.next_end_ms)
+    if figures.next_end_ms != FOREVER_MS:
+        return moment(figures.next_end_ms)
+    return "none" if not figures.live_keys or figures.policy.is_unbounded else "not known yet"
 
 
 def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
@@ -68,6 +68,11 @@ def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
     yield "Rows read", f"{figures.input_rows:,}"
     yield "Late rows", f"{figures.late_rows:,}"
     yield "Rejected rows", f"{figures.rejected_total:,}"
+    for name, of in figures.inputs.items():
+        read = f"{of.read:,} rows, {of.late:,} late, {of.rejected:,} rejected"
+        yield f"Input {name}", read
+    if figures.held_rows:
+        yield "Rows that wait for their turn", f"{figures.held_rows:,}"
 
 
 def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:

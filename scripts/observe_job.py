@@ -3,8 +3,8 @@
     python scripts/observe_job.py FOLDER PORT
 
 Each visitor is active for half a minute of every minute. One query keeps them with `retain` in the
-sidecar beside it, another one in Spark's own state, which only grows. The job also writes to the
-sidecar directly.
+sidecar beside it, and one joins their visits. Another one keeps them in Spark's own state, which
+only grows. The job also writes to the sidecar directly.
 """
 
 import sys
@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate import Policy, configure, retain, serve_metrics
+from idlestate import Policy, configure, join, retain, serve_metrics
 from idlestate.sidecar import SidecarClient
 
 ROWS_A_SECOND = 100
@@ -53,10 +53,22 @@ def main(folder: Path, port: int) -> None:
         backend="rocksdb",
         sidecar=data,
     )
+    again = visits(spark).withColumnRenamed("event_time", "seen_again_at")
+    pairs = join(
+        visits(spark),
+        again,
+        uid="visits-seen-again",
+        on="visitor",
+        event_time="event_time",
+        right_time="seen_again_at",
+        between=("1ms", "5s"),
+        delay="1s",
+    )
     grows = visits(spark).groupBy("visitor", "event_time").count()
-    for name, frame in (("visits-by-visitor", kept), ("grows-forever", grows)):
+    queries = {"visits-by-visitor": kept, "visits-seen-again": pairs, "grows-forever": grows}
+    for name, frame in queries.items():
         writer = frame.writeStream.queryName(name).format("noop")
-        writer = writer.outputMode("append" if frame is kept else "update")
+        writer = writer.outputMode("update" if frame is grows else "append")
         writer = writer.option("checkpointLocation", str(folder / "checkpoints" / name))
         writer.trigger(processingTime="2 seconds").start()
     number = 0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from idlestate.backends.files.folder import Folder
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.sidecar_rules import is_loopback
 from idlestate.errors import IdlestateError
@@ -13,6 +14,7 @@ from idlestate.metrics.history import Size
 from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup import KeyAnswer
 from idlestate.metrics.status_page import StatusPage, Subject
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.explanations import explain
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.server.access import names_this_machine
@@ -62,9 +64,18 @@ class CheckpointKeys:
         self._key = key
         self._sidecar = sidecar
 
-    def columns(self, uid: str) -> list[tuple[str, str]]:  # noqa: ARG002 - there is one
-        """See `KeyLookup`."""
-        return [(name, "") for name in self._key]
+    def columns(self, uid: str) -> list[tuple[str, str]]:
+        """See `KeyLookup`; of windows, their end is a column too."""
+        try:
+            keys = (
+                read_layout(Folder(str(self._checkpoint)), uid)
+                .definitions[-1]
+                .definition.spec()
+                .keys
+            )
+        except (IdlestateError, OSError, ValueError):  # the first batch is still to come
+            return [(name, "") for name in self._key]
+        return [(name, str(kind)) for name, kind in keys]
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
         """See `KeyLookup`."""

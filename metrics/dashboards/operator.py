@@ -176,6 +176,45 @@ _TRAFFIC = PanelRow(
             ),
         ),
         Panel(
+            title="Rows by input",
+            description="Of operators with two inputs: rows read of each per second. An input at 0"
+            " holds the watermark back, unless idle_after is set: repair its source or set it.",
+            unit=Unit.ROWS_PER_SECOND,
+            queries=(
+                Query(
+                    "max by (operator, input)"
+                    " (rate(idlestate_rows_by_input_total{$of}[$__rate_interval]))",
+                    "{{operator}} {{input}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Late and rejected rows by input",
+            description="Of operators with two inputs: rows of each that change no state. Raise the"
+            " delay of an input with many late rows.",
+            unit=Unit.ROWS_PER_SECOND,
+            queries=(
+                Query(
+                    "max by (operator, input)"
+                    " (rate(idlestate_late_rows_by_input_total{$of}[$__rate_interval]))",
+                    "late {{operator}} {{input}}",
+                ),
+                Query(
+                    "max by (operator, input)"
+                    " (rate(idlestate_rejected_rows_by_input_total{$of}[$__rate_interval]))",
+                    "rejected {{operator}} {{input}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Waiting rows",
+            description="Rows that wait until the watermark reaches them: with in_order, of as-of"
+            " joins and of running aggregates. If they only grow, the watermark is stuck: look at"
+            " the source.",
+            unit=Unit.COUNT,
+            queries=(Query("max by (operator) (idlestate_held_rows{$of})", _OPERATOR),),
+        ),
+        Panel(
             title="Quarantined rows",
             description="Direct writes that a sidecar acknowledged but could not apply. Each"
             " needs manual action: see the runbook.",

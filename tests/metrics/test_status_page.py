@@ -11,7 +11,7 @@ from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import curve_figure
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup import KeyAnswer
-from idlestate.metrics.operator_figures import OperatorFigures, Outlook
+from idlestate.metrics.operator_figures import InputRows, OperatorFigures, Outlook
 from idlestate.metrics.operators_table import ROWS
 from idlestate.metrics.status_page import STYLE, StatusPage, Subject
 from idlestate.retention.budget import Budget
@@ -129,6 +129,27 @@ def test_one_operator_is_shown_at_once() -> None:
     assert "Version 3." in said
     assert "A key expires 30 minutes to 45 minutes after its last write." in said
     assert "A key expires at the latest 90 days after its creation." in said
+
+
+def test_an_operator_with_two_inputs_shows_the_rows_of_each_and_those_that_wait() -> None:
+    joined = figures(
+        "pairs",
+        live_keys=2,
+        next_end_ms=NOW_MS + 60_000,
+        inputs={"left": InputRows(1000, 3, 0), "right": InputRows(20, 0, 1)},
+        held_rows=12,
+        policy=Policy(),
+    )
+    assert (shown := Reader(ask(page(joined), "/")).facts) == shown | {
+        "Input left": "1,000 rows, 3 late, 0 rejected",
+        "Input right": "20 rows, 0 late, 1 rejected",
+        "Rows that wait for their turn": "12",
+        # Its interval ends rows, without a policy.
+        "Next key due": "2026-09-21 14:14:20 UTC",
+    }
+    single = Reader(ask(page(figures("carts", live_keys=2, policy=Policy())), "/")).facts
+    assert single["Next key due"] == "none"
+    assert not {"Input left", "Rows that wait for their turn"} & single.keys()
 
 
 def test_forecasts_and_budgets_are_shown_if_they_are_known() -> None:

@@ -1,11 +1,16 @@
 """The status page of `idlestate run`: its growth log as a curve, and keys of its checkpoint."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from email.message import Message
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from idlestate import tumbling
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.metrics.driver_metrics import DriverMetrics
@@ -15,9 +20,11 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.service.run_page import CheckpointKeys, run_page
 from idlestate.timers.clock import FakeClock
 from idlestate.web.http_server import Request
-from tests.pipeline.made_checkpoint import START_MS, make_clicks
+from tests.pipeline.made_checkpoint import START_MS, make_case, make_checkpoint, make_clicks
+from tests.reference import Record, Rule
 
 UID = "clicks-by-session"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = Path(__file__).resolve().parents[2] / "config"
 
 
@@ -34,7 +41,7 @@ def keys(pipeline: Pipeline) -> CheckpointKeys:
 
 
 def test_keys_of_the_checkpoint_are_explained_without_a_jvm(keys: CheckpointKeys) -> None:
-    assert keys.columns(UID) == [("session_id", "")]
+    assert keys.columns(UID) == [("session_id", "string")]
     gone, here = (keys.look_up(UID, f"session_id={key}").sentence for key in "ab")
     assert "This key expired at 2025-03-03" in gone
     assert "its idle time ended" in gone
@@ -86,3 +93,16 @@ def test_keys_are_looked_up_from_this_machine_alone(ask: Callable[..., str]) -> 
     for others in ({"listen": "0.0.0.0"}, {"host": "evil.example"}):
         assert "This key" not in ask(keys, "session_id=b", **others)
         assert "<form" not in ask("/", **others)
+
+
+def test_a_key_of_windows_is_asked_for_with_the_end_of_its_window(tmp_path: Path) -> None:
+    spec = TableSpec.of_windows(
+        (("user", pa.string()),), aggregation({"n": "count"}, {}), (), tumbling("1h")
+    )
+    window = Record(("a", EPOCH + timedelta(milliseconds=START_MS, hours=1)), START_MS + 1)
+    case = make_case(Rule(max_lifetime_ms=3_600_000), [[window]], [START_MS], "string")
+    make_checkpoint(tmp_path, case, START_MS, uid=UID, spec=spec)
+    keys = CheckpointKeys(tmp_path, ("user",), None)
+    assert [name for name, _ in keys.columns(UID)] == ["user", "window_end"]
+    found = keys.look_up(UID, "user=a&window_end=2025-03-03T01:00:00Z")
+    assert found.sentence.startswith("This key is in state until 2025-03-03 01:00:00")
