@@ -27,6 +27,11 @@ def of(name: str, values: str) -> dict[str, str]:
     return {f"idlestate_{name}{OF}": values}
 
 
+def due(within: str, values: str) -> dict[str, str]:
+    """The keys of the operator that are due within a time."""
+    return {f'idlestate_keys_due{OF.replace("}", "")}, within="{within}"}}': values}
+
+
 def process(name: str, values: str) -> dict[str, str]:
     """A series of the process."""
     return {f"{name}{OF_PROCESS}": values}
@@ -54,12 +59,17 @@ CASES = (
     ),
     Case(
         alert="IdlestateNoRetention",
-        fires=of("live_keys", "1001x90") | of("retention_max_seconds", "0x90") | NO_RULES,
+        fires=of("live_keys", "1001x90")
+        | of("retention_max_seconds", "0x90")
+        | NO_RULES
+        | due("24h", "0x90"),
         silent=(
             of("live_keys", "1001x90") | of("retention_max_seconds", "60x90") | NO_RULES,
             of("live_keys", "1001x90") | of("retention_ttl_seconds", "60x90"),
             of("live_keys", "1001x90") | of("retention_max_lifetime_seconds", "60x90"),
             of("live_keys", "1000x90") | of("retention_max_seconds", "0x90") | NO_RULES,
+            # Rows of an interval join end by themselves.
+            of("live_keys", "1001x90") | NO_RULES | due("24h", "7x90"),
         ),
     ),
     Case(
