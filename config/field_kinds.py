@@ -75,8 +75,8 @@ Format = Annotated[Literal["parquet", "json", "csv"], _words("parquet", "json", 
 Backend = Annotated[Literal["spark", "rocksdb", "heap"], _words("spark", "rocksdb", "heap")]
 NullKey = Annotated[Literal["keep", "reject"], _words("keep", "reject")]
 Operator = Annotated[
-    Literal["retain", "deduplicate", "over", "process", "join", "join_asof"],
-    _words("retain", "deduplicate", "over", "process", "join", "join_asof"),
+    Literal["retain", "deduplicate", "over", "process", "co_process", "join", "join_asof"],
+    _words("retain", "deduplicate", "over", "process", "co_process", "join", "join_asof"),
 ]
 JoinHow = Annotated[
     Literal["inner", "left", "right", "full", "semi", "anti"],

@@ -20,22 +20,25 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
-_KINDS = ("retain", "deduplicate", "over", "process", "join", "join_asof")
-_OF_TWO_INPUTS = ("join", "join_asof")
+_KINDS = ("retain", "deduplicate", "over", "process", "co_process", "join", "join_asof")
+_OF_TWO_INPUTS = ("join", "join_asof", "co_process")
+_FUNCTIONS = ("process", "co_process")
 _SECOND_INPUTS = ("versions", "right")
 _ONLY_FOR = {
     "idle_after": _OF_TWO_INPUTS,
     "aggregates": ("retain", "over"),
-    **dict.fromkeys(("renamed", "read_when"), ("retain", "process")),
+    "renamed": ("retain", *_FUNCTIONS),
+    "read_when": ("retain", "process"),
     **dict.fromkeys(("window", "fire_after"), ("retain",)),
     "keep": ("deduplicate",),
     **dict.fromkeys(("rows", "range"), ("over",)),
-    **dict.fromkeys(("function", "output", "columns", "on_error"), ("process",)),
+    **dict.fromkeys(("function", "output", "columns", "on_error"), _FUNCTIONS),
     "versions": ("join_asof",),
-    **dict.fromkeys(("right", "between"), ("join",)),
+    "right": ("join", "co_process"),
+    "between": ("join",),
     "how": ("join", "join_asof"),
-    "order": ("retain", "deduplicate", "over", "process", "join_asof"),
-    "in_order": ("retain", "deduplicate", "process"),
+    "order": ("retain", "deduplicate", "over", *_FUNCTIONS, "join_asof"),
+    "in_order": ("retain", "deduplicate", *_FUNCTIONS),
 }
 """Fields that not every kind of operator takes."""
 _SINKS_ONLY_FOR = {
@@ -44,15 +47,19 @@ _SINKS_ONLY_FOR = {
 }
 _NEEDED = {
     "aggregates": (("retain", "over"), "{events: count}"),
-    "function": (("process",), "my_job.alerts:Alert"),
-    "output": (("process",), '"id string, n bigint"'),
+    "function": (_FUNCTIONS, "my_job.alerts:Alert"),
+    "output": (_FUNCTIONS, '"id string, n bigint"'),
     "versions": (
         ("join_asof",),
         "{source: {path: prices, format: parquet}, event_time: valid_from}",
     ),
-    "right": (("join",), "{source: {path: payments, format: parquet}, event_time: paid_at}"),
+    "right": (
+        ("join", "co_process"),
+        "{source: {path: payments, format: parquet}, event_time: paid_at}",
+    ),
 }
 """Fields without which a kind has no meaning, and examples."""
+_RIGHT_ONLY_FOR = {"policy": ("join",), "columns": ("co_process",)}
 _NOT_WITH_WINDOW = ("policy", "read_when")
 
 
@@ -179,7 +186,11 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
     for name, (kinds, example) in _NEEDED.items():
         if kind in kinds and name not in pipeline.fields:
             yield Finding((*pipeline.path, name), f"{name} is missing", f"add {name}: {example}")
-    for section, only in ((pipeline, _ONLY_FOR), (pipeline["sinks"], _SINKS_ONLY_FOR)):
+    for section, only in (
+        (pipeline, _ONLY_FOR),
+        (pipeline["sinks"], _SINKS_ONLY_FOR),
+        (pipeline["right"], _RIGHT_ONLY_FOR),
+    ):
         for name, kinds in only.items():
             if name in section.fields and kind in _KINDS and kind not in kinds:
                 what = f"{name} does not apply to kind: {kind}"

@@ -147,7 +147,7 @@ class SourceSection(Section):
 
 
 class SecondInput(Section):
-    """The second input of a join."""
+    """The second input of an operator."""
 
     source: SourceSection = Field(examples=["{path: build/prices, format: parquet}"])
     """Where its rows come from."""
@@ -160,10 +160,13 @@ class SecondInput(Section):
 
 
 class Right(SecondInput):
-    """The second input of join: the right rows."""
+    """The second input of join and co_process: the right rows."""
 
     policy: text.Name | None = None
-    """The policy of right rows; default: that of left rows."""
+    """join: the policy of right rows; default: that of left rows."""
+    columns: text.OrderColumns = ()
+    """co_process: the columns of right rows that the function is given; default: all of simple
+    types."""
 
 
 class Versions(SecondInput):
@@ -178,7 +181,7 @@ class Sinks(Section):
 
     results: text.Place = Field(examples=["build/out/results"])
     """The latest aggregates of each key; of deduplicate the first record of each life; of over,
-    process and the joins all rows."""
+    functions and the joins all rows."""
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
@@ -230,7 +233,8 @@ class Pipeline(Section):
     """keep: null is a key like any other; reject: rows with a null key column go to rejects."""
     kind: Operator = "retain"
     """retain keeps aggregates of each key; deduplicate lets one record of each life through; over
-    adds aggregates of the key so far to each row; process calls a function with each row;
+    adds aggregates of the key so far to each row; process calls a function with each row,
+    co_process with each row of source and right;
     join emits all pairs of rows of source and right; join_asof joins each row to the newest row
     of its key in versions."""
     keep: Keep = "first"
@@ -245,13 +249,14 @@ class Pipeline(Section):
     range_ms: times.Span | None = Field(default=None, alias="range", examples=["1h"])
     """over: count rows that are at most this long before the row."""
     function: text.ClassName | None = Field(default=None, examples=["my_job.alerts:Alert"])
-    """process: the class of the function, as module:Class; required."""
+    """process, co_process: the class of the function, as module:Class; required."""
     output: text.Ddl | None = Field(default=None, examples=['"id string, n bigint"'])
-    """process: names and types of the columns that the function yields; required."""
+    """process, co_process: names and types of the columns that the function yields; required."""
     columns: text.OrderColumns = ()
-    """process: the columns that the function is given; default: all of simple types."""
+    """process, co_process: the columns that the function is given; default: all of simple types."""
     on_error: OnError = "stop"
-    """process: at an error of the function, stop the query; or reject the record, to rejects."""
+    """process, co_process: at an error of the function, stop the query; or reject the record, to
+    rejects."""
     versions: Versions | None = None
     """join_asof: the second input; required."""
     right: Right | None = None

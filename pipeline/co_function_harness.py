@@ -11,9 +11,10 @@ from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import RefusedError
 from idlestate.functions.co_function import KeyedCoProcessFunction
-from idlestate.pipeline.co_process import LEFT, RIGHT, co_operator
+from idlestate.pipeline.co_process import co_operator
 from idlestate.pipeline.process_arguments import with_function
 from idlestate.pipeline.retain_harness import HARNESS, Input, OperatorHarness, spark_schema_of
+from idlestate.pipeline.two_inputs import LEFT, RIGHT
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock

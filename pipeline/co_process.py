@@ -19,13 +19,10 @@ from idlestate.pipeline.process_arguments import co_function_state, given_column
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.spark_types import arrow_type
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.two_inputs import OneOfTwo, check_two_inputs, specs_of_inputs
+from idlestate.pipeline.two_inputs import LEFT, RIGHT, OneOfTwo, check_two_inputs, specs_of_inputs
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.protocol.connection import Address
-
-LEFT, RIGHT = "left", "right"
-"""The names of the inputs."""
 
 _Inputs = list[tuple[OperatorSpec, Marking]]
 

@@ -1,17 +1,34 @@
 """The function that a configuration file names, as `module:Class`."""
 
 from importlib import import_module
+from typing import TypeVar
 
 from idlestate.errors import RefusedError
+from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.function import KeyedProcessFunction
+
+Function = TypeVar("Function", bound=KeyedProcessFunction)
 
 
 def load_function(uid: str, reference: str) -> KeyedProcessFunction:
-    """Import the class and make an object of it, without arguments.
+    """Import the class of a `process` operator and make an object of it, without arguments.
 
     Raises:
         RefusedError: the module cannot be imported, or the class cannot be used.
     """
+    return _load(uid, reference, KeyedProcessFunction)
+
+
+def load_co_function(uid: str, reference: str) -> KeyedCoProcessFunction:
+    """The same of a `co_process` operator.
+
+    Raises:
+        RefusedError: as of `load_function`.
+    """
+    return _load(uid, reference, KeyedCoProcessFunction)
+
+
+def _load(uid: str, reference: str, base: type[Function]) -> Function:
     start = f"operator {uid!r}: function {reference}"
     name, _, class_name = reference.partition(":")
     try:
@@ -27,15 +44,16 @@ def load_function(uid: str, reference: str) -> KeyedProcessFunction:
             f"{start}: importing {name} raised {type(error).__name__}: {error}; correct the module"
         ) from error
     found = getattr(module, class_name, None)
-    if not isinstance(found, type) or not issubclass(found, KeyedProcessFunction):
+    if not isinstance(found, type) or not issubclass(found, base):
         classes = [
             each
             for each, value in vars(module).items()
             if isinstance(value, type)
-            and issubclass(value, KeyedProcessFunction)
-            and value is not KeyedProcessFunction
+            and issubclass(value, base)
+            and issubclass(value, KeyedCoProcessFunction) == (base is KeyedCoProcessFunction)
+            and value is not base
         ]
-        what = "is not a class derived from KeyedProcessFunction" if found else "is not found"
+        what = f"is not a class derived from {base.__name__}" if found else "is not found"
         raise RefusedError(
             f"{start}: {class_name} {what}; {name} has {', '.join(classes) or 'no such class'}"
         )

@@ -19,12 +19,17 @@ from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.policy_plans import refuse_counted_reads
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.two_inputs import OneOfTwo, check_two_inputs, check_types, specs_of_inputs
+from idlestate.pipeline.two_inputs import (
+    LEFT,
+    RIGHT,
+    OneOfTwo,
+    check_two_inputs,
+    check_types,
+    specs_of_inputs,
+)
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 
-LEFT, RIGHT = "left", "right"
-"""The names of the inputs."""
 _log = logging.getLogger("idlestate")
 
 

@@ -13,6 +13,8 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.second_step import refuse_second_step
 from idlestate.retention.durations import Duration
 
+LEFT, RIGHT = "left", "right"
+"""The names of the inputs, where they are alike."""
 _WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
 

@@ -27,7 +27,7 @@ from idlestate.metrics.names import OF_RELOADS
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
-from idlestate.pipeline.function_class import load_function
+from idlestate.pipeline.function_class import load_co_function, load_function
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
@@ -200,7 +200,8 @@ class Job:
         if self.pipeline.second is not None:
             check_there(self.pipeline.second.source)
         if self.pipeline.function is not None:
-            load_function(self.uid, self.pipeline.function)
+            load = load_co_function if self.pipeline.kind == "co_process" else load_function
+            load(self.uid, self.pipeline.function)
 
     def _run(
         self,

@@ -10,15 +10,17 @@ from pyspark.sql import DataFrame
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.query_fields import SOURCE
 from idlestate.config.sql.query_plan import QueryPlan
+from idlestate.pipeline.co_process import co_process
 from idlestate.pipeline.deduplicate import deduplicate
-from idlestate.pipeline.function_class import load_function
-from idlestate.pipeline.join import LEFT, RIGHT, join
+from idlestate.pipeline.function_class import load_co_function, load_function
+from idlestate.pipeline.join import join
 from idlestate.pipeline.join_asof import PROBES, VERSIONS, join_asof
 from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
 from idlestate.pipeline.process import process
 from idlestate.pipeline.retain import retain
 from idlestate.pipeline.sources import CORRUPT, Events
+from idlestate.pipeline.two_inputs import LEFT, RIGHT
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
 
@@ -69,7 +71,7 @@ def pipeline_changelog(
 
     Args:
         events: the input.
-        second: the second input of a join; else None.
+        second: the second input of a join or of `co_process`; else None.
         uid: the pipeline's name.
         pipeline: its fields in the file.
         query: the plan of its query; None without one.
@@ -93,7 +95,7 @@ def pipeline_changelog(
         "shards": pipeline.shards,
         "runs": pipeline.runs,
     }
-    if second is not None and pipeline.right is not None:
+    if second is not None and pipeline.right is not None and pipeline.kind == "join":
         return join(
             *(each.frame.drop(CORRUPT) for each in (events, second)),
             on=list(pipeline.key),
@@ -112,6 +114,23 @@ def pipeline_changelog(
         "backend": pipeline.backend,
         "sidecar": sidecar,
     }
+    if second is not None and pipeline.right is not None:
+        return co_process(
+            *(each.frame.drop(CORRUPT) for each in (events, second)),
+            key=list(pipeline.key),
+            function=load_co_function(uid, str(pipeline.function)),
+            output=str(pipeline.output),
+            columns=pipeline.columns or None,
+            right_columns=pipeline.right.columns or None,
+            right_time=pipeline.right.event_time,
+            right_delay=_span(pipeline.right.delay_ms),
+            idle_after=_idle_after(pipeline, LEFT, RIGHT),
+            on_error=pipeline.on_error,
+            renamed=pipeline.renamed,
+            in_order=pipeline.in_order,
+            rejects=rejects,
+            **common,
+        )
     if second is not None and pipeline.versions is not None:
         return join_asof(
             *(each.frame.drop(CORRUPT) for each in (events, second)),

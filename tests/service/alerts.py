@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from idlestate import KeyedProcessFunction
+from idlestate import KeyedCoProcessFunction, KeyedProcessFunction
 from idlestate.state import ValueStateDescriptor
 
 
@@ -29,3 +29,15 @@ class Limit(KeyedProcessFunction):
 
     def process_element(self, row, ctx):
         yield from ()
+
+
+class Both(KeyedCoProcessFunction):
+    """Tells of each row of the left input, and the newest limit of the right one."""
+
+    limit = ValueStateDescriptor(name="limit", value_type=pa.int64())
+
+    def process_element1(self, row, ctx):
+        yield ctx.key, f"{row.amount} {ctx.state(self.limit).value()}"
+
+    def process_element2(self, row, ctx):
+        ctx.state(self.limit).update(row.limit)

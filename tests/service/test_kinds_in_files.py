@@ -1,4 +1,4 @@
-"""Pipelines of `kind: over`, `process`, `join` and `join_asof`, in fields and as a query."""
+"""Pipelines of other kinds than `retain` and `deduplicate`, in fields and as a query."""
 
 import inspect
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from idlestate import join, join_asof, over, process
+from idlestate import co_process, join, join_asof, over, process
 from idlestate.config.loading import parse
 from idlestate.errors import RefusedError
 from idlestate.pipeline.function_class import load_function
@@ -19,7 +19,7 @@ from idlestate.service import pipeline_changelog as under_test
 from idlestate.service.cli import main
 from idlestate.sidecar.protocol.connection import Address
 from tests.config.test_refusals import PIPELINE
-from tests.service.alerts import Second
+from tests.service.alerts import Both, Second
 from tests.service.command_line import CommandLine, assert_good, event
 from tests.service.rows import rows
 
@@ -60,6 +60,27 @@ class _Frame:
                 "columns": ("v",),
                 "renamed": {"count": "n"},
                 "on_error": "reject",
+            },
+        ),
+        (
+            co_process,
+            (
+                "kind: co_process\n    function: tests.service.alerts:Both\n"
+                "    output: {u: string}\n    columns: [v]\n    order: [seq]\n    in_order: false\n"
+                "    right: {source: {path: v, format: json}, event_time: at, delay: 1h,\n"
+                "      idle_after: 1m, columns: [w]}"
+            ),
+            {
+                "output": "`u` string",
+                "key": ["user"],
+                "columns": ("v",),
+                "right_columns": ("w",),
+                "right_time": "at",
+                "right_delay": "3600000ms",
+                "idle_after": {"right": "60000ms"},
+                "order": ("seq",),
+                "in_order": False,
+                "on_error": "stop",
             },
         ),
         (
@@ -138,6 +159,8 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     assert (passed["uid"], passed["policy"]) == ("p", policy)
     assert operator is join or passed["sidecar"] == place
     assert second is not None or passed["malformed"] == "_bad"
+    if operator is co_process:
+        assert isinstance(passed["function"], Both)
     if operator is process:
         assert isinstance(passed["function"], Second)
 
@@ -200,6 +223,36 @@ def test_a_function(here: CommandLine):
     found = sorted((row["user"], row["amount"]) for row in rows(here.out / "results"))
     assert found == [("ann", -3), ("ann", 2), ("bob", -1)]
     assert [row["reason"] for row in rows(here.out / "rejects")] == ["malformed"]
+
+
+@pytest.mark.spark
+def test_a_function_on_two_inputs(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        "idlestate.service.spark_session.start_spark", lambda partitions, log: spark
+    )
+    limits = here.folder / "limits"
+    limits.mkdir()
+    (limits / "0.json").write_text(
+        '{"set_at": "2025-03-03T10:01:00Z", "user": "ann", "limit": 3}\n{\n'
+    )
+    schema = {"set_at": "timestamp", "user": "string", "limit": "bigint"}
+    here.add("0.json", ROWS)
+    here.write(
+        aggregates=None,
+        kind="co_process",
+        function="tests.service.alerts:Both",
+        output={"user": "string", "what": "string"},
+        right={
+            "source": {"path": str(limits), "format": "json", "schema": schema},
+            "event_time": "set_at",
+        },
+        sinks={name: str(here.out / name) for name in ("results", "rejects")},
+    )
+    assert_good(here.run())
+    found = sorted((row["user"], row["what"]) for row in rows(here.out / "results"))
+    assert found == [("ann", "1 None"), ("ann", "2 None"), ("ann", "4 3"), ("bob", "8 None")]
+    rejected = {(row["input"], row["reason"]) for row in rows(here.out / "rejects")}
+    assert rejected == {("left", "null_time"), ("right", "null_time")}
 
 
 @pytest.mark.spark
