@@ -54,9 +54,14 @@ class SinkFolder:
             )
         return True
 
-    def own(self, query_id: str) -> None:
-        """Mark the folder as owned by this query."""
-        self.write(_MARK, json.dumps({"query_id": query_id}))
+    def own(self, query_id: str, rollbacks: int = 0) -> None:
+        """Mark the folder as owned by this query, without output that its rollbacks undid."""
+        self.write(_MARK, json.dumps({"query_id": query_id, "rollbacks": rollbacks}))
+
+    def rollbacks_seen(self) -> int:
+        """The number of rollbacks in the folder's mark."""
+        seen: int = json.loads(self.read(_MARK) or "{}").get("rollbacks", 0)
+        return seen
 
     def names(self) -> Iterator[str]:
         """Names of files and folders in it; none if it does not exist."""

@@ -6,9 +6,12 @@
 Spark writes a batch once, to a staging folder with one part per kind of change. The parts are then
 moved into place as `<folder>/batch_id=<N>/`. What `over` and `process` emit is no changelog: their
 rows are results. Only rejects have the column `rejected`: in the staging folder, its content
-follows the reason, and is then split off. A batch that runs again
-replaces its own folders, so that each batch counts once. Each folder has the id of the query that
-owns it (`_idlestate.json`, which readers skip).
+follows the reason, and is then split off.
+
+A batch that runs again after a crash has the same rows. So the folders that it has written stay, as
+other queries may have read them, and the rest follows. After a rollback, it replaces its folders.
+Each sink's folder has the id of the query that owns it (`_idlestate.json`, which readers skip), and
+each folder of a batch the number of rollbacks before it (`_rollbacks`).
 """
 
 from dataclasses import dataclass
@@ -17,13 +20,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StructType
 
+from idlestate.backends.files.folder import Folder
 from idlestate.config.added_columns import CHANGE_COLUMNS, REJECTED
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.changelog_unpacker import REJECT
+from idlestate.pipeline.checkpoint.rollback_count import rollback_count
 from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
 from idlestate.pipeline.task_errors import marked
 
 _STAGING = "_staging"
+_ROLLBACKS = "_rollbacks"
+"""A file in the folder of a batch, which readers skip."""
 _MARKS_SUCCESS = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 
@@ -101,9 +109,15 @@ class FolderSinks:
         rows.write.partitionBy("_change").mode("overwrite").format(self.format).save(staged.folder)
         if REJECTED in changes.columns and self.rejects is not None:
             self._put_apart(spark, rows.schema, staged)
+        rollbacks = _rollbacks(spark)
         for change, target in folders.items():
-            target.remove(f"batch_id={batch_id}")
-            staged.move(f"_change={change}", target, f"batch_id={batch_id}")
+            name, done = f"_change={change}", f"batch_id={batch_id}"
+            if rollbacks is not None and target.read(f"{done}/{_ROLLBACKS}") == rollbacks:
+                continue
+            target.remove(done)
+            if rollbacks is not None and staged.has(name):
+                staged.write(f"{name}/{_ROLLBACKS}", rollbacks)
+            staged.move(name, target, done)
         staged.remove("")
 
     def _put_apart(self, spark: SparkSession, schema: StructType, staged: SinkFolder) -> None:
@@ -120,6 +134,12 @@ class FolderSinks:
         writer.save(f"{staged.folder}/_apart")
         staged.remove(name)
         staged.move("_apart", staged, name)
+
+
+def _rollbacks(spark: SparkSession) -> str | None:
+    """How often the query's checkpoint was rolled back; None without a query of idlestate."""
+    checkpoint = spark.sparkContext.getLocalProperty(CHECKPOINT_PROPERTY)
+    return str(rollback_count(Folder(checkpoint))) if checkpoint else None
 
 
 def _change_of(rows: DataFrame) -> Column:

@@ -70,12 +70,7 @@ def is_checkpoint_temporary(execution: Any) -> bool:
     without a name, a folder with a random name in `spark.sql.streaming.checkpointLocation`.
     """
     with private_part("whether a checkpoint is temporary (deleteCheckpointOnStop)"):
-        kind = execution.getClass()
-        while kind.getSimpleName() != "StreamExecution":
-            kind = kind.getSuperclass()
-        removed = kind.getDeclaredField("deleteCheckpointOnStop")
-        removed.setAccessible(True)
-        if removed.get(execution):
+        if field_of(execution, "deleteCheckpointOnStop").get(execution):
             return True
         default = execution.sparkSession().sessionState().conf().checkpointLocation()
     place, _, name = checkpoint_of(execution).rpartition("/")
@@ -84,6 +79,16 @@ def is_checkpoint_temporary(execution: Any) -> bool:
         and place.endswith(default.get().rstrip("/"))
         and _RANDOM_NAME.fullmatch(name) is not None
     )
+
+
+def field_of(execution: Any, name: str) -> Any:
+    """A private field of `StreamExecution`, for reflection."""
+    kind = execution.getClass()
+    while kind.getSimpleName() != "StreamExecution":
+        kind = kind.getSuperclass()
+    found = kind.getDeclaredField(name)
+    found.setAccessible(True)
+    return found
 
 
 def end_query(spark: SparkSession, execution: Any, error: str) -> None:

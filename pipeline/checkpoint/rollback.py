@@ -16,6 +16,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.config.plurals import counted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import operators
+from idlestate.pipeline.checkpoint.rollback_count import count_rollback
 from idlestate.pipeline.checkpoint.source_log import files_read_after
 from idlestate.pipeline.checkpoint.state_files import damages, retained_batches, state_files
 from idlestate.pipeline.hadoop import Hadoop
@@ -57,6 +58,7 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
         )
     undone = RolledBack(to + 1, newest, tuple(files_read_after(folder, to)))
     _refuse_gone(spark, undone.read_again, to)
+    count_rollback(folder)
     for batch in range(newest, to, -1):
         forget_entry(folder, "commits", batch)
         if batch > to + 1:

@@ -3,8 +3,12 @@
 The sink logs the files of a batch in `<path>/_spark_metadata/<batch>` before Spark commits the
 batch, and skips every batch up to the newest entry. So it would skip a batch that runs again after
 a crash or a rollback. A stateful operator that did not run has no state to commit, and Spark would
-fail at every start (`CheckpointInfo length: 0`). Therefore, before the first batch, the entries of
-uncommitted batches are removed, together with their files.
+fail at every start (`CheckpointInfo length: 0`).
+
+After a crash, the batch that runs again has the plan, and so the rows, that the sink has logged.
+Other queries may have read its files. So they stay, and the batch runs for its state alone
+(`idlestate.pipeline.dropping_sink`). A rollback undoes output too, because the query may have
+changed: the entries of undone batches are removed, together with their files.
 
 About every tenth entry is `<batch>.compact`, which also lists the files of all earlier batches.
 Removing it loses nothing: Spark keeps the earlier entries for at least as many batches as the
@@ -24,6 +28,8 @@ from pyspark.sql import SparkSession
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint.rollback_count import rollback_count
+from idlestate.pipeline.dropping_sink import drop_rows_of_next_batch
 from idlestate.pipeline.sink_folder import SinkFolder
 from idlestate.pipeline.spark_version import private_part
 
@@ -34,7 +40,7 @@ _COMPACT = ".compact"
 def put_file_sink_right(
     spark: SparkSession, execution: Any, checkpoint: Folder, query_id: str
 ) -> None:
-    """Make the log of a file sink contain exactly the committed batches; ignore other sinks.
+    """Make the log of a file sink fit the committed batches; ignore other sinks.
 
     Args:
         spark: the session of the query.
@@ -54,10 +60,16 @@ def put_file_sink_right(
     log = SinkFolder(spark, f"{found[1].rstrip('/')}/{_LOG}")
     committed = newest_batch(checkpoint, "commits")
     kept, ahead = _split(log, -1 if committed is None else committed)
+    rollbacks = rollback_count(checkpoint)
     if not sink.is_owned_by(query_id):
         if ahead:
             raise _strange(log, checkpoint, committed, ahead)
-        sink.own(query_id)
+        sink.own(query_id, rollbacks)
+    is_undone = sink.rollbacks_seen() != rollbacks
+    pending = [] if is_undone else _pending(checkpoint, ahead)
+    if pending:
+        drop_rows_of_next_batch(execution)
+        kept, ahead = [*kept, *pending], ahead[len(pending) :]
     if not kept and committed is not None and any(name.endswith(_COMPACT) for name in ahead):
         raise RefusedError(
             f"sink {sink.folder}: {ahead[-1]} in {_LOG} is the only record of the files of batches "
@@ -67,6 +79,14 @@ def put_file_sink_right(
     _forget(sink, log, kept, ahead)
     if committed is not None:
         _fill(file_sink, log, kept, committed)
+    if is_undone:
+        sink.own(query_id, rollbacks)
+
+
+def _pending(checkpoint: Folder, ahead: list[str]) -> list[str]:
+    """The entry of the batch that is planned and not committed, if the sink has it."""
+    planned = newest_batch(checkpoint, "offsets")
+    return [name for name in ahead[:1] if _batch(name) == planned]
 
 
 def _split(log: SinkFolder, committed: int) -> tuple[list[str], list[str]]:

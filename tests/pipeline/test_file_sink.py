@@ -15,12 +15,13 @@ from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
 from tests.compare import assert_rows
 from tests.pipeline.clicks import AGGREGATES, KEYS, RULE, SCHEMA, hours, record, retained
-from tests.pipeline.streams import Feed, forget, last_rows, plain_rows
+from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run
 from tests.reference_pipeline import play
 from tests.spark_versions import needs_repartition
 
 HOURS = 6
 DELAY_MS = 600_000
+ONCE = ["user", "created_at", "batch_id", "change"]
 COMPACT = "spark.sql.streaming.fileSink.log.compactInterval"
 
 
@@ -55,6 +56,10 @@ class Written:
             return self.spark.read.table(self.table)
         return self.spark.read.parquet(str(self.out))
 
+    def read_on(self, checkpoint: Path, sink: Sink) -> None:
+        """A second query reads what the sink has."""
+        run(self.spark.readStream.schema(self.rows.schema).parquet(str(self.out)), checkpoint, sink)
+
     @property
     def newest(self) -> int:
         return max(int(path.name) for path in (self.checkpoint / "commits").glob("[0-9]*"))
@@ -73,8 +78,7 @@ class Written:
         expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
         table = self.rows.toArrow()
         assert_rows(expected.last_rows(), last_rows(plain_rows(table, KEYS)), AGGREGATES)
-        once = ("user", "created_at", "batch_id", "change")
-        found = Counter(tuple(row[name] for name in once) for row in table.to_pylist())
+        found = Counter(tuple(row.values()) for row in table.select(ONCE).to_pylist())
         assert set(found.values()) == {1}
         assert ds.dataset(self.out, format="parquet").count_rows() == len(table)
 
@@ -101,7 +105,10 @@ def written(
 def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(
     written: Written,
 ) -> None:
-    """The driver died between the two; also where the newest note is a compact one."""
+    """The driver died between the two; also where the newest note is a compact one.
+
+    A query that reads the sink has read the batch before it runs again.
+    """
     written.run()
     written.assert_right()
     assert "5.compact" in written.noted()
@@ -112,10 +119,14 @@ def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(
             number = note.name.removeprefix(".").removesuffix(".crc").removesuffix(".compact")
             if number.isdigit() and int(number) > batch:
                 note.unlink()
+        second, checkpoint = Sink(), written.out.with_name(f"second {batch}")
+        written.read_on(checkpoint, second)
         written.run()
         assert "5.compact" in written.noted()
-    rows = written.rows
-    assert rows.count() == rows.dropDuplicates(["user", "created_at", "batch_id", "change"]).count()
+        written.read_on(checkpoint, second)
+        read = Counter(map(str, second.table.select(ONCE).to_pylist()))
+        assert read == Counter(map(str, written.rows.toArrow().select(ONCE).to_pylist()))
+        assert set(read.values()) == {1}
 
 
 @pytest.mark.long
@@ -201,19 +212,22 @@ def test_notes_of_unknown_origin_are_refused_with_the_files_to_remove(written: W
 
 
 @pytest.mark.long
-def test_notes_are_not_removed_if_earlier_ones_would_be_lost(written: Written) -> None:
+def test_notes_are_not_removed_if_earlier_ones_would_be_lost(
+    written: Written, spark: SparkSession
+) -> None:
     written.run()
     for name in ("0", "1", "2.compact", "3", "4"):
         (written.log / name).unlink()
-    forget(written.checkpoint / "commits", 5)
-    forget(written.checkpoint / "offsets", 6)
+    roll_back(spark, str(written.checkpoint), 4)
     before = written.noted()
     assert "start with a new checkpoint" in written.refusal()
     assert written.noted() == before
 
 
 @pytest.mark.long
-def test_files_of_a_sink_that_was_copied_are_not_removed(written: Written) -> None:
+def test_files_of_a_sink_that_was_copied_are_not_removed(
+    written: Written, spark: SparkSession
+) -> None:
     """Notes name files by their full path: those of a copy name the original's."""
     written.run()
     files = set(written.out.glob("*.parquet"))
@@ -222,6 +236,6 @@ def test_files_of_a_sink_that_was_copied_are_not_removed(written: Written) -> No
     shutil.copytree(written.out, copies / "out")
     written.checkpoint, written.out = copies / "checkpoint", copies / "out"
     written.kind = "folder"
-    forget(written.checkpoint / "commits", written.newest)
+    roll_back(spark, str(written.checkpoint), written.newest - 1)
     written.run()
     assert set(files) == {file for file in files if file.exists()}
