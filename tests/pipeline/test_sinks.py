@@ -169,4 +169,4 @@ def test_other_formats_and_fewer_folders(spark: SparkSession, tmp_path: Path, ki
     for name in ("results", "expired"):
         assert both.written(spark, name, schema) == both.expected(name)
     owner = json.loads((tmp_path / "out" / "results" / "_idlestate.json").read_text())
-    assert owner.keys() == {"query_id"}
+    assert owner.keys() == {"query_id", "rollbacks"}
