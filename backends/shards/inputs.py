@@ -56,7 +56,7 @@ class InputRecord:
 
     def started_again(self) -> "InputRecord":
         """The record for another query, which may begin with older rows."""
-        return InputRecord(replace(self.rows, highest_ms=0))
+        return InputRecord(replace(self.rows, highest_ms=NEVER_MS))
 
     def to_json(self) -> dict[str, Any]:
         """As a dict that `json` writes."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from idlestate.backends.shards.row_counts import RowCounts
+from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core import ownership
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
@@ -321,5 +322,5 @@ def test_inputs_are_those_of_the_batch_before_until_the_query_has_committed(worl
     assert after["left"] == {"rows": rows["left"].as_dict(), "quiet": None}
     assert after["right"]["quiet"] == [planned.time_ms, planned.time_ms]
     world.operator.batches.release()  # another query may begin with older rows
-    assert answer()["left"]["rows"] == rows["left"].as_dict() | {"highest_ms": 0}
+    assert answer()["left"]["rows"] == rows["left"].as_dict() | {"highest_ms": NEVER_MS}
     assert answer()["right"]["quiet"] is None
