@@ -71,7 +71,7 @@ oracle: setup ## run whole real data sets and compare with an oracle (IDLESTATE_
 fuzz: setup ## run a million random steps of keyed state on heap, RocksDB and a model (N=1000000)
 	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/state/test_state_machine.py $(ARGS)
 
-mutants: setup ## mutate the retention rule; each mutant must make a test fail
+mutants: setup ## mutate the rules of retention and of operators; each mutant must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)
 
 crash: setup ## kill a running query N times and compare the results (N=20, BACKEND=spark|rocksdb|heap)

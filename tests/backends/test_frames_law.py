@@ -175,6 +175,18 @@ def test_a_frame_is(frame, batches, expected):
     assert sums(frame, batches) == expected
 
 
+@pytest.mark.parametrize("size", [None, 2])
+def test_order_columns_order_rows_of_one_time_before_the_columns_ahead_of_them(size):
+    types = {"v": pa.int64(), "turn": pa.int64()}
+    kind = over_kind({"s": "sum(v)"}, [*types], types, ("turn",), Frame(ROWS, size))
+    spec = TableSpec((("k", pa.string()),), kind, in_order=True)
+    values = {"v": pa.array([1, 2, 4]), "turn": pa.array([3, 2, 1])}
+    steps = Steps.from_records(spec, [pa.array(["a"] * 3)], np.full(3, 100), values)
+    outcome = ShardTable.empty(spec).apply(steps, NEVER, 100, 0, MergePolicy())
+    found = [(row["v"], row["s"]) for row in outcome.changes.to_pylist()]
+    assert found == [(4, 4), (2, 6), (1, 7 if size is None else 3)]
+
+
 @pytest.mark.parametrize("frame", [Frame(ROWS, 3), Frame(RANGE, 100)])
 def test_the_end_of_a_life_empties_the_frame(frame):
     batches = [([(100, 1)], 0), ([(149, 2), (199, 4)], 100), ([], 200)]

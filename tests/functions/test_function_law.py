@@ -129,6 +129,17 @@ def test_a_life_that_left_nothing_does_not_delay_the_records_after_it() -> None:
     check(Scripted(None, renews=False), policy, [[("a", 75, "quiet", 0)], late, [], []], 2)
 
 
+def test_a_timer_after_the_end_of_its_life_does_not_fire() -> None:
+    records = [("a", 0, "count", 0), ("a", 1, "quiet", 9)]
+    later = [("b", 100, "count", 0)]
+    check(Scripted(None, renews=False), Policy(ttl_ms=40), [records, later, [], []], 0)
+
+
+def test_records_of_one_time_come_in_order_of_their_values_not_of_arrival() -> None:
+    records = [("a", 0, "map", 3), ("a", 0, "map", 0)]  # both write the entry k0
+    check(Scripted(None, renews=False), Policy(), [records, [], []], 0)
+
+
 @settings(max_examples=50)
 @given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_keys_behind_equal_hashes_are_told_apart(

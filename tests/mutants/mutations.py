@@ -2,6 +2,7 @@
 
 from tests.mutants.figure_mutations import FIGURE_MUTATIONS
 from tests.mutants.mutation import Mutation
+from tests.mutants.operator_mutations import OPERATOR_MUTATIONS
 from tests.mutants.run_mutations import RUN_MUTATIONS
 
 RETENTION, BACKENDS = "retention", "backends"
@@ -329,4 +330,5 @@ MUTATIONS = [
     ),
     *RUN_MUTATIONS,
     *FIGURE_MUTATIONS,
+    *OPERATOR_MUTATIONS,
 ]

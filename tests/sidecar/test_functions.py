@@ -24,12 +24,13 @@ from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.shard_batch import Advanced
 from idlestate.pipeline.step_in_task import StepInTask
 from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.core.attempt import Attempt
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DoesNotFitError
+from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.workers.worker_placement import FarRanges
 from idlestate.testing import FunctionHarness
@@ -248,7 +249,7 @@ def test_in_processing_time_a_batch_is_judged_at_the_time_that_the_sidecar_gave_
     assert sum(map(len, rows[0])) > 3
 
 
-def test_values_of_another_operator_are_refused(tmp_path: Path) -> None:
+def test_values_shards_and_batches_that_are_not_the_tasks_own_are_refused(tmp_path: Path) -> None:
     with closing(Sidecar("heap", tmp_path / "state", Policy(), dies=False)) as sidecar:
         tested = harness(Scripted(None, renews=False), Policy())
         with pytest.MonkeyPatch.context() as patch:
@@ -261,3 +262,13 @@ def test_values_of_another_operator_are_refused(tmp_path: Path) -> None:
         stage.add("handle", (0, 0, 0), b"value", is_first=True)
         with pytest.raises(DoesNotFitError, match="values of other keys were sent"):
             operator.state.work.take("handle", [0], shards, {0: ["s/other/00000/run/000000"]})
+        attempt = Attempt(
+            query_id="query", run_id="run", execution_id="execution", batch_id=9, attempt=9,
+            partition=0, partitions=1, shards=(0,), time_ms=0, watermark_ms=0, policy=Policy(),
+        )  # fmt: skip
+        operator.batches.open(attempt)
+        for others in ({}, {**shards, 1: shards[0]}):
+            with pytest.raises(DoesNotFitError, match="a task has other shards"):
+                operator.batches.take(attempt, "handle", [], others, {at: [] for at in others})
+        with pytest.raises(GoneError, match="batch 8 is not open"):
+            operator.batches.take(replace(attempt, batch_id=8), "handle", [], shards, {0: []})
