@@ -1,30 +1,39 @@
 """Writes samples in Prometheus's text format, or in OpenMetrics.
 
 The client library makes several Python objects per sample, which takes a second for a thousand
-operators; here a sample is a line. Families without samples are left out.
+operators. Here the lines of a family are columns: the series, which are known from the last scrape,
+and the numbers. Families without samples are left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
-from itertools import accumulate
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from idlestate.metrics.names import MetricKind, Name
-from idlestate.metrics.samples import BucketCounts, Labels, Samples
+from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
 
 PLAIN_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+Floats = npt.NDArray[np.float64]
 _NOT_FINITE: Final = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
-_PAIRS: Final = "\0"
+_KNOWN_FAMILIES: Final = 128
+"""More than are exported, so that the series of all are kept from scrape to scrape."""
 
 
 def text_of(samples: Samples, *, openmetrics: bool = False) -> bytes:
     """All samples as text."""
-    families = [_family(name, of, openmetrics) for name, of in samples.items() if of]
-    return "".join([*families, "# EOF\n" if openmetrics else ""]).encode()
+    parts = [each for name, of in samples.items() if of for each in _family(name, of, openmetrics)]
+    return b"".join([*parts, b"# EOF\n" if openmetrics else b""])
 
 
-def _family(name: Name, samples: Mapping[Labels, float | BucketCounts], openmetrics: bool) -> str:
+def _family(
+    name: Name, samples: Mapping[Labels, Value], openmetrics: bool
+) -> tuple[bytes, pa.Buffer]:
     called, kind = name.name, name.kind.value
     sums = "_sum", "_count"
     if openmetrics and name.kind is MetricKind.COUNTER:
@@ -34,41 +43,48 @@ def _family(name: Name, samples: Mapping[Labels, float | BucketCounts], openmetr
         kind, sums = (
             ("gaugehistogram", ("_gsum", "_gcount")) if openmetrics else ("histogram", sums)
         )
-    form = _form(name, sums) if name.buckets else ""
-    lines = [f"# HELP {called} {_escaped(name.help)}\n# TYPE {called} {kind}\n"]
-    for labels, value in samples.items():
-        pairs = _labels(name.labels, labels)
-        if isinstance(value, BucketCounts):
-            lines.append(_buckets(form, pairs, value))
-        else:
-            lines.append(f"{name.name}{pairs} {_number(value)}\n")
-    return "".join(lines)
+    head = f"# HELP {called} {_escaped(name.help)}\n# TYPE {called} {kind}\n"
+    numbers = _texts(_numbers(samples.values()))
+    lines = pc.binary_join_element_wise(_series(name, sums, tuple(samples)), numbers, "\n", "")
+    return head.encode(), lines.buffers()[2]
 
 
-def _form(name: Name, sums: tuple[str, str]) -> str:
-    """The lines of one histogram, with `%` for values and `_PAIRS` for labels."""
-    begin, edges = f"{name.name}_bucket{_PAIRS},", (*map(_number, name.buckets), "+Inf")
-    lines = [f'{begin}le="{edge}"}} %d\n' for edge in edges]
-    return "".join(lines) + "".join(f"{name.name}{end}{_PAIRS}}} %s\n" for end in reversed(sums))
+@lru_cache(maxsize=_KNOWN_FAMILIES)
+def _series(name: Name, sums: tuple[str, str], samples: tuple[Labels, ...]) -> pa.StringArray:
+    """How each line begins, up to its number; a histogram has several."""
+    ends = [("", "")]
+    if name.buckets:
+        edges = (*map(_number, name.buckets), "+Inf")
+        ends = [("_bucket", f'le="{edge}"') for edge in edges]
+        ends += [(end, "") for end in reversed(sums)]
+    lines = []
+    for values in samples:
+        pairs = [
+            f'{label}="{_escaped(value).replace(chr(34), chr(92) + chr(34))}"'
+            for label, value in zip(name.labels, values, strict=True)
+        ]
+        for end, edge in ends:
+            every = ",".join([*pairs, edge] if edge else pairs)
+            lines.append(f"{name.name}{end}{{{every}}} " if every else f"{name.name}{end} ")
+    return pa.array(lines, pa.string())
 
 
-def _buckets(form: str, pairs: str, value: BucketCounts) -> str:
-    below = tuple(accumulate(value.counts))
-    lines = form % (*below, below[-1], _number(value.sum))
-    if not pairs:
-        return lines.replace(f"{_PAIRS},", "{").replace(f"{_PAIRS}}}", "")
-    return lines.replace(_PAIRS, pairs[:-1])
+def _numbers(values: Collection[Value]) -> Floats:
+    """The numbers of all lines: of a histogram how many are in a bucket or below, their count, and
+    their sum.
+    """
+    histograms = [each for each in values if isinstance(each, BucketCounts)]
+    if not histograms:
+        return np.fromiter(values, np.float64, len(values))
+    below = np.array([each.counts for each in histograms], dtype=np.float64).cumsum(axis=1)
+    sums = np.array([[each.sum] for each in histograms])
+    return np.concatenate([below, below[:, -1:], sums], axis=1).ravel()
 
 
-@lru_cache(maxsize=1 << 16)
-def _labels(names: Labels, values: Labels) -> str:
-    if not names:
-        return ""
-    pairs = (
-        f'{name}="{_escaped(value).replace(chr(34), chr(92) + chr(34))}"'
-        for name, value in zip(names, values, strict=True)
-    )
-    return f"{{{','.join(pairs)}}}"
+def _texts(numbers: Floats) -> pa.StringArray:
+    if np.isfinite(numbers).all():
+        return pa.array(numbers).cast(pa.string())
+    return pa.array(map(_number, numbers.tolist()), pa.string())
 
 
 def _escaped(text: str) -> str:

@@ -73,7 +73,7 @@ def test_the_text_says_what_the_client_library_reads_from_a_registry(accept: str
 def test_a_family_without_samples_is_left_out() -> None:
     text = exporter({names.LIVE_KEYS: {}, names.KEYS_SEEN: {("one",): 1}}).reply("").body
     assert b"live_keys" not in text
-    assert b'idlestate_keys_seen{operator="one"} 1.0\n' in text
+    assert b'idlestate_keys_seen{operator="one"} 1\n' in text
 
 
 def test_a_scrape_is_repeated_for_a_second_in_each_format() -> None:

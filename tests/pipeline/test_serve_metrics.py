@@ -95,7 +95,7 @@ def test_a_session_shows_its_operators_and_other_stateful_queries(
         line for line in text_of(url).splitlines() if line.startswith("idlestate_spark_state_rows{")
     ]
     assert own == [
-        'idlestate_spark_state_rows{query="counts",state_operator="0:stateStoreSave"} 10.0'
+        'idlestate_spark_state_rows{query="counts",state_operator="0:stateStoreSave"} 10'
     ]
 
 

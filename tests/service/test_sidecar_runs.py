@@ -105,4 +105,4 @@ def test_a_sidecar_of_two_workers_gives_what_spark_gives_though_they_are_killed(
         done.set()
         killer.join()
     assert outcome(other, said) == expected
-    assert "idlestate_sidecar_worker_restarts_total 0.0" not in sidecar.ask("/metrics")[1]
+    assert "idlestate_sidecar_worker_restarts_total 0\n" not in sidecar.ask("/metrics")[1]

@@ -164,7 +164,7 @@ def test_clients_that_vanish_in_the_middle_leave_nothing_behind(folder: Path) ->
         client.kill()
         client.wait()
         client.stdout.close()
-    assert "idlestate_sidecar_exchanges 0.0" in sidecar.ask("/metrics")[1]
+    assert "idlestate_sidecar_exchanges 0\n" in sidecar.ask("/metrics")[1]
     with sidecar.client() as good:
         add(good, 0)
     assert sidecar.stop() == 0

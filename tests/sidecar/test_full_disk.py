@@ -59,5 +59,5 @@ def test_a_worker_is_started_again_once_there_is_room(
         wait_for(lambda: sidecar.ask("/readyz")[0] == 503)
         enlarge(small_disk, LARGE_KB)
         assert_goes_on(sidecar, client, acknowledged)
-    assert "idlestate_sidecar_worker_restarts_total 0.0" not in sidecar.ask("/metrics")[1]
+    assert "idlestate_sidecar_worker_restarts_total 0\n" not in sidecar.ask("/metrics")[1]
     assert sidecar.stop() == 0

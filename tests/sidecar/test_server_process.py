@@ -42,7 +42,7 @@ def test_keys_expire_on_time_and_leave_by_the_expired_stream(made: Any) -> None:
         assert set(rows.column("reason").to_pylist()) == {"idle"}
         client.acknowledge("downstream", 100)
     assert (
-        f'idlestate_keys_expired_total{{operator="{UID}",reason="idle"}} 100.0'
+        f'idlestate_keys_expired_total{{operator="{UID}",reason="idle"}} 100'
         in (sidecar.ask("/metrics")[1])
     )
 
