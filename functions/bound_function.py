@@ -26,6 +26,8 @@ class BoundFunction:
         inputs: the columns of a record of each input, keys among them.
         output: the columns that it yields.
         rejects: whether a record on which it fails is rejected; else the batch stops.
+        form: `keyed`: calls are given one key; `batched`: many keys; `both`: many, but one key
+            where that is faster or tells what failed.
     """
 
     uid: str
@@ -33,6 +35,12 @@ class BoundFunction:
     inputs: tuple[tuple[str, ...], ...]
     output: pa.Schema
     rejects: bool = False
+    form: str = "keyed"
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether calls are given many keys."""
+        return self.form != "keyed"
 
     @property
     def name(self) -> str:

@@ -70,6 +70,11 @@ class OpenFunction:
             raise RefusedError(f"state {descriptor.name!r} is declared twice; rename one of them")
         return self.cells[descriptor.name]
 
+    @property
+    def declared(self) -> list[StateDescriptor[Any]]:
+        """The descriptors of its states, in order of declaration."""
+        return list(self._declared.values())
+
     def columns(self) -> tuple[StateColumns, ...]:
         """The columns of its states, with ids from 0 on."""
         return tuple(

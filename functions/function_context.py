@@ -50,11 +50,7 @@ class FunctionContext:
 
     def timer(self, name: str, at_ms: int) -> None:
         """Have `on_timer(name, ctx)` called at this time; replaces the key's timer of this name."""
-        if name.__class__ is not str or not name or not name.isprintable():
-            raise RefusedError(
-                f"timer name {name!r} is not valid; use a text of printable characters"
-            )
-        self._set(name, at_ms)
+        self._set(checked_name(name), at_ms)
 
     def register_timer(self, at_ms: int) -> None:
         """Have `on_timer(None, ctx)` called at this time; the same time twice is one timer."""
@@ -75,3 +71,14 @@ class FunctionContext:
         timers = self.timers
         timers[timer] = at_ms
         self.wakes_at_ms = at_ms if len(timers) == 1 else min(timers.values())
+
+
+def checked_name(name: str) -> str:
+    """The name of a timer.
+
+    Raises:
+        RefusedError: it is not a text of printable characters.
+    """
+    if name.__class__ is not str or not name or not name.isprintable():
+        raise RefusedError(f"timer name {name!r} is not valid; use a text of printable characters")
+    return name

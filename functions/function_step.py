@@ -34,9 +34,12 @@ from idlestate.functions.errors import FunctionError, error_in_open, error_of
 from idlestate.functions.function_output import output_table
 from idlestate.functions.function_rows import function_rows
 from idlestate.functions.key_loop import KeyLoop
+from idlestate.functions.keys_after import KeysAfter
+from idlestate.functions.one_key_calls import OneKeyCalls
 from idlestate.functions.row_order import in_row_order
 from idlestate.functions.timer_columns import timer_fields, timers_of
 from idlestate.functions.visited_keys import KeysToVisit, Visited
+from idlestate.functions.wave_step import hot_keys, in_waves
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -69,19 +72,20 @@ def apply_function(
     due = table.current.due(rule, sweep_at_ms, at[at >= 0])
     step = _Step(bound, table, steps, policy, at, old, table.current.take(due))
 
-    def outcome(*, rejects: bool) -> Outcome:
-        visited = step.visited(sweep_at_ms, rejects=rejects)
-        return step.outcome(visited, due, rule, sweep_at_ms, batch_id, merge)
-
     collects, process_id = gc.isenabled(), os.getpid()
     gc.disable()  # a batch makes millions of objects and no garbage: looking for it takes long
     try:
         try:
-            found = outcome(rejects=False)
+            found = step.outcome(
+                step.first_try(sweep_at_ms), due, rule, sweep_at_ms, batch_id, merge
+            )
         except FunctionError:
-            if not bound.rejects or os.getpid() != process_id:
+            if os.getpid() != process_id or not (bound.rejects or bound.is_batched):
                 raise
-            found = outcome(rejects=True)
+            after = step.after(sweep_at_ms, rejects=bound.rejects)
+            if bound.is_batched and not after.failed:
+                raise  # calls with one key each do not fail: the function is to be corrected
+            found = step.outcome(after, due, rule, sweep_at_ms, batch_id, merge)
         return replace(found, others=others)
     finally:
         if os.getpid() != process_id:
@@ -108,20 +112,95 @@ class _Step:
         assert isinstance(kind, FunctionState)
         return kind
 
-    def visited(self, sweep_at_ms: int | None, *, rejects: bool) -> Visited:
-        """What the function makes of the keys; whether calls that fail are undone and rejected."""
+    def first_try(self, sweep_at_ms: int | None) -> KeysAfter:
+        """What the function makes of the keys, in the form that is faster."""
+        if not self.bound.is_batched:
+            return self.after(sweep_at_ms, rejects=False)
+        is_hot = np.zeros(len(self.steps), dtype=bool)
+        if self.bound.form == "both":
+            is_hot = hot_keys(self.steps.counts)
+        hot, others = self._of(is_hot), self._of(~is_hot)
+        none = self.swept.take(np.zeros(0, dtype=np.int64))
+        parts = []
+        if len(hot.steps):
+            one_by_one = replace(hot, swept=none).after(sweep_at_ms, rejects=False)
+            parts.append(one_by_one.of_keys(np.flatnonzero(is_hot)))
+        kind, names = self._kind, self.table.spec.key_names
+        found = in_waves(
+            *(self.bound, kind, names, self._opened(), self.policy),
+            *(others.steps, others.at, others.old, self.swept, sweep_at_ms),
+        )
+        swept = np.arange(len(self.steps), len(self.steps) + len(self.swept))
+        parts.append(found.of_keys(np.concatenate([np.flatnonzero(~is_hot), swept])))
+        return KeysAfter.joined(parts)
+
+    def _of(self, keys: npt.NDArray[np.bool_]) -> "_Step":
+        """The same of some keys with records."""
+        old = np.flatnonzero(keys[self.at >= 0])
+        return replace(self, steps=self.steps.take(keys), at=self.at[keys], old=self.old.take(old))
+
+    def _opened(self) -> OpenFunction:
         bound = self.bound
         try:
-            opened = OpenFunction(copy.copy(bound.function))
+            return OpenFunction(copy.copy(bound.function))
         except BaseException as error:  # as in the loop: sys.exit ends workers without a word
             raise error_in_open(bound.uid, bound.name, error) from error
+
+    def after(self, sweep_at_ms: int | None, *, rejects: bool) -> KeysAfter:
+        """What the function makes of the keys, called with one at a time.
+
+        `rejects`: calls that fail are undone and rejected.
+        """
+        bound, opened = self.bound, self._opened()
         checks = None
         if rejects:
             checks = CallChecks(bound.uid, bound.output)
+        function = opened.function
+        if bound.form == "batched":
+            function = self._one_key_calls(opened)
         cells = list(opened.cells.values())
-        loop = KeyLoop(bound.uid, opened.function, opened.context, cells, self.policy, checks)
+        loop = KeyLoop(bound.uid, function, opened.context, cells, self.policy, checks)
         loop.visit(self.to_visit(), sweep_at_ms)
-        return loop.visited
+        return self._in_columns(loop.visited)
+
+    def _one_key_calls(self, opened: OpenFunction) -> OneKeyCalls:
+        spec, bound = self.table.spec, self.bound
+        types = dict(spec.keys) | dict(self._kind.payload)
+        function: Any = opened.function
+        states: Any = opened.declared
+        columns = [types[name] for name in bound.inputs[0]]
+        return OneKeyCalls(function, states, [kind for _, kind in spec.keys], columns, bound.output)
+
+    def _in_columns(self, visited: Visited) -> KeysAfter:
+        born = [(key, at, NEVER_MS if ms is None else ms) for key, at, ms in visited.births]
+        gone = [(key, at_ms, int(why)) for key, at_ms, why in visited.gone]
+        kept = np.array(visited.kept, dtype=np.int64)
+        keys = [
+            pa.concat_arrays(each) for each in zip(self.steps.keys, self.swept.keys, strict=True)
+        ]
+        created, written, read, armed = _columns(visited.lives, 4)
+        wakes = np.array(visited.wakes_at_ms, dtype=np.int64)
+        kept_keys = take_keys(keys, kept)
+        payload: list[Field] = []
+        for state, contents in zip(self._kind.states, visited.contents, strict=True):
+            payload += self._fields(state, contents, kept_keys, written)
+        born_key, born_ms, before_ms = _columns(born, 3)
+        gone_key, gone_ms, gone_why = _columns(gone, 3)
+        return KeysAfter(
+            kept,
+            Lives(created, written, read, armed, wakes),
+            [*payload, *timer_fields(visited.timers)],
+            born_key,
+            born_ms,
+            before_ms,
+            np.array([ms is not None for _, _, ms in visited.births], dtype=bool),
+            np.array([int(why) for _, _, why in visited.ends], dtype=np.int64),
+            gone_key,
+            gone_ms,
+            gone_why,
+            output_table(self.bound, visited),
+            visited.failed,
+        )
 
     def to_visit(self) -> KeysToVisit:
         """The keys, their records and lives."""
@@ -149,7 +228,7 @@ class _Step:
 
     def outcome(
         self,
-        visited: Visited,
+        after: KeysAfter,
         due: Ints,
         rule: Policy,
         sweep_at_ms: int | None,
@@ -160,22 +239,19 @@ class _Step:
         steps, table = self.steps, self.table
         hashes = np.concatenate([steps.hashes, self.swept.hashes])
         keys = [pa.concat_arrays(each) for each in zip(steps.keys, self.swept.keys, strict=True)]
-        kept = self._kept(visited, hashes, keys)
-        fresh = self._with_tombstones(kept, visited, hashes, keys, rule, sweep_at_ms)
+        kept = Rows(hashes[after.kept], take_keys(keys, after.kept), after.lives, after.payload)
+        fresh = self._with_tombstones(kept, after.kept, hashes, keys, rule, sweep_at_ms)
         has_old = self.at >= 0
         closed = np.concatenate([self.at[has_old], due])
         live = len(table) + len(kept) - len(closed)
-        born = np.array([key for key, _, _ in visited.births], dtype=np.int64)
-        gone = [(key, at_ms, int(why)) for key, at_ms, why in visited.gone]
-        gone_key, gone_ms, gone_why = _columns(gone, 3)
-        ends = Ends(gone_ms, gone_why.astype(np.int8))
+        born, ends = after.born, Ends(after.gone_ms, after.gone_why.astype(np.int8))
         return Outcome(
             table.spec,
             table.current.after(fresh, closed, live, rule, sweep_at_ms, batch_id, merge),
             remembered_keys.remembered(
                 table.remembered,
                 np.unique(hashes[born]),
-                hashes[gone_key],
+                hashes[after.gone],
                 ends,
                 self.policy,
                 sweep_at_ms,
@@ -183,23 +259,11 @@ class _Step:
                 merge,
             ),
             keys_seen_sketch.add(table.seen, hashes[born]) if len(born) else table.seen,
-            output_table(self.bound, visited),
-            self._counts(visited, hashes),
+            after.output,
+            self._counts(after, hashes),
             int(kept.lives.due_ms(rule).min(initial=FOREVER_MS)),
-            failed=visited.failed,
+            failed=after.failed,
         )
-
-    def _kept(self, visited: Visited, hashes: Ints, keys: Sequence[pa.Array]) -> Rows:
-        """The open lives, in order of the keys."""
-        at = np.array(visited.kept, dtype=np.int64)
-        created, written, read, armed = _columns(visited.lives, 4)
-        wakes = np.array(visited.wakes_at_ms, dtype=np.int64)
-        kept_keys = take_keys(keys, at)
-        payload: list[Field] = []
-        for state, contents in zip(self._kind.states, visited.contents, strict=True):
-            payload += self._fields(state, contents, kept_keys, written)
-        payload += timer_fields(visited.timers)
-        return Rows(hashes[at], kept_keys, Lives(created, written, read, armed, wakes), payload)
 
     def _fields(
         self, state: StateColumns, contents: list[Any], keys: Sequence[pa.Array], at_ms: Ints
@@ -223,7 +287,7 @@ class _Step:
     def _with_tombstones(
         self,
         kept: Rows,
-        visited: Visited,
+        kept_keys: Ints,
         hashes: Ints,
         keys: Sequence[pa.Array],
         rule: Policy,
@@ -234,7 +298,7 @@ class _Step:
         old_due_ms = self.old.lives.due_ms(rule)
         if sweep_at_ms is not None:
             is_over[np.flatnonzero(is_over)[is_due(old_due_ms, sweep_at_ms)]] = False
-        is_over[np.array(visited.kept, dtype=np.int64)] = False
+        is_over[kept_keys] = False
         over = np.flatnonzero(is_over)
         never = np.full(len(over), NEVER_MS)
         tombs = Rows(
@@ -246,26 +310,19 @@ class _Step:
         every = np.concatenate([kept.hashes, tombs.hashes])
         return Rows.gathered([kept, tombs], np.argsort(every, kind="stable"))
 
-    def _counts(self, visited: Visited, hashes: Ints) -> KeyCounts:
+    def _counts(self, after: KeysAfter, hashes: Ints) -> KeyCounts:
         """What happened to keys."""
-        looked_up = [key for key, _, before_ms in visited.births if before_ms is None]
-        remembered_ms = iter(
-            remembered_keys.ends_of(
-                self.table.remembered, hashes[np.array(looked_up, dtype=np.int64)]
-            ).tolist()
+        before_ms, begun_ms = after.before_ms.copy(), after.born_ms
+        looked_up = ~after.is_known
+        before_ms[looked_up] = remembered_keys.ends_of(
+            self.table.remembered, hashes[after.born[looked_up]]
         )
-        before_ms = np.array(
-            [next(remembered_ms) if ms is None else ms for _, _, ms in visited.births],
-            dtype=np.int64,
-        )
-        begun_ms = np.array([t_ms for _, t_ms, _ in visited.births], dtype=np.int64)
         until = saturating_add(before_ms, self.policy.remember_for_ms)
         is_back = (before_ms != NEVER_MS) & (begun_ms <= until)
         absences_ms = np.maximum(begun_ms[is_back] - before_ms[is_back], 0)
-        reasons = np.array([int(why) for _, _, why in visited.ends], dtype=np.int64)
-        counts = np.bincount(reasons, minlength=len(Reason))
+        counts = np.bincount(after.reasons, minlength=len(Reason))
         return KeyCounts(
-            created=len(visited.births),
+            created=len(after.born),
             returning_keys=len(absences_ms),
             expired=(int(counts[0]), int(counts[1]), int(counts[2])),
             absences=count_ages(absences_ms),

@@ -13,13 +13,14 @@ from idlestate.functions.call_checks import CallChecks, SavedKey
 from idlestate.functions.errors import FunctionError, error_of
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext
+from idlestate.functions.one_key_calls import call_name
 from idlestate.functions.state_cells import Cell
 from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.single_life import SingleLife
 
-_MOST_TIMERS_AT_ONCE = 10_000
+MOST_TIMERS_AT_ONCE = 10_000
 """So many timers of a key that fire without time going on: the function sets them for ever."""
 
 
@@ -185,7 +186,7 @@ class KeyLoop:
             self._fire(due_ms)
             if not self._is_open:
                 return
-            if fired > _MOST_TIMERS_AT_ONCE:
+            if fired > MOST_TIMERS_AT_ONCE:
                 raise self._error(
                     f"set timers at or before their own time {fired} times; set them later"
                 )
@@ -265,9 +266,8 @@ class KeyLoop:
                 self.visited.calls.append((count, call, self._context.key, t_ms))
 
     def _error(self, problem: object) -> FunctionError:
-        name = type(self._function).__qualname__
-        context = self._context
-        return error_of(self._uid, f"{name}.{self._in}", context.key, context.timestamp_ms, problem)
+        context, call = self._context, call_name(self._function, self._in)
+        return error_of(self._uid, call, context.key, context.timestamp_ms, problem)
 
     def _saved(self) -> SavedKey:
         context, visited = self._context, self.visited

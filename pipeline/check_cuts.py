@@ -7,20 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 from idlestate.errors import RefusedError
+from idlestate.pipeline.function_harness import FunctionHarness
 from idlestate.pipeline.retain_harness import OperatorHarness
 
 Records = Sequence[Any]
 Rows = Counter[str]
+Make = Callable[[], OperatorHarness[Any]]
 
 
-def check_cuts(
-    make: Callable[[], OperatorHarness[Any]], records: Records, *, runs: int = 50
-) -> None:
+def check_cuts(make: Make, records: Records, *, runs: int = 50) -> None:
     """Divide records into batches in many ways, and compare what comes out.
 
     Each run feeds the records to a new harness, in the given order. They are cut at other places in
     each run, and a function starts anew before each batch, as after a restart. Compared are the
-    rows and the lives that are open in the end; of the updates of one life only the last one.
+    rows and the lives that are open in the end; of the updates of one life only the last one. A
+    function in both forms (`BatchedProcessFunction`) is called in each of them, and all must agree.
 
     Args:
         make: returns a new `FunctionHarness`, `CoFunctionHarness` or `RetainHarness`.
@@ -33,17 +34,39 @@ def check_cuts(
     """
     given = list(records)
     _refuse_late(make, given)
-    whole = _run(make, given, [])
-    for number in range(-1, runs):
+    forms = _forms(make)
+    whole = _run(forms[0], given, [])
+    for number in range(-2, runs):
         cuts = _cuts(len(given), number)
-        if _run(make, given, cuts) != whole:
-            raise AssertionError(_report(make, *_smallest(make, given, cuts)))
+        for form in forms:
+            if _run(form, given, cuts) != whole:
+                raise AssertionError(
+                    _report(forms[0], form, *_smallest(forms[0], form, given, cuts))
+                )
+
+
+def _forms(make: Make) -> list[Make]:
+    """What makes harnesses that call a function in one of its forms; else just `make`."""
+    made = make()
+    if not isinstance(made, FunctionHarness):
+        return [make]
+
+    def of(form: str) -> Make:
+        def make_one() -> OperatorHarness[Any]:
+            harness = make()
+            assert isinstance(harness, FunctionHarness)
+            harness.use_form(form)
+            return harness
+
+        return make_one
+
+    return [of(form) for form in made.forms]
 
 
 def _cuts(n: int, number: int) -> list[int]:
-    """Where to cut n records in a run; the same in every call. In run -1 between any two."""
+    """Where to cut n records in a run; the same in every call. In run -2 nowhere."""
     if number < 0:
-        return list(range(1, n))
+        return list(range(1, n)) if number == -1 else []
     rare = 1 + number % 5
     return [at for at in range(1, n) if _chance(number, at) % (rare + 1) == 0]
 
@@ -57,9 +80,7 @@ def _batches(records: Records, cuts: Sequence[int]) -> list[Records]:
     return [records[begin:end] for begin, end in pairwise([0, *cuts, len(records)])]
 
 
-def _run(
-    make: Callable[[], OperatorHarness[Any]], records: Records, cuts: Sequence[int]
-) -> list[Rows]:
+def _run(make: Make, records: Records, cuts: Sequence[int]) -> list[Rows]:
     """Rows and open lives."""
     harness = make()
     rows = []
@@ -92,7 +113,7 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
-def _refuse_late(make: Callable[[], OperatorHarness[Any]], records: Records) -> None:
+def _refuse_late(make: Make, records: Records) -> None:
     harness = make()
     for number, record in enumerate(records):
         before = harness.late_rows
@@ -105,12 +126,12 @@ def _refuse_late(make: Callable[[], OperatorHarness[Any]], records: Records) -> 
 
 
 def _smallest(
-    make: Callable[[], OperatorHarness[Any]], records: Records, cuts: Sequence[int]
+    whole: Make, make: Make, records: Records, cuts: Sequence[int]
 ) -> tuple[Records, list[int]]:
     """As few records, then as few cuts, as still make a difference."""
 
     def differs(some: Records, at: Sequence[int]) -> bool:
-        return _run(make, some, at) != _run(make, some, [])
+        return _run(make, some, at) != _run(whole, some, [])
 
     found, kept = list(records), list(cuts)
     number = 0
@@ -133,12 +154,17 @@ def _shown(record: Any) -> str:
     return repr(dict(record) if isinstance(record, Mapping) else record)
 
 
-def _report(make: Callable[[], OperatorHarness[Any]], records: Records, cuts: Sequence[int]) -> str:
-    whole, parts = _run(make, records, []), _run(make, records, cuts)
-    lines = ["results depend on how records are divided into batches"]
+def _report(whole_by: Make, make: Make, records: Records, cuts: Sequence[int]) -> str:
+    whole, parts = _run(whole_by, records, []), _run(make, records, cuts)
+    first = "results depend on how records are divided into batches"
+    in_whole, in_parts = "if all records are one batch", "in these batches"
+    if not cuts or _run(make, records, []) != whole:
+        first = "process_batch and process_element give different results"
+        in_whole, in_parts = "of process_element", "of process_batch"
+    lines = [first]
     for number, batch in enumerate(_batches(records, cuts)):
         lines += [f"batch {number}:", *(f"  {_shown(record)}" for record in batch)]
     for what, one, several in zip(("rows", "open lives"), whole, parts, strict=True):
-        lines += [f"{what} only if all records are one batch: {each}" for each in one - several]
-        lines += [f"{what} only in these batches: {each}" for each in several - one]
+        lines += [f"{what} only {in_whole}: {each}" for each in one - several]
+        lines += [f"{what} only {in_parts}: {each}" for each in several - one]
     return "\n".join(lines)

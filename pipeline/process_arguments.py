@@ -12,6 +12,7 @@ import pyarrow as pa
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.config.added_columns import REJECTED
 from idlestate.errors import RefusedError
+from idlestate.functions.batched_function import form_of, overrides
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.declared_states import states_of
@@ -167,17 +168,18 @@ def _state(
     number = [INPUT_NUMBER] if len(inputs) > 1 else []
     names = dict.fromkeys(chain(number, *inputs))
     payload = tuple((name, columns.types[name]) for name in names if name not in columns.keys)
-    return FunctionState(
-        f"{kind.__module__}.{kind.__qualname__}", states_of(function), payload, inputs, schema
-    )
+    states = states_of(function)
+    form_of(function, {each.name: each.kind for each in states})
+    return FunctionState(f"{kind.__module__}.{kind.__qualname__}", states, payload, inputs, schema)
 
 
 def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
     """Whether rows wait for their turn: as asked for, else if what comes out depends on it most."""
     if in_order is not None:
         return in_order
-    method = getattr(type(function), "on_timer", None)
-    has_timers = method is not None and method is not KeyedProcessFunction.on_timer
+    has_timers = isinstance(function, KeyedProcessFunction) and (
+        overrides(function, "on_timer") or overrides(function, "on_timers")
+    )
     return has_timers and policy.time is TimeDomain.EVENT
 
 
@@ -201,7 +203,7 @@ def with_function(
             f"{refused} needs rejects=True, so that rejected records come out; add it"
         )
     kind: Any = spec.table.kind
-    work = BoundFunction(
-        spec.uid, copy.deepcopy(function), kind.given_columns, kind.output, rejects
-    )
+    form = form_of(function, {each.name: each.kind for each in kind.states})
+    copied = copy.deepcopy(function)
+    work = BoundFunction(spec.uid, copied, kind.given_columns, kind.output, rejects, form)
     return replace(spec, work=work)

@@ -108,6 +108,21 @@ class Steps:
             [slice_field(field, begin, end) for field in self.carried],
         )
 
+    def take(self, keys: Flags) -> "Steps":
+        """The steps of some keys."""
+        if keys.all():
+            return self
+        rows = np.flatnonzero(np.repeat(keys, self.counts))
+        return Steps(
+            self.hashes[keys],
+            take_keys(self.keys, np.flatnonzero(keys)),
+            self.counts[keys],
+            self.t_ms[rows],
+            None if self.is_read is None else self.is_read[rows],
+            take_keys(self.order, rows),
+            [take(field, rows) for field in self.carried],
+        )
+
     def begins(self) -> Flags:
         """Whether each of the rows, at least one, is the first of its step."""
         begins = np.zeros(len(self.t_ms), dtype=bool)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
+    from idlestate.functions.batch_context import BatchContext as BatchContext
+    from idlestate.functions.batched_function import (
+        BatchedProcessFunction as BatchedProcessFunction,
+    )
     from idlestate.functions.co_function import KeyedCoProcessFunction as KeyedCoProcessFunction
     from idlestate.functions.count_trigger import CountTriggeredFunction as CountTriggeredFunction
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
@@ -56,6 +60,8 @@ else:
             "idlestate.backends.shards.accumulator": ["Accumulator"],
             "idlestate.functions.function_context": ["FunctionContext"],
             "idlestate.functions.co_function": ["KeyedCoProcessFunction"],
+            "idlestate.functions.batch_context": ["BatchContext"],
+            "idlestate.functions.batched_function": ["BatchedProcessFunction"],
             "idlestate.functions.count_trigger": ["CountTriggeredFunction"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
             "idlestate.pipeline.co_process": ["co_process"],
@@ -86,6 +92,8 @@ else:
 __all__ = [
     "Accumulator",
     "Advice",
+    "BatchContext",
+    "BatchedProcessFunction",
     "CountTriggeredFunction",
     "Explanation",
     "FolderSinks",

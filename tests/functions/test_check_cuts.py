@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate import KeyedProcessFunction, Policy
+from idlestate import BatchedProcessFunction, KeyedProcessFunction, Policy
 from idlestate.errors import RefusedError
 from idlestate.state import ValueStateDescriptor
 from idlestate.testing import FunctionHarness, RetainHarness, check_cuts
@@ -99,3 +99,33 @@ def test_aggregates_of_retain_pass_although_their_updates_differ() -> None:
         RECORDS,
         runs=20,
     )
+
+
+class BothForms(BatchedProcessFunction):
+    """`Steps` for many keys, with a form of one key; the class below gets the latter wrong."""
+
+    last = LAST
+
+    def process_batch(self, rows: Any, ctx: Any) -> Any:
+        last, n = ctx.state(self.last), rows.n.to_numpy()
+        found = {"key": ctx.keys, "step": n - last.value(), "at_ms": ctx.timestamps_ms}
+        last.update(n)
+        return found
+
+    process_element = Steps.process_element
+
+
+class Disagreeing(BothForms):
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        if row.n < 6:
+            yield from super().process_element(row, ctx)
+
+
+def test_both_forms_of_a_function_are_compared() -> None:
+    check_cuts(functions(BothForms(), in_order=True), RECORDS, runs=10)
+    with pytest.raises(AssertionError) as raised:
+        check_cuts(functions(Disagreeing(), in_order=True), RECORDS, runs=10)
+    text = str(raised.value)
+    assert text.startswith("process_batch and process_element give different results\nbatch 0:")
+    assert len([line for line in text.splitlines() if line.startswith("  ")]) == 1
+    assert "rows only of process_batch" in text

@@ -1,0 +1,116 @@
+"""Columns that a batched function gives: checked against their Arrow type and their length."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from idlestate.errors import RefusedError
+from idlestate.retention.policy import FOREVER_MS
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
+
+
+def fitted(values: Any, kind: pa.DataType, n: int | None, what: str) -> pa.Array:
+    """The values as a column of a type.
+
+    Args:
+        values: an Arrow or numpy array, or a list.
+        kind: the type.
+        n: how many there must be; None for any number.
+        what: the column, for errors.
+
+    Raises:
+        RefusedError: they do not fit.
+    """
+    if not isinstance(values, (pa.Array, pa.ChunkedArray, np.ndarray, list, tuple)):
+        raise RefusedError(
+            f"{what} is {type(values).__name__}; pass an Arrow or numpy array with a value per row"
+        )
+    try:
+        if isinstance(values, (pa.Array, pa.ChunkedArray)):
+            found = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+            are_bools = pa.types.is_boolean(found.type)
+        else:
+            are_bools = _has_bools(values)
+            found = pa.array(values, None if are_bools else kind, from_pandas=False)
+        if are_bools != pa.types.is_boolean(kind) and found.null_count < len(found):
+            raise pa.ArrowTypeError("a bool is not a number")
+        found = found.cast(kind)
+    except _UNFIT as error:
+        raise RefusedError(f"{what} is of type {kind}, its values do not fit: {error}") from None
+    if n is not None and len(found) != n:
+        raise RefusedError(
+            f"{what} has {len(found)} values for {n} keys; pass one for each key of the call"
+        )
+    return found
+
+
+def times_for(at_ms: Any, n: int, rows: Ints) -> Ints:
+    """The times of timers for these rows, of a column with one for each of n keys.
+
+    Raises:
+        RefusedError: they are not whole milliseconds.
+    """
+    found = fitted(at_ms, pa.int64(), n, "the time of a timer")
+    times: Ints = found.fill_null(FOREVER_MS).to_numpy()[rows]
+    if len(times) and not (times.min() > -FOREVER_MS and times.max() < FOREVER_MS):
+        raise RefusedError("the time of a timer is not valid; pass int milliseconds for each key")
+    return times
+
+
+def rows_of(where: Any, n: int) -> Ints:
+    """Which of n keys a mask selects; None selects all.
+
+    Raises:
+        RefusedError: it is not a boolean for each key.
+    """
+    if where is None:
+        return np.arange(n)
+    mask = fitted(where, pa.bool_(), n, "where")
+    return np.flatnonzero(pc.fill_null(mask, fill_value=False).to_numpy(zero_copy_only=False))
+
+
+def output_batches(found: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """What a call returned or yielded, in the columns of the operator's output.
+
+    Raises:
+        RefusedError: the columns do not fit.
+    """
+    if found is None:
+        return
+    if not isinstance(found, (Mapping, pa.Table, pa.RecordBatch)):
+        if not isinstance(found, Iterable) or isinstance(found, (str, bytes)):
+            raise RefusedError(f"the output is {type(found).__name__}; return columns by name")
+        for each in found:
+            yield from output_batches(each, schema)
+        return
+    names = list(found) if isinstance(found, Mapping) else found.schema.names
+    if set(names) != set(schema.names) or len(names) != len(schema):
+        raise RefusedError(
+            f"the output has columns {', '.join(map(str, names))}; output names "
+            f"{', '.join(schema.names)}"
+        )
+    columns = [
+        fitted(found[field.name], field.type, None, f"output column {field.name}")
+        for field in schema
+    ]
+    lengths = {name: len(column) for name, column in zip(schema.names, columns, strict=True)}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise RefusedError(f"the output columns differ in length: {told} values")
+    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _has_bools(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise ValueError(f"an array of {values.ndim} dimensions is not a column")
+        return bool(values.dtype == bool)
+    return any(isinstance(each, (bool, np.bool_)) for each in values)

@@ -1,0 +1,144 @@
+"""A batch of a shard, given to a batched function."""
+
+from collections import namedtuple
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from idlestate.backends.runs.fields import take, to_arrow
+from idlestate.backends.runs.keys import take_keys
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.shards.function_state import FunctionState
+from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.functions.batched_function import BatchedProcessFunction
+from idlestate.functions.bound_function import BoundFunction
+from idlestate.functions.declared_states import OpenFunction
+from idlestate.functions.fitted_columns import Flags, Ints
+from idlestate.functions.keys_after import KeysAfter
+from idlestate.functions.life_table import LifeTable, joined
+from idlestate.functions.timer_table import TimerTable
+from idlestate.functions.value_column import ValueColumn
+from idlestate.functions.wave_loop import WaveLoop
+from idlestate.retention.policy import Policy
+from idlestate.state.descriptors import ValueStateDescriptor
+
+WAVE_COST = 100
+"""A call costs as much as so many records in the form of one key (measured: about 100)."""
+
+
+def hot_keys(counts: Ints) -> Flags:
+    """The keys with so many more records than others that waves of them alone do not pay."""
+    longest = np.sort(counts)
+    rest = np.concatenate([np.cumsum(longest[::-1])[::-1], [0]])
+    # Waves up to a number of records, and one by one the keys that have more.
+    waves = np.concatenate([[0], longest])
+    best = int(np.argmin(waves * WAVE_COST + rest))
+    hot: Flags = counts > waves[best]
+    return hot
+
+
+def in_waves(
+    bound: BoundFunction,
+    kind: FunctionState,
+    key_names: Sequence[str],
+    opened: OpenFunction,
+    policy: Policy,
+    steps: Steps,
+    at: Ints,
+    old: Rows,
+    swept: Rows,
+    sweep_at_ms: int | None,
+) -> KeysAfter:
+    """Call the function with the records of all keys, then close what is due.
+
+    Args:
+        bound, kind, key_names: the operator.
+        opened: its function.
+        policy: the policy in force.
+        steps: the records by key.
+        at, old: which keys have a life (not -1), and these lives.
+        swept: lives without records that are due.
+        sweep_at_ms: up to when lives are closed; None: none is.
+
+    Raises:
+        FunctionError: a call raised an error, or gave something that does not fit.
+    """
+    function = opened.function
+    assert isinstance(function, BatchedProcessFunction)
+    keys = [pa.concat_arrays(each) for each in zip(steps.keys, swept.keys, strict=True)]
+    k = len(steps) + len(swept)
+    lives, timers, states = LifeTable(policy, k), TimerTable(k), dict[str, ValueColumn]()
+    loaded = (np.flatnonzero(at >= 0), old), (np.arange(len(steps), k), swept)
+    for number, (descriptor, columns) in enumerate(zip(opened.declared, kind.states, strict=True)):
+        assert isinstance(descriptor, ValueStateDescriptor)
+        state = states[descriptor.name] = ValueColumn(descriptor, columns, k)
+        for of, rows in loaded:
+            _, fields = kind.split(rows.payload)[number]
+            state.load(of, fields, rows.lives.written_at_ms)
+    for of, rows in loaded:
+        lives.load(of, rows.lives)
+        timers.load(of, rows.payload[-2:])
+    loop = WaveLoop(bound.uid, function, keys, lives, states, timers, bound.output)
+    for wave in _waves(bound, kind, key_names, steps):
+        loop.records(*wave)
+    if sweep_at_ms is not None:
+        loop.settle(np.arange(k), np.full(k, sweep_at_ms))
+    kept = np.flatnonzero(lives.is_open)
+    wakes_at_ms = timers.wakes_at_ms(kept)
+    if any(state.has_ttl for state in states.values()):
+        wakes_at_ms = np.minimum(wakes_at_ms, loop.void_at_ms(kept))
+    born, born_ms, before_ms, is_known = joined(lives.births, 4)
+    gone, gone_ms, gone_why = lives.gone()
+    return KeysAfter(
+        kept,
+        lives.lives(kept, wakes_at_ms),
+        [
+            *(field for state in states.values() for field in state.fields(kept)),
+            *timers.fields(kept),
+        ],
+        born,
+        born_ms,
+        before_ms,
+        is_known.astype(bool),
+        joined(lives.ends, 3)[2],
+        gone,
+        gone_ms,
+        gone_why,
+        pa.Table.from_batches(loop.output, bound.output),
+        [],
+    )
+
+
+def _waves(
+    bound: BoundFunction, kind: FunctionState, key_names: Sequence[str], steps: Steps
+) -> Iterator[tuple[Ints, Ints, Flags | None, Any]]:
+    """The first records of all keys, then the second ones, and so on."""
+    if not len(steps):
+        return
+    order = np.argsort(-steps.counts, kind="stable")
+    first = np.cumsum(steps.counts) - steps.counts
+    # How many keys have more records than 0, 1, 2, ...
+    widths = np.bincount(steps.counts)[::-1].cumsum()[::-1][1:]
+    ends = np.cumsum(widths)
+    number = np.repeat(np.arange(len(widths)), widths)
+    keys = order[np.arange(len(number)) - (ends - widths)[number]]
+    at = first[keys] + number
+    of_key = dict(zip(key_names, take_keys(steps.keys, keys), strict=True))
+    carried = dict(zip((name for name, _ in kind.payload), steps.carried, strict=True))
+    columns = [
+        of_key[name] if name in of_key else to_arrow(take(carried[name], at))
+        for name in bound.inputs[0]
+    ]
+    row = namedtuple("Rows", bound.inputs[0], rename=True)  # type: ignore[misc]
+    t_ms = steps.t_ms[at]
+    reads = None if steps.is_read is None else steps.is_read[at]
+    for end, width in zip(ends.tolist(), widths.tolist(), strict=True):
+        of = slice(end - width, end)
+        yield (
+            keys[of],
+            t_ms[of],
+            None if reads is None else reads[of],
+            row(*(column.slice(end - width, width) for column in columns)),
+        )
