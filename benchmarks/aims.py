@@ -7,11 +7,22 @@ from contestants import (
     GROUP_BY,
     PROCESS_ROW,
     SESSION_WINDOW,
+    SPARK_JOIN_4,
     TTL,
     WINDOW,
     Contestant,
 )
-from jobs import BY_WINDOW, CHURN, DEDUPLICATION, NOTHING_DUE, SESSION, TUMBLING, WITHIN, Job
+from jobs import (
+    BY_WINDOW,
+    CHURN,
+    DEDUPLICATION,
+    INTERVAL,
+    NOTHING_DUE,
+    SESSION,
+    TUMBLING,
+    WITHIN,
+    Job,
+)
 
 FORGET_MS = 1000
 """Forgetting half a million keys, their expire rows included."""
@@ -48,9 +59,10 @@ AIMS = {
     ("functions-uniform-100000", NOTHING_DUE): Aim(PROCESS_ROW, 20.0),
     ("functions-zipf-100000", NOTHING_DUE): Aim(PROCESS_ROW, 10.0),
     ("functions-uniform-25000", NOTHING_DUE): Aim(PROCESS_ROW, 4.0),
-    (DEDUPLICATION, WITHIN): Aim(DROP_DUPLICATES, 1.5),
+    (DEDUPLICATION, WITHIN): Aim(DROP_DUPLICATES, 2.5),
     (SESSION, BY_WINDOW): Aim(SESSION_WINDOW, 3.0),
     (TUMBLING, BY_WINDOW): Aim(WINDOW, 2.0),
+    (INTERVAL, WITHIN): Aim(SPARK_JOIN_4, 4.0),
 }
 
 SIDECAR_AIMS = {

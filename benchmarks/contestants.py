@@ -1,5 +1,5 @@
 """The contestants: every query counts events per key, lets the first of each through or calls a
-function, and hands what comes out to a noop sink.
+function, or joins two inputs, and hands what comes out to a noop sink.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,13 +15,15 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
+from joins import interval_join, spark_join
 from recipes import Windows
 from third_events import with_process, with_state
 
 UID = "bench"
 SHARDS = 8
 COUNTED = StructType([StructField("key", StringType()), StructField("n", LongType())])
-Build = Callable[[DataFrame, Windows], DataFrame]
+Build = Callable[..., DataFrame]
+"""Makes a query of its inputs and the windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Contestant:
     output_mode: str
     settings: tuple[tuple[str, str], ...] = ()
     """What this query needs besides the settings of all."""
+    inputs: int = 1
+    """Two: every batch has as many rows of each, half of the rows in all."""
 
 
 def group_by(events: DataFrame, windows: Windows) -> DataFrame:
@@ -246,13 +250,29 @@ PROCESS = Contestant("process", "process, a function with a timer", with_process
 PROCESS_ROW = Contestant(
     "process-row", "the same on transformWithState (Row)", with_state, "append", _ENDS
 )
+INTERVAL_JOIN = Contestant("join", "join, an interval", interval_join, "append", inputs=2)
+SPARK_JOIN_2, SPARK_JOIN_4 = (
+    Contestant(
+        f"spark-join-{version}",
+        f"Spark's join of streams, state format {version}",
+        spark_join,
+        "append",
+        (("spark.sql.streaming.join.stateFormatVersion", version),),
+        inputs=2,
+    )
+    for version in ("2", "4")
+)
 
+SPARKS = (
+    *(GROUP_BY, BARE, NOTHING, TTL, DROP_DUPLICATES, SESSION_WINDOW, WINDOW),
+    *(PROCESS_ROW, SPARK_JOIN_2, SPARK_JOIN_4),
+)
+"""What the others are compared with."""
 CONTESTANTS = {
     each.name: each
     for each in (
-        *(GROUP_BY, BARE, NOTHING, RETAIN_EVENT, RETAIN_PROCESSING),
-        *(RETAIN_ROCKSDB, RETAIN_HEAP, TTL, DEDUPLICATE, DROP_DUPLICATES),
-        *(RETAIN_SESSION, SESSION_WINDOW, RETAIN_TUMBLING, WINDOW),
-        *(PROCESS, PROCESS_ROW),
+        *SPARKS,
+        *(RETAIN_EVENT, RETAIN_PROCESSING, RETAIN_ROCKSDB, RETAIN_HEAP),
+        *(RETAIN_SESSION, RETAIN_TUMBLING, DEDUPLICATE, PROCESS, INTERVAL_JOIN),
     )
 }

@@ -7,6 +7,7 @@ from contestants import (
     DEDUPLICATE,
     DROP_DUPLICATES,
     GROUP_BY,
+    INTERVAL_JOIN,
     NOTHING,
     PROCESS,
     PROCESS_ROW,
@@ -17,18 +18,21 @@ from contestants import (
     RETAIN_SESSION,
     RETAIN_TUMBLING,
     SESSION_WINDOW,
+    SPARK_JOIN_2,
+    SPARK_JOIN_4,
     TTL,
     WINDOW,
     Contestant,
 )
 from inputs import FORGET_CYCLE_MS
-from recipes import Draw, Recipe, Windows, churn, nothing_due
+from recipes import WINDOW_MS, Draw, Recipe, Windows, churn, nothing_due
 from session import LOCAL
 
 NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
 FUNCTIONS = "functions"
 DEDUPLICATION, WITHIN = "deduplication", "within"
 SESSION, TUMBLING, BY_WINDOW = "session", "tumbling", "by-window"
+INTERVAL = "interval-join"
 BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
 SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
@@ -130,6 +134,7 @@ QUICK_NAMES = (
     "small-uniform/ttl",
     "deduplication",
     "functions-zipf",
+    "interval-join",
     "forget/retain-event",
     "sparse",
     "executors",
@@ -173,6 +178,7 @@ def all_jobs(scale: Scale) -> list[Job]:
         ]
         jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
     jobs += [*_deduplication_jobs(scale), *_window_jobs(scale), *_function_jobs(scale)]
+    jobs += _join_jobs(scale)
     jobs += [*_sparse_jobs(scale), *_executor_jobs(scale)]
     jobs += _forget_jobs(scale)
     return [replace(job, recipe=replace(job.recipe, prelude=scale.prelude)) for job in jobs]
@@ -235,6 +241,21 @@ def _function_jobs(scale: Scale) -> list[Job]:
             plan = [(contestant, NOTHING_DUE, nothing_due(recipe))]
             jobs += _jobs(f"{FUNCTIONS}-{draw}-{rows}", plan, recipe, warm_up, 1)
     return jobs
+
+
+def _join_jobs(scale: Scale) -> list[Job]:
+    """Half of the rows are in each input."""
+    many = Recipe(
+        draw=Draw.UNIFORM, rows=scale.small_rows, batches=scale.batches, ids=scale.ids // 4
+    )
+    # A batch of Spark's join takes so long that few have to do.
+    few = replace(many, batches=scale.small_batches)
+    windows = Windows(min_ms=WINDOW_MS // 6, max_ms=WINDOW_MS // 2)
+    peers = [(peer, WITHIN, windows) for peer in (SPARK_JOIN_4, SPARK_JOIN_2)]
+    return [
+        *_jobs(INTERVAL, peers, few, scale.small_warm_up, 1),
+        *_jobs(INTERVAL, [(INTERVAL_JOIN, WITHIN, windows)], many, scale.warm_up, 1),
+    ]
 
 
 def _sparse_jobs(scale: Scale) -> list[Job]:

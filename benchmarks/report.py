@@ -5,7 +5,8 @@ from itertools import pairwise
 from typing import Any
 
 from aims import FORGET_MS, aim_of
-from jobs import CHURN, EXECUTORS, FORGET, SPARSE_SUITES, Job
+from contestants import SPARKS
+from jobs import CHURN, EXECUTORS, FORGET, INTERVAL, SPARSE_SUITES, Job
 from results import Result
 from scaling import executors_section, sparse_section
 from tables import mib, table, verdict
@@ -27,7 +28,8 @@ _COLUMNS = (
 )
 _NOTES = """\
 rows/s: the median of the later batches, then the slowest and the fastest. ratio: to Spark's own
-operator in the same suite, the first line; in the small ones to transformWithState.
+operator in the same suite, the first line; in the small ones to transformWithState; of an interval
+join to Spark's with state format 4.
 processor/batch: processor time of all processes in a later batch, which other work on the machine
 disturbs least. peak memory: resident bytes of the driver JVM and all Python processes at one time;
 pages they share count in each.
@@ -61,6 +63,7 @@ def write_report(
         heading = f"## {suite}: {recipe.rows:,} rows a batch over {recipe.ids:,} ids"
         parts += [heading, "", *table(_COLUMNS, [_row(each, mine) for each in mine]), ""]
         parts += [_churn(each, churned.get(suite)) for each in mine if each.job.case == CHURN]
+        parts += [_joined(each) for each in mine if suite == INTERVAL]
         parts += [""]
     if sparse:
         parts += sparse_section(sparse)
@@ -117,6 +120,17 @@ def _churn(result: Result, drawn: Mapping[str, int] | None) -> str:
     )
 
 
+def _joined(result: Result) -> str:
+    """How many rows a join emitted, and whether its state stays flat."""
+    emitted = sum(batch["sink_rows"] for batch in result.batches)
+    text = f"{result.job.contestant.text}: {emitted:,} rows emitted"
+    sizes = [batch["bytes_per_live_row"] for batch in result.later]
+    sizes = [size for size in sizes if size is not None]
+    if sizes:
+        text += f"; {min(sizes):.0f} to {max(sizes):.0f} bytes per live row in later batches"
+    return f"{text}.  "
+
+
 def _forgetting(results: Sequence[Result]) -> list[str]:
     ids = results[0].job.recipe.ids
     lines = [f"## forget: {ids:,} keys at once", ""]
@@ -162,4 +176,4 @@ def _sweeps(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def _is_ours(job: Job) -> bool:
-    return job.contestant.name.startswith(("retain", "deduplicate"))
+    return job.contestant not in SPARKS

@@ -48,6 +48,8 @@ class Result:
     """Equal for equal final states of retain."""
     executors: list[dict[str, int]]
     """On a cluster: rows and bytes of state per executor."""
+    later: list[dict[str, Any]]
+    """The later batches of the last run."""
     batches: list[dict[str, Any]]
     """Every batch of the last run."""
 
@@ -85,6 +87,7 @@ def result_of(job: Job, runs: Sequence[dict[str, Any]]) -> Result:
         disk_bytes=last.get("runs_on_disk", 0),
         digest=last.get("state_digest"),
         executors=last.get("executors", []),
+        later=later_batches(job, last),
         batches=last["batches"],
     )
 

@@ -32,7 +32,8 @@ def main(job_file: str, result_file: str) -> None:
     spark = start_session(scratch, job["master"])
     for name, value in contestant.settings:
         spark.conf.set(name, value)
-    rows = contestant.build(read_events(spark, Path(job["input"])), Windows(**job["windows"]))
+    events = read_events(spark, Path(job["input"]), contestant.inputs)
+    rows = contestant.build(*events, Windows(**job["windows"]))
     # Every row that reaches the sink is counted, so none can be left out unseen.
     counts = [F.count(F.lit(1)).alias("rows")]
     if "change" in rows.columns:
@@ -92,7 +93,15 @@ def _batch(progress: dict[str, Any], written: dict[int, int]) -> dict[str, Any]:
         "sink_rows": seen.get("rows", 0),
         "expire_rows": seen.get("expired", 0),
         "written_bytes": written.get(progress["batchId"], 0),
+        "bytes_per_live_row": _bytes_per_live_row(progress),
     }
+
+
+def _bytes_per_live_row(progress: dict[str, Any]) -> float | None:
+    """Bytes of runs per open life, or per row that a join keeps, after a batch."""
+    shards = _shards([progress])
+    live = sum(shard["live_keys"] for shard in shards)
+    return sum(shard["state_bytes"] for shard in shards) / live if live else None
 
 
 def _shards(progress: list[dict[str, Any]]) -> list[dict[str, Any]]:

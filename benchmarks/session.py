@@ -40,10 +40,13 @@ def start_session(scratch: Path, master: str) -> SparkSession:
     return configure(spark)
 
 
-def read_events(spark: SparkSession, folder: Path) -> DataFrame:
-    """The input as a stream, one batch of it per micro-batch."""
-    return (
+def read_events(spark: SparkSession, folder: Path, inputs: int = 1) -> list[DataFrame]:
+    """The input as one stream or several, one batch of it per micro-batch."""
+    files = ["*.parquet"] if inputs == 1 else [f"*-{part}.parquet" for part in range(inputs)]
+    return [
         spark.readStream.schema("key string, event_time timestamp")
-        .option("maxFilesPerTrigger", FILES_PER_BATCH)
+        .option("maxFilesPerTrigger", FILES_PER_BATCH // inputs)
+        .option("pathGlobFilter", each)
         .parquet(str(folder / "events"))
-    )
+        for each in files
+    ]

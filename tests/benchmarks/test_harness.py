@@ -114,6 +114,37 @@ def test_ratio_is_to_the_peer_of_the_same_suite_and_told_as_reached_or_missed(
     assert "missed" in by_name["retain, processing time"]
 
 
+def test_every_aim_is_judged_in_a_suite_that_runs_its_peer(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    aims, jobs, results, report = map(bench, ("aims", "jobs", "results", "report"))
+    everything = jobs.all_jobs(jobs.FULL)
+    for suite, case in aims.AIMS:
+        if suite in jobs.SPARSE_SUITES:  # these are compared with one another too
+            continue
+        found = [
+            results.result_of(job, [a_run(job, 100)])
+            for job in everything
+            if job.suite == suite and job.case in (case, jobs.NOTHING_DUE)
+        ]
+        text = report.write_report(found, {}, "a machine")
+        assert "missed" in text or "reached" in text, suite
+
+
+def test_joins_tell_their_rows_and_whether_their_state_is_flat(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    jobs, results, report = bench("jobs"), bench("results"), bench("report")
+    (job,) = (
+        each for each in jobs.all_jobs(jobs.QUICK) if each.name == "interval-join/join/within"
+    )
+    run = a_run(job, 100)
+    first = job.recipe.prelude + job.warm_up
+    text = report.write_report([results.result_of(job, [run])], {}, "a machine")
+    many, last = 2 * len(run["batches"]), len(run["batches"]) - 1
+    assert f"{many} rows emitted; {40 + first} to {40 + last} bytes per live row" in text
+
+
 @pytest.mark.parametrize("draw", ["uniform", "zipf", "forget", "sparse"])
 def test_prelude_comes_before_and_changes_nothing_of_what_follows(
     bench: Callable[[str], ModuleType], small: Callable[[str], Any], draw: str
@@ -206,7 +237,7 @@ def a_run(job: Any, batch_ms: int, loads: int = 0) -> dict[str, Any]:
     batches = [
         {
             "batch_id": at,
-            "began": f"2025-03-03T00:00:{at:02d}.000Z",
+            "began": f"2025-03-03T00:{at // 60:02d}:{at % 60:02d}.000Z",
             "rows": job.recipe.rows,
             "ms": batch_ms if at >= job.recipe.prelude + job.warm_up else 60_000,
             "jvm_ms": 1,
@@ -214,6 +245,8 @@ def a_run(job: Any, batch_ms: int, loads: int = 0) -> dict[str, Any]:
             "expire_rows": 0,
             "written_bytes": 1,
             "state_rows": 1,
+            "sink_rows": 2,
+            "bytes_per_live_row": 40 + at,
         }
         for at in range(job.recipe.prelude + loads + job.recipe.batches)
     ]
