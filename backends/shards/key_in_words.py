@@ -33,6 +33,11 @@ def key_in_words(facts: KeyFacts, moment: Callable[[int], str]) -> str:
     if facts.sides:
         return _rows_in_words(facts, end)
     match facts.state:
+        case KeyState.OPEN if facts.deadline_ms is None and facts.timer_at_ms is not None:
+            return (
+                "This key is in state, and no rule of the policy ends it. Its next timer fires, or "
+                f"the last of its states expires, at {moment(facts.timer_at_ms)}."
+            )
         case KeyState.OPEN if facts.deadline_ms is None:
             return "This key is in state and never expires: no rule of the policy applies to it."
         case KeyState.OPEN:

@@ -39,6 +39,13 @@ def explanation(state: KeyState, deadline_ms: int | None = None, reason: str | N
             "This key is in state and never expires: no rule of the policy applies to it.",
         ),
         (
+            explanation(KeyState.OPEN, timer_at_ms=LATER_MS),
+            (
+                "This key is in state, and no rule of the policy ends it. Its next timer fires, or "
+                "the last of its states expires, at 2026-09-21 15:43:20 UTC."
+            ),
+        ),
+        (
             explanation(KeyState.OVERDUE, NOW_MS, "ttl"),
             (
                 "This key expired at 2026-09-21 14:13:20 UTC: its time to live ended. The next "

@@ -16,8 +16,10 @@ from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.join_rows import rows_in_state
+from idlestate.backends.shards.key_facts import KeyState, facts_of, one_key
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.policy_plan import horizons_of
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import open_table
@@ -34,6 +36,8 @@ from idlestate.retention.windows import session
 from idlestate.testing import FakeClock, FunctionHarness, RetainHarness
 from tests.backends.stream_join_rows import Row, spec_of, steps_of
 from tests.functions.scripted import OPERATIONS, OUTPUT, Scripted
+from tests.functions.test_co_functions import TwoSided, pair
+from tests.functions.test_co_functions import harness as co_function
 from tests.pipeline.two_input_runs import _KeptRuns
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,6 +100,22 @@ class Harnessed:
              _ms(row["last_access"]))
             for row in self.harness.lives()
         ]  # fmt: skip
+
+
+class CoFunction(Harnessed):
+    """A function on two inputs; what a record reads in other kinds, is of the right one here."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.clock = FakeClock(BASE_MS + 1000 * H_MS)
+        self.harness = co_function(TwoSided(), policy, clock=self.clock, max_ahead="30d")
+        self.policy = policy
+
+    def batch(self, records: list[Record]) -> None:
+        self.clock.advance(MINUTE_MS)
+        self.harness.batch([
+            pair(("right" if right else "left", key, at * MINUTE_MS, op, n))
+            for right, key, at, op, n in records
+        ])  # fmt: skip
 
 
 class Joined:
@@ -191,6 +211,7 @@ KINDS: dict[str, Callable[[Policy], Kind]] = {
         lambda: as_of("left", ["op"], ["n"], TYPES), in_order=True, read_when="reads"
     ),
     "process": function,
+    "co_process": CoFunction,
     "interval join": lambda policy: Joined(policy, (-30 * MINUTE_MS, 10 * MINUTE_MS)),
     "join": lambda policy: Joined(policy, None),
 }
@@ -234,3 +255,46 @@ def test_figures_are_those_of_the_rows_in_state(
         below = [sum(ages.counts[: at + 1]) for at in range(len(AGE_BUCKETS_MS))]
         assert below == [sum(each <= most for each in idle_ms) for most in AGE_BUCKETS_MS]
         assert sum(ages.counts) == len(rows)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("join", "interval join")])
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(POLICIES),
+    st.sampled_from(POLICIES),
+    st.lists(RECORDS, min_size=1, max_size=2),
+    st.integers(0, 30),
+)
+def test_keys_are_explained_and_planned_for_as_their_rows_in_state(
+    kind: str, policy: Policy, other: Policy, batches: list[list[Record]], hours: int
+) -> None:
+    """Of joins, see `test_joins_explained.py`."""
+    operator = KINDS[kind](policy)
+    assert isinstance(operator, Harnessed)
+    for records in batches:
+        operator.batch(records)
+    harness, record = operator.harness, operator.record
+    spec, now_ms = harness._spec.table, max(record.time_ms, BASE_MS) + hours * H_MS
+    table, policies = open_table(spec, record, harness._runs), (operator.policy, operator.policy)
+    for row in harness.lives():
+        key = one_key([row[name] for name in spec.key_names], spec.keys)
+        facts = facts_of(table, record, key, policies, now_ms)
+        deadline_ms = _ms(row["deadline"])
+        assert facts.state is (KeyState.OVERDUE if deadline_ms <= now_ms else KeyState.OPEN)
+        told = (facts.deadline_ms, facts.written_at_ms, facts.last_access_ms)
+        ends_ms = None if deadline_ms == FOREVER_MS else deadline_ms
+        assert told == (ends_ms, _ms(row["written_at"]), _ms(row["last_access"]))
+        timers_ms = [each["at_ms"] for each in row.get("timers") or []]
+        assert facts.timer_at_ms == min(timers_ms, default=None)
+    strange = one_key([None if name == "window_end" else "z" for name in spec.key_names], spec.keys)
+    assert facts_of(table, record, strange, policies, now_ms).state is KeyState.NEVER_SEEN
+    old_ms, new_ms = (
+        [_ms(each) for each in table.lives(of).column("deadline").to_pylist()]
+        for of in (operator.policy, other)
+    )
+    for each in horizons_of(table, record, policies, (other, other), now_ms):
+        at_ms = now_ms + each.in_ms
+        by_old, by_new = ([ms <= at_ms for ms in ends] for ends in (old_ms, new_ms))
+        more = sum(new and not old for new, old in zip(by_new, by_old, strict=True))
+        assert (each.current.keys, each.new.keys) == (sum(by_old), sum(by_new))
+        assert each.more.keys == more
