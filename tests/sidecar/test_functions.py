@@ -19,6 +19,7 @@ from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.row_counts import RowsByInput, total
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.metrics.key_age_figures import keys_due
 from idlestate.pipeline import retain_harness
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.shard_batch import Advanced
@@ -32,6 +33,7 @@ from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
 from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.sidecar.workers.worker_placement import FarRanges
 from idlestate.testing import FunctionHarness
 from idlestate.timers.clock import FakeClock
@@ -272,3 +274,18 @@ def test_values_shards_and_batches_that_are_not_the_tasks_own_are_refused(tmp_pa
                 operator.batches.take(attempt, "handle", [], others, {at: [] for at in others})
         with pytest.raises(GoneError, match="batch 8 is not open"):
             operator.batches.take(replace(attempt, batch_id=8), "handle", [], shards, {0: []})
+
+
+def test_a_timer_that_no_batch_fires_counts_as_expiry_lag_without_a_policy_too(
+    tmp_path: Path,
+) -> None:
+    with closing(Sidecar("heap", tmp_path / "state", Policy(), dies=False)) as sidecar:
+        tested = harness(Scripted(), Policy())
+        sidecar.watermark_ms = BASE_MS + 500  # the query has got so far, and no batch came since
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(retain_harness, "advance", sidecar.advance)
+            tested.batch([row(("a", 0, "count", 0)), row(("a", 0, "quiet", 4))])
+        (figures,) = OperatorSnapshot(sidecar.host).at(0)
+    assert figures.next_end_ms == BASE_MS + 20
+    assert figures.expiry_lag_ms(0) == 480
+    assert keys_due([figures], 0)[0]["1h"].keys == 1
