@@ -194,8 +194,8 @@ class EntryTable:
         cells = self.at(numbers[there])
         ones = np.ones(len(cells), dtype=np.int64)
         column = cell_bytes.encode(self.layout, Items(ones, cells), there)
-        rows = self.rows(numbers)
-        return changed_rows(self.stored, self._at[numbers], ~there, rows, [column], places_of)
+        at, places = self._at[numbers], self._places[numbers]
+        return changed_rows(self.stored, at, ~there, self.rows(numbers), [column], places)
 
 
 def _first_of(numbers: Positions, flags: Flags) -> Flags:

@@ -73,7 +73,7 @@ def changed_rows(
     gone: Flags,
     keys: pa.BinaryArray,
     columns: Iterable[pa.BinaryArray],
-    places_of: Callable[[pa.BinaryArray], Positions],
+    places: Positions,
 ) -> WrittenRows | None:
     """The changes to write for changed rows; None if there are none.
 
@@ -83,7 +83,7 @@ def changed_rows(
         gone: whether each row is removed.
         keys: the rows' keys.
         columns: their current data.
-        places_of: returns the places of rows in a run.
+        places: their places in a run.
     """
     was = at != ABSENT
     kept = was | ~gone
@@ -92,7 +92,7 @@ def changed_rows(
     live = stored.live + int((~gone & ~was).sum()) - int((gone & was).sum())
     keys = keys.filter(pa.array(kept))
     payload = [each.filter(pa.array(kept)) for each in columns]
-    return WrittenRows(rows_of(places_of(keys), keys, gone[kept], payload), at[was], live)
+    return WrittenRows(rows_of(places[kept], keys, gone[kept], payload), at[was], live)
 
 
 def column(family: str) -> Column:
@@ -313,4 +313,5 @@ class WorkingSet:
         for each in columns:
             gone &= ~is_valid(each)
         prefixes = self.prefixes(numbers)
-        return changed_rows(self.stored, self._at[numbers], gone, prefixes, columns, places_of)
+        places = places_of(prefixes)
+        return changed_rows(self.stored, self._at[numbers], gone, prefixes, columns, places)

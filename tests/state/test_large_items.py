@@ -8,7 +8,7 @@ from idlestate.errors import StoreError
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, MapStateDescriptor
-from idlestate.state.runs import cell_bytes, entry_rows, items_table
+from idlestate.state.runs import cell_bytes, entry_rows, entry_table, items_table
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(30)]
@@ -124,6 +124,24 @@ def test_an_entry_that_is_replaced_leaves_the_first_table_as_it_is(place, writte
         states(backend)[0].put_many(KEYS, ["inside 7"] * len(KEYS), [-7] * len(KEYS))
         backend.commit()
     assert written == {"entries_0": len(KEYS)}
+
+
+def test_the_place_of_an_entry_is_computed_once_per_batch(place, monkeypatch):
+    computed, places_of = [], entry_table.places_of
+
+    def counted(rows):
+        computed.append(len(rows))
+        return places_of(rows)
+
+    monkeypatch.setattr(entry_table, "places_of", counted)
+    with open_backend("runs", place) as backend:
+        entries, _ = states(backend)
+        entries.put_many(KEYS, ["inside 7"] * len(KEYS), [-7] * len(KEYS))
+        backend.commit()
+        assert computed == [len(KEYS)]
+        entries.remove_many(KEYS)
+        backend.commit()
+        assert computed == [len(KEYS)]
 
 
 def test_keys_that_share_a_range_have_entries_of_their_own(tmp_path, monkeypatch):
