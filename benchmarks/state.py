@@ -29,6 +29,7 @@ from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
+from state_large import large_items
 from state_pauses import snapshot_pauses
 from state_room import bytes_a_key, disk_ratio, sweep_rates, touch_memory
 
@@ -36,6 +37,9 @@ BATCH = 50_000
 ROUNDS = 3
 CALLS = 50_000
 """Keys of calls one by one; for Redis a fifth, and a tenth of the keys in batches."""
+
+LARGE = 1_000
+"""Entries of a large map, at most a twentieth of the keys."""
 
 OPERATIONS = {
     "value update": "update",
@@ -241,6 +245,9 @@ def main() -> None:
             for name, each, aim in sweep_rates(kind, folder, keys.batches()):
                 told = "" if aim is None else f"   {aim:,}/s: {mark(met=each >= aim)}"
                 print(f"{kind:8} {name:44} {each:12,.0f} keys/s{told}")
+        for kind in ("heap", "rocksdb", "runs"):
+            for name, ms in large_items(kind, folder, min(LARGE, count // 20)):
+                print(f"{kind:8} {name:44} {ms:12,.1f} ms")
         for what, pause_ms, longest_ms in snapshot_pauses(folder, keys.batches()):
             print(f"heap     snapshot of {count:,} {what}: {pause_ms:.1f} ms   20: ", end="")
             print(f"{mark(met=pause_ms <= 20)}; longest call meanwhile {longest_ms:.0f} ms")

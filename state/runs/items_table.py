@@ -31,7 +31,12 @@ from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Walk
 
 CELL_BYTES: Final = 1 << 12
-"""The maximum size of a cell of a list or map."""
+"""The maximum size of a cell of a list or map.
+
+Measured on maps of 28-byte entries, in rows and in the second table: with 5.6 KB per map, the
+second table makes a put 20 times as fast and reading a whole map 2.3 times as slow; with 1.7 KB,
+6 times as fast and 5 times as slow.
+"""
 
 
 class RunsItemsTable(RunsTable):

@@ -27,7 +27,13 @@ def test_every_operation_of_every_contestant_is_measured():
             assert len(mine) == 14
             for name in ("value get", "map put", "list append", "timer fire", "batch value update"):
                 assert any(name in line for line in mine), name
-        assert any(line.startswith(f"{kind:8} sweep, records wanted") for line in lines)
+    for kind in ("heap", "rocksdb", "runs"):
+        for name in (
+            "sweep, records wanted",
+            "put into each of 1,000 maps of 15 ",
+            "append to each",
+        ):
+            assert any(line.startswith(f"{kind:8} {name}") for line in lines), name
     for aim in ("2 M/s: ", "0.8 of rocksdict: ", "at most 30 %: ", "64: ", "1.3: "):
         assert any(aim in line for line in lines), aim
     assert "redis" in done.stdout.lower()
