@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ def plan(
     checkpoint: str | Path | None = None,
     *,
     uid: str | None = None,
+    right_policy: Policy | None = None,
     sidecar: str | Address | None = None,
     spark: "SparkSession | None" = None,
     clock: Clock | None = None,
@@ -49,6 +51,7 @@ def plan(
         policy: a configuration file with a policy for each operator, or a `Policy` for all.
         checkpoint: the checkpoint of a query, which may be running.
         uid: the operator; None for all operators that have a policy in the file.
+        right_policy: of a join the policy of right rows; None: that of the file, else `policy`.
         sidecar: the address of a sidecar; with a checkpoint, the current address.
         spark: a session, needed only if another version of idlestate wrote the checkpoint.
         clock: default: the system's.
@@ -69,7 +72,7 @@ def plan(
         return [
             plan_for(
                 *(folder, each, _policy(chosen, each), now_ms, address, spark),
-                right=None if isinstance(chosen, Policy) else chosen.right_policy_for(each),
+                right=right_policy or _right_policy(chosen, each),
             )
             for each in uids
         ]
@@ -130,7 +133,8 @@ def plan_for(
     for each in records:
         table = open_table(spec, each, RunFiles(runs, each.shard))
         parts.append(horizons_of(table, each, newest.of_sides, (policy, right or policy), now_ms))
-    return plan_of_shards(uid, records, added_up(parts), before, policy, now_ms)
+    found = plan_of_shards(uid, records, added_up(parts), before, policy, now_ms)
+    return found if right is None else replace(found, right=(newest.of_sides[1], right))
 
 
 def refuse_shrink(
@@ -238,6 +242,10 @@ def _meant(chosen: Config | Policy, uids: Sequence[str]) -> list[str]:
 
 def _policy(chosen: Config | Policy, uid: str) -> Policy:
     return chosen if isinstance(chosen, Policy) else chosen.policy_for(uid)
+
+
+def _right_policy(chosen: Config | Policy, uid: str) -> Policy | None:
+    return None if isinstance(chosen, Policy) else chosen.right_policy_for(uid)
 
 
 def _asked(connection: Connection, uid: str, policy: Policy) -> PolicyPlan:

@@ -97,6 +97,7 @@ def _lines(plan: "PolicyPlan") -> list[str]:
 
     lines = [
         f"{plan.uid}: {policy_in_brief(plan.policy)} -> {policy_in_brief(plan.new_policy)}",
+        *_right_line(plan),
         f"  {plan.live_keys:,} live keys, {plan.stored_bytes:,} B of state",
         f"  {'removed':<10}{'keys':>15}{'bytes':>19}{'by the current policy':>25}",
     ]
@@ -106,6 +107,16 @@ def _lines(plan: "PolicyPlan") -> list[str]:
     if plan.refusal is not None:
         lines.append(f"  a reload is refused: {plan.shrink:.0%} of the live keys would go at once")
     return lines
+
+
+def _right_line(plan: "PolicyPlan") -> list[str]:
+    """How the policy of a join's right rows changes."""
+    from idlestate.retention.policy_in_words import policy_in_brief
+
+    if plan.right is None:
+        return []
+    before, after = map(policy_in_brief, plan.right)
+    return [f"  right rows: {before} -> {after}"]
 
 
 def _fail(message: str, code: int = FAILED) -> NoReturn:

@@ -128,6 +128,7 @@ class PolicyPlan:
         stored_keys: open lives, including overdue ones.
         stored_bytes: their bytes.
         horizons: what would be removed now, in an hour and in a day.
+        right: of a join the policy of right rows in force, and the new one.
     """
 
     uid: str
@@ -137,6 +138,7 @@ class PolicyPlan:
     stored_keys: int
     stored_bytes: int
     horizons: tuple[Horizon, ...]
+    right: Policies | None = None
 
     @property
     def live_keys(self) -> int:
@@ -186,6 +188,8 @@ class PolicyPlan:
             "now_ms": self.now_ms,
             "policy": self.policy.to_json(),
             "new_policy": self.new_policy.to_json(),
+            "right_policy": self.right and self.right[0].to_json(),
+            "new_right_policy": self.right and self.right[1].to_json(),
             "live_keys": self.live_keys,
             "stored_keys": self.stored_keys,
             "stored_bytes": self.stored_bytes,

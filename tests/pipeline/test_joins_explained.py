@@ -199,3 +199,29 @@ def test_rows_that_end_by_themselves_do_not_count_against_a_changed_policy(tmp_p
     refuse_shrink(checkpoint, UID, Policy(ttl_ms=50), 0)
     with pytest.raises(RefusedError, match=r"remove 4 of 4 live keys at once"):
         refuse_shrink(checkpoint, UID, Policy(ttl_ms=20), 0)
+
+
+def test_the_policies_of_both_inputs_are_planned_for_as_a_file_gives_them(tmp_path: Path) -> None:
+    rows = [Row(at % 2, "a", 1000 + at, at) for at in range(10)]
+    checkpoint_of(tmp_path / "checkpoint", None, (None, 3_600_000), [(rows, 0)], 1300)
+    file = tmp_path / "pairs.yaml"
+    source = "{path: in, format: json, schema: {t: timestamp, k: string, %s: bigint}}"
+    file.write_text(
+        "version: 1\npolicies: {long: {ttl: 1d}, short: {ttl: 200ms}}\n"
+        f"pipelines:\n  {UID}:\n    kind: join\n    source: {source % 'l'}\n"
+        f"    right:\n      source: {source % 'r'}\n      event_time: t\n      policy: short\n"
+        "    key: [k]\n    event_time: t\n    delay: 1s\n    policy: long\n"
+        "    checkpoint: checkpoint\n    sinks: {results: results}\n"
+    )
+    (plan,) = idlestate.plan(file, tmp_path / "checkpoint")
+    assert plan.right == (Policy(ttl="1h"), Policy(ttl="200ms"))
+    assert plan.horizons[0].more.keys == 5
+    by_hand = idlestate.plan(
+        Policy(ttl="1d"), tmp_path / "checkpoint", right_policy=Policy(ttl="200ms")
+    )
+    assert by_hand[0].horizons == plan.horizons
+    done = CliRunner().invoke(main, ["plan", str(file), "--against", str(tmp_path / "checkpoint")])
+    assert done.stdout.splitlines()[:2] == [
+        f"{UID}: no retention -> ttl 1d",
+        "  right rows: ttl 1h -> ttl 200ms",
+    ]
