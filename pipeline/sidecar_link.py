@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from pyspark import TaskContext
-
 from idlestate.backends.files.temporary_folder import OwnFolder
 from idlestate.errors import RefusedError
 from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
@@ -70,6 +68,9 @@ def link_of_task(uid: str) -> SidecarLink:
     Raises:
         RefusedError: idlestate's listener is missing.
     """
+    # `explain` and `plan` answer without Spark.
+    from pyspark import TaskContext  # noqa: PLC0415
+
     context: Any = TaskContext.get()
     links = json.loads(context.getLocalProperty(SIDECARS_PROPERTY) or "{}")
     if uid not in links:
