@@ -93,7 +93,10 @@ class Player:
         files = RunFiles(self._files, state.shard, "one run")
         # A batch a second: by this clock the ages of keys are looked at.
         clocked = replace(times, time_ms=times.batch_id * 1000)
-        advanced = advance(self._spec.table, state, files, packets, {}, clocked, self._in_force)
+        advanced = advance(
+            *(self._spec.table, state, files, packets, {}, clocked, self._in_force),
+            self._spec.work,
+        )
         return files.remove_unwanted(advanced.record, times.batch_id + 2, 1, orphans=False)
 
     @property

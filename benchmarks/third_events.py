@@ -5,12 +5,13 @@ a key, and its count when the key has been quiet for a while.
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from idlestate import KeyedProcessFunction, process
+from idlestate import BatchedProcessFunction, KeyedProcessFunction, process
 from idlestate.state import ValueStateDescriptor
 from recipes import Windows
 
@@ -45,6 +46,42 @@ class Third(KeyedProcessFunction):
         found = ((ctx.key, name, count.value()),)
         count.clear()
         return found
+
+
+class ThirdBatched(BatchedProcessFunction):
+    """The same for many keys in a call."""
+
+    count = Third.count
+
+    def __init__(self, quiet_ms: int) -> None:
+        self._quiet_ms = quiet_ms
+
+    def process_batch(self, rows: Any, ctx: Any) -> Any:  # noqa: ARG002 - keys and times do
+        count = ctx.state(self.count)
+        n = count.value() + 1
+        count.update(n)
+        ctx.timer("quiet", ctx.timestamps_ms + self._quiet_ms)
+        return _reported("third", ctx, n, n % 3 == 0)
+
+    def on_timers(self, name: str | None, ctx: Any) -> Any:
+        count = ctx.state(self.count)
+        n = count.value()
+        count.clear()
+        return _reported(str(name), ctx, n, np.ones(len(n), dtype=bool))
+
+
+class ThirdBoth(ThirdBatched):
+    """In both forms."""
+
+    process_element = Third.process_element
+    on_timer = Third.on_timer
+
+
+def _reported(what: str, ctx: Any, n: Any, where: Any) -> dict[str, Any] | None:
+    if not where.any():
+        return None
+    keys = ctx.keys.filter(pa.array(where))
+    return {"key": keys, "what": pa.repeat(what, len(keys)), "n": n[where]}
 
 
 class ThirdRow(StatefulProcessor):

@@ -296,6 +296,13 @@ def test_micro_benchmark_runs() -> None:
     assert "shard_batch.py" in done.stdout
 
 
+@pytest.mark.long
+def test_forms_of_functions_are_measured_against_each_other() -> None:
+    lines = run("function_forms.py", "--quick").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["uniform"] * 3 + ["zipf"] * 3
+    assert [line.endswith(" 1.00x") for line in lines[::3]] == [True, True]
+
+
 @pytest.mark.spark
 @pytest.mark.skipif(
     "IDLESTATE_BENCH_SMOKE" not in os.environ,

@@ -40,6 +40,8 @@ class Batched(BatchedProcessFunction):
         ops, n, now = rows.op.to_pylist(), rows.n.to_numpy(), ctx.timestamps_ms
         of = {op: np.array([each == op for each in ops]) for op in set(ops)}
         none = np.zeros(len(ops), dtype=bool)
+        if "fail" in of:
+            raise ValueError("as asked")
         yield self.shown("look", ctx, of.get("look", none))
         count, text = (ctx.state(each) for each in self.states.values())
         # Reading renews and forgets, so only those are read that the other form reads.
@@ -94,6 +96,8 @@ class Both(Batched):
     def process_element(self, row: Any, ctx: Any) -> Any:
         now, op, n = ctx.timestamp_ms, row.op, row.n
         count, text = (ctx.state(each) for each in self.states.values())
+        if op == "fail":
+            raise ValueError("as asked")
         if op == "look":
             yield self.row("look", ctx)
         elif op == "count":

@@ -1,22 +1,28 @@
 """Batched functions give what the form of one key gives, and what the slow model gives."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import BatchedProcessFunction, Policy
-from idlestate.testing import FunctionHarness
+from idlestate.state import StateTtlConfig, TtlUpdateType, ValueStateDescriptor
+from idlestate.testing import FunctionHarness, check_cuts
 from tests.function_reference import Model
 from tests.functions.scripted_batches import OPERATIONS, OUTPUT, Batched, Both
 from tests.functions.test_function_law import (
     BASE_MS,
+    EPOCH,
     POLICIES,
     SCHEMA,
     Record,
@@ -25,6 +31,7 @@ from tests.functions.test_function_law import (
     timedelta,
 )
 
+RENEWS = TtlUpdateType.ON_READ_AND_WRITE
 KEYS = st.sampled_from("aaaaabcdef")
 RECORDS = st.lists(
     st.tuples(KEYS, st.integers(0, 150), st.sampled_from(OPERATIONS), st.integers(0, 9)),
@@ -42,7 +49,12 @@ FORMS = st.builds(
 
 
 def harness(
-    function: BatchedProcessFunction, policy: Policy, delay_ms: int, *, in_order: bool
+    function: BatchedProcessFunction,
+    policy: Policy,
+    delay_ms: int,
+    *,
+    in_order: bool,
+    **more: Any,
 ) -> FunctionHarness:
     return FunctionHarness(
         SCHEMA,
@@ -54,6 +66,7 @@ def harness(
         delay=timedelta(milliseconds=delay_ms),
         policy=policy,
         in_order=in_order,
+        **more,
     )
 
 
@@ -123,3 +136,97 @@ def test_keys_behind_equal_hashes_are_told_apart_by_waves(
             lambda keys: np.zeros(len(keys[0]), dtype=np.int64),
         )
         check(forms, policy, [*cut(records, cuts), []], 0, in_order=True)
+
+
+FAILING = st.lists(
+    st.tuples(KEYS, st.integers(0, 150), st.sampled_from([*OPERATIONS, "fail"]), st.integers(0, 9)),
+    max_size=40,
+)
+
+
+@settings(max_examples=40)
+@given(FORMS, POLICIES, FAILING, st.sets(st.integers(0, 40), max_size=8))
+def test_both_forms_reject_the_same_records(
+    forms: Any, policy: Policy, records: list[Record], cuts: set[int]
+) -> None:
+    found = []
+    for function in forms:
+        tested = harness(function, policy, 5, in_order=False, rejects=True, on_error="reject")
+        rows = [
+            each for batch in [*cut(records, cuts), []] for each in tested.batch([*map(row, batch)])
+        ]
+        for each in rows:
+            if each["rejected"] is not None:
+                told = json.loads(each["rejected"])
+                each["rejected"] = [told.get("key"), told.get("time"), told.get("row")]
+        found.append((Counter(map(repr, rows)), sorted(map(repr, tested.lives()))))
+    assert found[0] == found[1]
+
+
+STRUCT = pa.struct([("low", pa.float64()), ("at", pa.date32())])
+VALUES: dict[str, tuple[pa.DataType, Any, list[Any]]] = {
+    "flag": (pa.bool_(), False, [True, False, None]),
+    "small": (pa.int8(), 7, [-128, 127, None]),
+    "whole": (pa.uint64(), None, [2**64 - 1, 0, None]),
+    "share": (pa.float64(), 0.5, [float("inf"), -0.0, float("nan"), None]),
+    "third": (pa.float32(), None, [0.5, float("nan"), None]),
+    "name": (pa.string(), "é", ["", "ß\n", None]),
+    "bytes": (pa.binary(), None, [b"", b"\0", None]),
+    "day": (pa.date32(), None, [date(1960, 2, 29), None]),
+    "at": (pa.timestamp("us"), None, [datetime(2262, 1, 1), None]),  # noqa: DTZ001 - of a type without a zone
+    "price": (pa.decimal128(5, 2), Decimal("1.50"), [Decimal("-999.99"), None]),
+    "pair": (STRUCT, None, [{"low": None, "at": date(2000, 1, 1)}, None]),
+}
+
+
+class Values(BatchedProcessFunction):
+    def __init__(self, ttl: StateTtlConfig | None = None) -> None:
+        of = {} if ttl is None else {"ttl": ttl}
+        self.states = [
+            ValueStateDescriptor(name=name, value_type=kind, default=default, **of)
+            for name, (kind, default, _) in VALUES.items()
+        ]
+
+    def open(self, ctx: Any) -> None:
+        for each in self.states:
+            ctx.state(each)
+
+    def process_batch(self, rows: Any, ctx: Any) -> Any:
+        found = [pa.array(ctx.state(each).value(), each.value_type) for each in self.states]
+        text = [repr(each) for each in zip(*(column.to_pylist() for column in found), strict=True)]
+        for each in self.states:
+            values = VALUES[each.name][2]
+            chosen = [values[n % len(values)] for n in rows.n.to_pylist()]
+            ctx.state(each).update(pa.array(chosen, each.value_type, from_pandas=False))
+        yield {"id": ctx.keys[0], "n": ctx.keys[1], "what": text}
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        yield *ctx.key, repr(tuple(ctx.state(each).value() for each in self.states))
+        for each in self.states:
+            values = VALUES[each.name][2]
+            ctx.state(each).update(values[row.n % len(values)])
+
+
+@pytest.mark.parametrize("ttl", [None, StateTtlConfig(ttl="30s", update_type=RENEWS)])
+def test_values_of_every_type_and_several_keys_are_the_same_in_both_forms(ttl: Any) -> None:
+    check_cuts(
+        lambda: FunctionHarness(
+            {"id": pa.string(), "k": pa.int32(), "n": pa.int32(), "t": SCHEMA["t"]},
+            key=["id", "k"],
+            function=Values(ttl),
+            output="id string, n int, what string",
+            event_time="t",
+            policy=Policy(ttl="1h"),
+            in_order=True,
+        ),
+        [
+            {
+                "id": None if at % 5 == 0 else "ab"[at % 2],
+                "k": at % 3,
+                "n": at * 7 % 13,
+                "t": EPOCH + timedelta(days=1, seconds=at if at < 40 else 10 * at),
+            }
+            for at in range(12)
+        ],
+        runs=2,
+    )
