@@ -68,9 +68,9 @@ def _plan(query: str, policies: Mapping[str, object]) -> QueryPlan:
 
     plan = plan_query(query)
     if plan.operator not in {"retain", "deduplicate", "over"}:
-        fix = "use idlestate.sql in a job of your own"
-        what = "joins are not supported in a pipeline"
-        raise QueryError((plan.versions or plan.rows).place, what, fix)
+        fix = f"use kind: {plan.operator}, or idlestate.sql in a job of your own"
+        what = "joins are not supported in the query of a pipeline"
+        raise QueryError((plan.second or plan.rows).place, what, fix)
     if plan.rows.table.lower() != f"`{SOURCE}`":
         what = "the query of a pipeline reads its source"
         raise QueryError(plan.rows.place, what, f"write FROM {SOURCE}")

@@ -27,6 +27,7 @@ from idlestate.config.sql.query_plan import (
 from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.deduplicate import deduplicate
+from idlestate.pipeline.join import join
 from idlestate.pipeline.join_asof import join_asof
 from idlestate.pipeline.over import over
 from idlestate.pipeline.policy_argument import choose_policy
@@ -37,17 +38,23 @@ from idlestate.retention.policy import Policy, TimeDomain
 _OPERATORS: dict[str, Callable[..., DataFrame]] = {
     "retain": retain,
     "deduplicate": deduplicate,
+    "join": join,
     "join_asof": join_asof,
     "over": over,
 }
-_OF_TWO_INPUTS = ("version_time", "version_delay", "idle_after")
+_OF_VERSIONS = ("version_time", "version_delay")
+_OF_RIGHT = ("right_time", "right_delay", "right_policy")
+_OF_TWO_INPUTS = (*_OF_VERSIONS, *_OF_RIGHT, "idle_after")
+_OF_GROUPS = ("read_when", "renamed", "fire_after")
 _NOT_TAKEN = {
     "retain": _OF_TWO_INPUTS,
-    "deduplicate": ("read_when", "renamed", "fire_after", *_OF_TWO_INPUTS),
-    "join_asof": ("read_when", "renamed", "fire_after", "malformed", "in_order"),
-    "over": ("read_when", "renamed", "fire_after", "rejects", "in_order", *_OF_TWO_INPUTS),
+    "deduplicate": (*_OF_GROUPS, *_OF_TWO_INPUTS),
+    "join": (*_OF_GROUPS, "malformed", "in_order", "backend", "sidecar", *_OF_VERSIONS),
+    "join_asof": (*_OF_GROUPS, "malformed", "in_order", *_OF_RIGHT),
+    "over": (*_OF_GROUPS, "rejects", "in_order", *_OF_TWO_INPUTS),
 }
-_DEFAULTS = {"rejects": False}
+_DEFAULTS = {"rejects": False, "backend": "spark"}
+_TIMES = ("event_time", "version_time", "right_time")
 _OF_ROWS = ("event_time", "read_when", "malformed")
 
 
@@ -74,10 +81,17 @@ def planned_query(
     """
     given = _arguments(plan, uid, arguments)
     inputs = [_read(plan, table(plan.rows), uid, [given.get(name) for name in _OF_ROWS])]
-    if plan.versions is not None:
-        time = given.get("version_time", given.get("event_time"))
-        of_versions = replace(plan, rows=plan.versions)
-        inputs.append(_read(of_versions, table(plan.versions), uid, [time, None, None]))
+    second = plan.second
+    if second is not None:
+        if plan.operator == "join":
+            of_right = _hinted(
+                plan.second_retention, given.pop("right_policy", policy), config, uid
+            )
+            given["right_policy"] = choose_policy(of_right, config, uid)
+            second, given["right_time"] = _with_time(second, given, uid)
+        time = given.get("right_time", given.get("version_time", given.get("event_time")))
+        of_second = replace(plan, rows=second)
+        inputs.append(_read(of_second, table(second), uid, [time, None, None]))
     chosen = _policy(plan, policy, config, uid)
     changes = _OPERATORS[plan.operator](*inputs, uid=uid, policy=chosen, config=config, **given)
     with reads_of_spark(uid, plan.rows.place):
@@ -97,16 +111,31 @@ def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
         raise RefusedError(f"operator {uid!r}: query, {place}: {spark_says(str(error))}") from error
 
 
+def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[QueryRows, str]:
+    """The right rows of a join with their event time under a name that left rows do not have."""
+    time = given.get("right_time", given.get("event_time"))
+    if time is None:
+        raise RefusedError(
+            f"operator {uid!r}: query, {rows.place}: the query names no event time; pass "
+            "event_time, and right_time if the other input has another name for it"
+        )
+    name = f"right.{time}"
+    *steps, only = rows.steps
+    renamed = Computed({name: quoted(str(time))})
+    return replace(rows, steps=(*steps, renamed, only)), name
+
+
 def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """All arguments of the operator: what the query says, and what the caller does."""
     said = {name: value for name, value in given.items() if value is not None}
     found: dict[str, Any] = {**said, **plan.arguments}
-    time, own = given.get("event_time"), plan.arguments.get("event_time")
-    if time is not None and own is not None and str(time).lower() != str(own).lower():
-        raise RefusedError(
-            f"operator {uid!r}: query, {plan.rows.place}: the query goes by the time {own}, and "
-            f"event_time is {time}; use one of them"
-        )
+    for name in _TIMES:
+        time, own = given.get(name), plan.arguments.get(name)
+        if time is not None and own is not None and str(time).lower() != str(own).lower():
+            raise RefusedError(
+                f"operator {uid!r}: query, {plan.rows.place}: the query goes by the time {own}, "
+                f"and {name} is {time}; use one of them"
+            )
     for name in _NOT_TAKEN[plan.operator]:
         if found.pop(name, None) not in (None, _DEFAULTS.get(name)):
             raise RefusedError(

@@ -38,14 +38,18 @@ def sql(
     version_time: str | None = None,
     version_delay: Duration | None = None,
     idle_after: Duration | Mapping[str, Duration] | None = None,
+    right_time: str | None = None,
+    right_delay: Duration | None = None,
+    right_policy: str | Policy | None = None,
 ) -> DataFrame:
     """Run a query whose state expires by a retention policy.
 
     GROUP BY becomes `retain`. DISTINCT, and ROW_NUMBER() with the condition that it is 1, become
     `deduplicate`. Aggregates and ROW_NUMBER() with OVER become `over`. FOR SYSTEM_TIME AS OF and
-    ASOF JOIN become `join_asof`. Results and state are the same. Tables may be views, such as those
-    of `createOrReplaceTempView` on a streaming DataFrame. A hint takes precedence over `policy`:
-    `/*+ STATE_TTL('clicks'='1d') */` or `/*+ RETENTION('clicks'='sessions') */`.
+    ASOF JOIN become `join_asof`, other joins `join`. Results and state are the same. Tables may be
+    views, such as those of `createOrReplaceTempView` on a streaming DataFrame. A hint takes
+    precedence over `policy`: `/*+ STATE_TTL('clicks'='1d') */` or
+    `/*+ RETENTION('clicks'='sessions') */`.
 
     Args:
         spark: the session, whose tables and views the query reads.
@@ -54,7 +58,9 @@ def sql(
         event_time: the event-time column of the input, a timestamp; required unless the policy uses
             processing time, or the query names it in a window or ORDER BY.
         read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
-        version_time, version_delay, idle_after: as for `join_asof`; with an as-of join only.
+        version_time, version_delay: as for `join_asof`; with an as-of join only.
+        right_time, right_delay, right_policy: as for `join`; with a join of rows only.
+        idle_after: as for `join` and `join_asof`; with a join only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for the operator.
             One that does not apply to the query is refused; None means its default.
@@ -62,8 +68,8 @@ def sql(
     Returns:
         The columns that the query selects and those that its operator adds: for `retain` and
         `deduplicate` `change`, `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and
-        with `rejects` the column `rejected`; for `over` and `join_asof` `batch_id`, and for
-        `join_asof` with `rejects` `reason`, `input` and `rejected`.
+        with `rejects` the column `rejected`; for `over` and the joins `batch_id`, and for the joins
+        with `rejects` `reason`, `input` and `rejected`.
 
     Raises:
         RefusedError: the query is not supported, or the input, session or arguments are not valid;
@@ -99,4 +105,7 @@ def sql(
         version_time=version_time,
         version_delay=version_delay,
         idle_after=idle_after,
+        right_time=right_time,
+        right_delay=right_delay,
+        right_policy=right_policy,
     )

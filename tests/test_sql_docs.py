@@ -38,7 +38,7 @@ def test_blocks_are_those_that_are_tested() -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_queries_are_supported(query: str) -> None:
-    assert plan_query(query).operator in {"retain", "deduplicate", "join_asof", "over"}
+    assert plan_query(query).operator in {*("retain", "deduplicate", "join", "join_asof", "over")}
 
 
 def expired(folder: Path) -> list[tuple[object, ...]]:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from idlestate.config.sql.as_of_joins import as_of_plan
 from idlestate.config.sql.distinct import distinct_plan, numbered_plan
 from idlestate.config.sql.group_by import group_plan
 from idlestate.config.sql.hints import retention_by_input
+from idlestate.config.sql.joins import join_plan
 from idlestate.config.sql.over_rows import over_plan
 from idlestate.config.sql.query_error import QueryError
 from idlestate.config.sql.query_plan import QueryPlan
@@ -22,16 +22,18 @@ def plan_query(query: object) -> QueryPlan:
             write instead.
     """
     select = read_select(read_words(query), may_join=True)
-    joined = as_of_plan(select)
+    joined = join_plan(select)
     numbered = numbered_plan(select) if joined is None else None
     if joined is not None:
-        plan, (probes, versions) = joined
-        hints = (*probes.hints, *versions.hints)
-        of_probes, retention = retention_by_input(hints, [probes.names, versions.names])
-        if of_probes is not None:
+        plan, (first, second) = joined
+        hints = (*first.hints, *second.hints)
+        of_first, of_second = retention_by_input(hints, [first.names, second.names])
+        if plan.operator == "join":
+            return replace(plan, retention=of_first, second_retention=of_second)
+        if of_first is not None:
             what = "no state is kept of this input"
-            raise QueryError(of_probes.place, what, "name the other input")
-        return replace(plan, retention=retention)
+            raise QueryError(of_first.place, what, "name the other input")
+        return replace(plan, retention=of_second)
     if numbered is not None:
         plan, source = numbered
     else:

@@ -99,7 +99,8 @@ class QueryPlan:
         having: a condition that rows of the result must meet.
         name: the name of the result's rows in `output` and `having`; None: they have none.
         retention: what a hint says; None without one.
-        versions: the second input of a join.
+        second: the second input of a join.
+        second_retention: what a hint says about it.
         new_names: names that must not be columns of the input, for they would be ambiguous, and
             where the query uses them.
     """
@@ -111,5 +112,6 @@ class QueryPlan:
     having: str | None = None
     name: str | None = None
     retention: Retention | None = None
-    versions: QueryRows | None = None
+    second: QueryRows | None = None
+    second_retention: Retention | None = None
     new_names: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)

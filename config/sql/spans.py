@@ -2,12 +2,23 @@
 
 import re
 
+from sqlglot import exp
+
 from idlestate.config.sql.words import Words
 from idlestate.retention.durations import DurationError, duration_ms, format_duration
 
 SPAN_FIX = "write text such as '10 minutes'"
 _UNITS = {"week": "w", "day": "d", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms"}
 _SPAN = re.compile(rf"\s*(\d{{1,15}})\s*({'|'.join(_UNITS)})s?\s*", re.IGNORECASE)
+
+
+def interval_text(tree: object) -> str | None:
+    """The text of `INTERVAL '5' MINUTE` or `INTERVAL '5 minutes'`; None for anything else."""
+    text = tree.this if isinstance(tree, exp.Interval) else None
+    unit = tree.args.get("unit") if isinstance(tree, exp.Interval) else None
+    if not isinstance(text, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+        return None
+    return f"{text.name} {unit.name}" if unit else str(text.name)
 
 
 def read_span(text: str, words: Words) -> str:

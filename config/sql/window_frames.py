@@ -4,7 +4,7 @@ from sqlglot import exp
 
 from idlestate.config.aggregate_text import MOST_ROWS
 from idlestate.config.sql.expressions import Expression
-from idlestate.config.sql.spans import read_span
+from idlestate.config.sql.spans import interval_text, read_span
 from idlestate.config.sql.words import Words
 
 _FORM = (
@@ -56,8 +56,7 @@ def _rows(start: object, words: Words) -> int:
 def _span(start: object, words: Words) -> str:
     if isinstance(start, exp.Literal) and start.name == "0":
         return "0s"
-    text = start.this if isinstance(start, exp.Interval) else None
-    unit = start.args.get("unit") if isinstance(start, exp.Interval) else None
-    if not isinstance(text, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+    text = interval_text(start)
+    if text is None:
         raise words.refused("RANGE takes a span of time", _FORM)
-    return read_span(f"{text.name} {unit.name}" if unit else text.name, words)
+    return read_span(text, words)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from idlestate.config.sql.planning import plan_query
 from idlestate.config.sql.query_error import QueryError
 from idlestate.errors import RefusedError
-from tests.config.test_query_joins import JOINS
+from tests.config.test_query_joins import JOINS, ROW_JOINS
 from tests.config.test_query_over import CASES as OVERS
 from tests.config.test_query_plans import COMPUTED, PLAIN
 from tests.config.test_query_windows import DEDUPLICATED
 from tests.config.test_refusals import table
 
 ACCEPTED = [
-    *(case[0] for case in (*PLAIN, *COMPUTED, *DEDUPLICATED, *JOINS, *OVERS)),
+    *(case[0] for case in (*PLAIN, *COMPUTED, *DEDUPLICATED, *JOINS, *ROW_JOINS, *OVERS)),
     "SELECT k, window.start, count(*) AS n FROM t GROUP BY k, window(ts, '1 hour', '10 minutes')",
 ]
 REFUSED = table("queries.txt")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate import Policy, join_asof, over, sql
+from idlestate import Policy, join, join_asof, over, sql
 from idlestate.errors import RefusedError
 
 POLICY = Policy(idle_min="30m", idle_max="45m")
@@ -57,6 +57,114 @@ def test_as_of_join_gives_the_rows_of_the_python_form(spark: SparkSession) -> No
     assert [(row["id"], row["reason"], row["input"]) for row in rows(some)] == [
         (5, None, None), (None, "too_old", "versions"),
     ]  # fmt: skip
+
+
+@pytest.fixture
+def orders_and_payments(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+    """Both have keys of their own and nulls, and both call their time `t`."""
+    sides = []
+    for name, key, step in (("orders", "k", 7), ("payments", "order_id", 11)):
+        made = [
+            (START + timedelta(minutes=at * step % 61), None if at == 9 else f"k{at % step}", at)
+            for at in range(30)
+        ]
+        frame = spark.createDataFrame(made, f"t timestamp, {key} string, id int")
+        frame.createOrReplaceTempView(name)
+        sides.append(frame)
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("JOIN", "p.order_id, o.id, o.t, p.id AS paid, p.t AS paid_at"),
+        ("LEFT JOIN", "o.k, o.id, p.id AS paid"),
+        ("RIGHT OUTER JOIN", "p.order_id, o.id, p.id AS paid"),
+        ("FULL JOIN", "coalesce(o.k, p.order_id) AS k, o.id + p.id AS both, p.id AS paid"),
+        ("LEFT SEMI JOIN", "o.*"),
+        ("ANTI JOIN", "o.k, o.id"),
+    ],
+)
+def test_interval_joins_give_the_rows_of_sparks_own(
+    spark: SparkSession,
+    orders_and_payments: tuple[DataFrame, DataFrame],
+    kind: str,
+    columns: str,
+) -> None:
+    assert orders_and_payments
+    query = f"""
+        SELECT {columns} FROM orders o {kind} payments p ON o.k = p.order_id
+        AND p.t BETWEEN o.t - INTERVAL '5' MINUTE AND o.t + INTERVAL '15 minutes'
+        WHERE o.id <> 4"""
+    found = sql(spark, query, uid="i", delay="1m").drop("batch_id")
+    expected = spark.sql(query).select(*found.columns)
+    assert found.columns == expected.columns or "*" in columns
+    assert rows(found) == rows(expected)
+    assert rows(found)
+
+
+def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
+    spark: SparkSession, orders_and_payments: tuple[DataFrame, DataFrame]
+) -> None:
+    """A hint wins over the policy of the caller; an input without one has this policy."""
+    orders, payments = orders_and_payments
+    shared: dict[str, Any] = {"uid": "h", "event_time": "t"}
+    query = "o.id, p.id AS paid FROM orders o FULL JOIN payments p ON o.k = p.order_id"
+    found = [
+        rows(sql(spark, f"SELECT {hint} {query}", policy=Policy(ttl="3m"), **shared))
+        for hint in ("/*+ STATE_TTL('o'='9m','p'='0s') */", "/*+ STATE_TTL('o'='9m') */", "")
+    ]
+    right = payments.selectExpr("order_id AS k", "id AS paid", "t AS paid_at")
+    policies = (Policy(ttl="9m"), Policy()), (Policy(ttl="9m"), Policy(ttl="3m")), None
+    for each, pair in zip(found, policies, strict=True):
+        left, of_right = pair or (Policy(ttl="3m"), None)
+        expected = join(
+            *(orders, right),
+            on="k",
+            how="full",
+            right_time="paid_at",
+            policy=left,
+            right_policy=of_right,
+            **shared,
+        )
+        assert each == rows(expected.select("id", "paid", "batch_id"))
+    assert len({repr(each) for each in found}) == 3
+
+
+def test_rejected_rows_of_a_join_come_out_whatever_where_says(
+    spark: SparkSession, orders_and_payments: tuple[DataFrame, DataFrame]
+) -> None:
+    late = "timestamp'9999-01-01'"
+    orders_and_payments[1].selectExpr(
+        *("order_id", "id"), f"if(id = 3, {late}, t) AS t"
+    ).createOrReplaceTempView("ahead")
+    query = "SELECT o.id FROM orders o LEFT JOIN ahead p ON o.k = p.order_id WHERE p.id = 4"
+    found = rows(sql(spark, query, uid="r", event_time="t", rejects=True))
+    rejected = [row for row in found if row["reason"] is not None]
+    assert [(row["input"], row["reason"]) for row in rejected] == [("right", "too_far_ahead")]
+    assert '"id":3' in rejected[0]["rejected"].replace("p.", "")
+    assert len(found) > 1
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({}, 'line 1, column 32, "payments p": the query names no event time; pass event_time'),
+        ({"event_time": "t", "in_order": True}, "in_order does not apply to this query, which is"),
+        ({"event_time": "t", "backend": "heap"}, "backend does not apply to this query, which is"),
+        ({"event_time": "t", "version_time": "t"}, "version_time does not apply to this query"),
+    ],
+)
+def test_arguments_that_do_not_fit_a_join(
+    spark: SparkSession,
+    orders_and_payments: tuple[DataFrame, DataFrame],
+    given: dict[str, Any],
+    what: str,
+) -> None:
+    assert orders_and_payments
+    query = "SELECT o.id FROM orders o JOIN payments p ON o.k = p.order_id"
+    with pytest.raises(RefusedError, match=re.escape(what)):
+        sql(spark, query, uid="a", **given)
 
 
 def test_over_gives_the_rows_of_the_python_form(spark: SparkSession) -> None:

@@ -1,0 +1,140 @@
+"""The two inputs of a query with a join, and expressions over their columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from idlestate.config.sql.expressions import (
+    Expression,
+    check_name,
+    named,
+    no_aggregate,
+    no_window,
+    read_expression,
+)
+from idlestate.config.sql.quoting import quoted
+from idlestate.config.sql.select_clauses import Select
+from idlestate.config.sql.sources import QuerySource, read_relation
+from idlestate.config.sql.words import Words
+
+
+@dataclass
+class Side:
+    """An input, the name that its columns have in front, and the columns that are used."""
+
+    source: QuerySource
+    name: str
+    used: dict[str, str] = field(default_factory=dict)
+    """Columns by their names in lower case."""
+
+
+class JoinInputs:
+    """The inputs of one join.
+
+    Args:
+        select: the query.
+        join: its join, which has a condition.
+        start: where the join begins in FROM.
+        form: what to write instead of what is not supported.
+
+    Raises:
+        QueryError: there is no condition, the query groups, or an input cannot be read.
+    """
+
+    def __init__(self, select: Select, join: exp.Expression, start: int, form: str) -> None:
+        words = select.source
+        at = {word.kind: at for at, word in words.top_level()}
+        if TokenType.ON not in at or join.args.get("on") is None:
+            raise words[start:].refused("the join has no ON", form)
+        if select.keys is not None or select.is_distinct:
+            fix = "read the joined rows in a query of its own, and group there"
+            raise select.words.refused("a join cannot be grouped in the same query", fix)
+        self.select = select
+        self.form = form
+        self.on = words[at[TokenType.ON] + 1 :]
+        tree = join.this.copy()
+        tree.set("version", None)
+        first = read_relation(words[:start], select.tree.args["from_"].this, select.hint)
+        second = read_relation(words[at[TokenType.JOIN] + 1 : at[TokenType.ON]], tree, None)
+        self.first, self.second = (self._side(each) for each in (first, second))
+        if self.first.name == self.second.name:
+            what = f"both inputs have the name {self.first.name}"
+            raise words.refused(what, "give them different names: FROM t AS a JOIN t AS b")
+        self.keys: dict[str, str] = {}
+        """Key columns of the first input and, for each, that of the second one."""
+
+    def _side(self, source: QuerySource) -> Side:
+        if source.name is None:
+            raise self.select.source.refused(
+                "a subquery in a join has no name", "add AS and a name"
+            )
+        return Side(source, source.name)
+
+    def conditions(self, on: exp.Expression) -> Iterator[exp.Expression]:
+        """The parts of the condition between AND."""
+        for part in on.flatten() if isinstance(on, exp.And) else [on]:
+            yield part.unnest()
+
+    def column(self, tree: object, side: Side) -> str:
+        """The name of a column of an input.
+
+        Raises:
+            QueryError: it is something else.
+        """
+        if not isinstance(tree, exp.Column) or tree.table.lower() != side.name or tree.db:
+            fix = f"use columns such as {side.name}.key, and compute others in a subquery"
+            raise self.on.refused(f"a column of {side.name} is expected", fix)
+        return str(tree.name)
+
+    def items(self) -> list[Expression]:
+        """The selected expressions."""
+        items = [read_expression(words) for words in self.select.items]
+        for item in items:
+            no_window(item)
+            no_aggregate(item, "a join")
+        return items
+
+    def columns_of(self, expression: Expression) -> Iterator[tuple[exp.Column, Side, str]]:
+        """The columns of an expression, with their inputs and names.
+
+        Raises:
+            QueryError: a column has no name of an input in front.
+        """
+        sides = {side.name: side for side in (self.first, self.second)}
+        for column in expression.tree.find_all(exp.Column):
+            side = sides.get(column.parts[0].name.lower())
+            if len(column.parts) < 2 or side is None:
+                what = f"{column.name} may be a column of either input"
+                fix = f"put {self.first.name}. or {self.second.name}. in front"
+                raise expression.words.at(column.name).refused(what, fix)
+            yield column, side, column.parts[1].name
+
+    def reads(self, expression: Expression) -> set[str]:
+        """The names of the inputs whose columns an expression reads."""
+        return {column.table.lower() for column in expression.tree.find_all(exp.Column)}
+
+    def result_name(self, side: Side, column: str) -> str:
+        """The name of a column in the result of the join."""
+        raise NotImplementedError
+
+    def replaced(self, words: Words) -> Words:
+        """An expression over the result, whose columns have no input's name in front."""
+        texts = []
+        folded = words.folded
+        for at in range(len(words) - 2):
+            if folded[at + 1] != "." or (at and folded[at - 1] == "."):
+                continue
+            for side in (self.first, self.second):
+                if folded[at] == side.name:
+                    name = self.result_name(side, words.words[at + 2].name)
+                    texts.append((at, at + 3, quoted(name)))
+        return words.replaced(texts)
+
+    def output(self, item: Expression) -> str:
+        """A selected expression over the result, with its name."""
+        column = item.words.words[-1].name if isinstance(item.tree, exp.Column) else None
+        name = item.alias or column or item.words.text.replace("`", "")
+        check_name(name, item.words)
+        return named(self.replaced(item.words).text, name)
