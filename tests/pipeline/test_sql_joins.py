@@ -131,26 +131,11 @@ def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
     assert len({repr(each) for each in found}) == 3
 
 
-def test_rejected_rows_of_a_join_come_out_whatever_where_says(
-    spark: SparkSession, orders_and_payments: tuple[DataFrame, DataFrame]
-) -> None:
-    late = "timestamp'9999-01-01'"
-    orders_and_payments[1].selectExpr(
-        *("order_id", "id"), f"if(id = 3, {late}, t) AS t"
-    ).createOrReplaceTempView("ahead")
-    query = "SELECT o.id FROM orders o LEFT JOIN ahead p ON o.k = p.order_id WHERE p.id = 4"
-    found = rows(sql(spark, query, uid="r", event_time="t", rejects=True))
-    rejected = [row for row in found if row["reason"] is not None]
-    assert [(row["input"], row["reason"]) for row in rejected] == [("right", "too_far_ahead")]
-    assert '"id":3' in rejected[0]["rejected"].replace("p.", "")
-    assert len(found) > 1
-
-
 @pytest.mark.parametrize(
     ("given", "what"),
     [
         ({}, 'line 1, column 32, "payments p": the query names no event time; pass event_time'),
-        ({"event_time": "t", "in_order": True}, "in_order does not apply to this query, which is"),
+        ({"event_time": "t", "rejects": True}, "rejects does not apply to this query, which is a"),
         ({"event_time": "t", "backend": "heap"}, "backend does not apply to this query, which is"),
         ({"event_time": "t", "version_time": "t"}, "version_time does not apply to this query"),
     ],
