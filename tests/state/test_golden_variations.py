@@ -13,6 +13,7 @@ import pytest
 
 from idlestate.retention.policy import FOREVER_MS
 from tests.golden_files import read_traces
+from tests.lengths import short_and_long
 from tests.state.golden_state import BACKENDS, Replay, error_name, may_differ, raw_of, run_op
 
 pytestmark = pytest.mark.golden
@@ -20,8 +21,6 @@ pytestmark = pytest.mark.golden
 TTLS = [1, 2, 7, 100, 10_000, FOREVER_MS - 5, FOREVER_MS]
 # At the very last millisecond the recorded backends differ (an entry without a value, an error).
 SHIFTS = [0, 0, 0, -(10**6), FOREVER_MS - 2000, -FOREVER_MS]
-EACH = 2
-"""Variations of each trace."""
 
 
 def varied(trace, chance):
@@ -57,12 +56,14 @@ def outcome(run, step):
     return result, error, raw_of(state, step["key"]) or None
 
 
+@short_and_long("each", 1, 4)
 @pytest.mark.parametrize("in_columns", [True, False], ids=["columns", "dicts"])
-def test_golden_variations_are_the_same_on_all_backends(in_columns, record_property):
+def test_golden_variations_are_the_same_on_all_backends(in_columns, each, record_property):
+    """So many variations of each trace."""
     chance, compared = random.Random(in_columns), 0
     traces = [trace for name in ("ttl_core", "ttl_overflow") for trace in read_traces(name)]
     for trace in filter(may_differ, chance.sample(traces, min(60, len(traces)))):
-        for _ in range(EACH):
+        for _ in range(each):
             variation = varied(trace, chance)
             with ExitStack() as stack:
                 heap, *others = (Replay(variation | {"backend": name}, stack) for name in BACKENDS)
