@@ -38,6 +38,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # One task per input file, however small: these two together leave no room for a second.
         .config("spark.sql.files.openCostInBytes", 4 << 20)
         .config("spark.sql.files.maxPartitionBytes", 4 << 20)
+        # Compiling Java for each small query costs more than it saves; processes that tests start
+        # themselves keep Spark's default.
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .getOrCreate()
     )
     try:
