@@ -23,6 +23,7 @@ from tests.crash.own_job import (
     LATEST_MS,
     SIZE_MS,
     SLIDE_MS,
+    Shop,
     Visits,
 )
 from tests.function_reference import Model
@@ -105,6 +106,34 @@ def judge_function(given: CrashInput, plans: Plans, left: Row) -> list[Differenc
         compare("states", Counter(counts.items()), facts(left["lives"], ("user", "count"))),
         same_counts(left, came.input + given.malformed, came.late, len(counts)),
     ]
+
+
+def judge_co_function(given: CrashInput, plans: Plans, left: Row) -> list[Difference]:
+    came = arrived(given, plans, 2, is_version)
+    model = Model(Shop(), [Shop.count, Shop.recent], EVENT_RULE)
+    for record in sorted(came.records, key=co_turn):
+        assert record.t_ms is not None
+        amount = record.values["amount"]
+        method = "process_element2" if is_version(record) else "process_element1"
+        row = SimpleNamespace(_method=method, amount=amount, price=amount)
+        model.record(record.key[0], record.t_ms, row)
+    model.sweep(came.highest_ms)
+    counts = {key: state_of(life["cells"]["count"]) for key, life in model.lives.items()}
+    return [
+        compare("rows", Counter(model.rows), facts(left["changes"], ("user", "what", "at_ms"))),
+        compare("states", Counter(counts.items()), facts(left["lives"], ("user", "count"))),
+        same_counts(left, came.input, came.late, len(counts)),
+    ]
+
+
+def co_turn(record: Record) -> tuple[Any, ...]:
+    """Rows with small amounts before prices of the same time."""
+    return record.t_ms, is_version(record), record.values["amount"]
+
+
+def state_of(cell: Any) -> Any:
+    """What is kept of a value; None for the default."""
+    return cell.items[0][1] if cell.items else None
 
 
 def judge_join(given: CrashInput, plans: Plans, left: Row) -> list[Difference]:
@@ -208,6 +237,7 @@ JUDGES = {
     "session": judge_sessions,
     "join_asof": judge_join_asof,
     "hopping": judge_hopping,
+    "co_process": judge_co_function,
 }
 """By operator: a history's input, its plans and what it left, to what is wrong."""
 

@@ -20,8 +20,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate import (
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     Policy,
+    co_process,
     hopping,
     join,
     join_asof,
@@ -71,6 +73,18 @@ class Visits(KeyedProcessFunction):
 
     def on_expire(self, ctx: Any) -> Any:
         yield ctx.key, f"end {ctx.state(self.count).value()}", ctx.timestamp_ms
+
+
+class Shop(KeyedCoProcessFunction):
+    """The same of rows with small amounts; the others are prices, told of at pauses too."""
+
+    count, recent = Visits.count, Visits.recent
+    process_element1 = Visits.process_element
+    on_timer, on_expire = Visits.on_timer, Visits.on_expire
+
+    def process_element2(self, row: Any, ctx: Any) -> Any:
+        ctx.state(self.recent).put(row.price % 10, row.price)
+        yield ctx.key, f"price {row.price} at {ctx.state(self.count).value()}", ctx.timestamp_ms
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,20 @@ def processed(job: Job) -> DataFrame:
     )
 
 
+def co_processed(job: Job) -> DataFrame:
+    return co_process(
+        *two_inputs(job),
+        **job.common,
+        key=job.key,
+        right_time="at",
+        policy=job.policy,
+        function=Shop(),
+        columns=["amount"],
+        right_columns=["price"],
+        output="user string, what string, at_ms bigint",
+    )
+
+
 def two_inputs(job: Job) -> tuple[DataFrame, DataFrame]:
     """Rows with small amounts, and the others as prices."""
     small, large = job.events().frame, job.events().frame
@@ -166,6 +194,7 @@ def joined_as_of(job: Job) -> DataFrame:
 OPERATORS = {
     "retain": retained,
     "process": processed,
+    "co_process": co_processed,
     "join": joined,
     "join_asof": joined_as_of,
     "session": partial(retained, policy=None, window=session(f"{GAP_MS}ms")),
