@@ -201,8 +201,11 @@ class ShardRecord:
         return tuple(ref for table in self.tables.values() for ref in table.runs)
 
     def keys_ever_seen(self, policy: Policy) -> int:
-        """Number of keys ever seen: exact if every expired key is remembered, else an estimate."""
-        if policy.remember_for_ms == FOREVER_MS:
+        """Number of keys ever seen: exact if every expired key is remembered, else an estimate.
+
+        Of a join it is an estimate: no row that ended is remembered.
+        """
+        if policy.remember_for_ms == FOREVER_MS and RIGHT not in self.tables:
             return self.tally.created - self.tally.returning_keys
         return round(keys_seen_sketch.estimate(self.seen))
 

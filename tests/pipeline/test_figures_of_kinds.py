@@ -298,3 +298,10 @@ def test_keys_are_explained_and_planned_for_as_their_rows_in_state(
         more = sum(new and not old for new, old in zip(by_new, by_old, strict=True))
         assert (each.current.keys, each.new.keys) == (sum(by_old), sum(by_new))
         assert each.more.keys == more
+
+
+def test_keys_that_a_join_has_seen_are_no_rows_even_if_its_policy_remembers_them() -> None:
+    joined = Joined(Policy(ttl="1h", remember="forever"), None)
+    joined.batch([(False, key, at, "count", 0) for at, key in enumerate("aaab")])
+    figures = ShardFigures.of(joined.record, joined.policy)
+    assert (figures.keys_ever_seen, figures.live_keys) == (2, 4)
