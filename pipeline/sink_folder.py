@@ -99,7 +99,7 @@ class SinkFolder:
         self.remove(_TRIAL)
 
     def write(self, name: str, text: str) -> None:
-        """Write a file that is either complete or absent, even if the process is killed."""
+        """Write or replace a file; it is complete or absent, even if the process is killed."""
         draft = self._path(f"{name}.draft")
         with self._told("written to"):
             stream = self._system.create(draft, True)  # noqa: FBT003 - overwrites
@@ -107,6 +107,8 @@ class SinkFolder:
                 stream.write(text.encode())
             finally:
                 stream.close()
+            # Some file systems do not rename onto a file that exists.
+            self._system.delete(self._path(name), False)  # noqa: FBT003 - a file
             self._system.rename(draft, self._path(name))
 
     def remove(self, name: str) -> None:
