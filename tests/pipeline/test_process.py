@@ -13,7 +13,14 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate import KeyedProcessFunction, Policy, process, read_state, run_to_end
+from idlestate import (
+    BatchedProcessFunction,
+    KeyedProcessFunction,
+    Policy,
+    process,
+    read_state,
+    run_to_end,
+)
 from idlestate.errors import RefusedError
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.state import (
@@ -63,6 +70,25 @@ class Alert(KeyedProcessFunction):
 
     def on_expire(self, ctx: Any) -> Any:
         yield ctx.key, f"end {ctx.state(self.count).value()}", ctx.timestamp_ms
+
+
+class Fast(BatchedProcessFunction):
+    """Counts, in calls with many users."""
+
+    count = ValueStateDescriptor(name="count", value_type=pa.int64(), default=0)
+
+    def process_batch(self, rows: Any, ctx: Any) -> Any:
+        count = ctx.state(self.count)
+        count.update(count.value() + 1)
+        ctx.timer("quiet", ctx.timestamps_ms + 4_000)
+        yield self.rows(rows.page, ctx)
+
+    def on_timers(self, name: str | None, ctx: Any) -> Any:
+        return self.rows([name] * len(ctx.keys), ctx)
+
+    def rows(self, what: Any, ctx: Any) -> Any:
+        at_ms = ctx.timestamps_ms * 1000 + ctx.state(self.count).value()
+        return {"user": ctx.keys, "what": what, "at_ms": at_ms}
 
 
 class Forgiving(Alert):
@@ -230,6 +256,34 @@ def test_a_batch_dataframe_gives_what_bounded_input_gives(spark: SparkSession) -
     found = processed(events, Alert()).toArrow().to_pylist()
     harness = expected(Alert())
     assert counted(found) == counted(harness.batch(rows) + harness.finish())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["spark", "heap"])
+def test_a_query_calls_a_function_with_many_keys(
+    spark: SparkSession, tmp_path: Path, backend: str
+) -> None:
+    batches = make_batches()
+    feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
+    for some in (batches[:2], batches[2:]):
+        for batch in some:
+            feed.add(batch)
+        run_to_end(
+            lambda: start(
+                processed(feed.stream(spark), Fast(), backend=backend, in_order=False),
+                *(checkpoint, sink),
+                availableNow=True,
+            )
+        )
+    stop_private_sidecars()
+    harness = expected(Fast(), in_order=False)
+    rows = [
+        row
+        for some in (batches[:2], batches[2:])
+        for row in [*(row for batch in some for row in harness.batch(batch)), *harness.finish()]
+    ]
+    assert counted(sink.table.to_pylist()) == counted(rows)
+    assert {row["what"] for row in rows} == {"a", "b", "c", "quiet"}
 
 
 def test_states_change_as_definitions_do(spark: SparkSession, tmp_path: Path) -> None:
