@@ -24,6 +24,7 @@ from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout
 from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
+from idlestate.pipeline.checkpoint.undone_input import refuse_undone_input
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.query_start import prepare_checkpoint
@@ -137,6 +138,7 @@ class _StartListener(StreamingQueryListener):
             self.started[str(event.runId)] = Folder(root), specs
             hold(Folder(root), str(event.runId))
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
+            refuse_undone_input(self._spark, Folder(root))
             put_file_sink_right(self._spark, execution, Folder(root), str(event.id))
             links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:

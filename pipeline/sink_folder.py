@@ -1,7 +1,7 @@
 """A sink's folder on a Hadoop file system, and the mark of the query that owns it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from idlestate.pipeline.hadoop import Hadoop
 
 _MARK = "_idlestate.json"
 """Names the query that owns the folder; readers skip names with this prefix."""
+_UNDONE = "_idlestate.undone"
 _TRIAL = "_idlestate.trial"
 _FULL = "No space left on device"
 
@@ -62,6 +63,16 @@ class SinkFolder:
         """The number of rollbacks in the folder's mark."""
         seen: int = json.loads(self.read(_MARK) or "{}").get("rollbacks", 0)
         return seen
+
+    def note_undone(self, files: Iterable[str]) -> None:
+        """Note names of files, before they are removed because a rollback undid their batches."""
+        names = {*self.undone(), *files}
+        if names:
+            self.write(_UNDONE, "\n".join(sorted(names)))
+
+    def undone(self) -> set[str]:
+        """The names of all files that rollbacks undid; each occurs only once, ever."""
+        return {*(self.read(_UNDONE) or "").splitlines()}
 
     def names(self) -> Iterator[str]:
         """Names of files and folders in it; none if it does not exist."""

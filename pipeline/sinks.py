@@ -79,7 +79,7 @@ class FolderSinks:
             for name in list(folder.names()):
                 _, found, number = name.partition("batch_id=")
                 if found and number.isdigit() and int(number) > batch_id:
-                    folder.remove(name)
+                    _undo(spark, folder, name)
 
     def _folders(self, spark: SparkSession) -> dict[str, SinkFolder]:
         """The folder of each kind of change."""
@@ -114,7 +114,7 @@ class FolderSinks:
             name, done = f"_change={change}", f"batch_id={batch_id}"
             if rollbacks is not None and target.read(f"{done}/{_ROLLBACKS}") == rollbacks:
                 continue
-            target.remove(done)
+            _undo(spark, target, done)
             if rollbacks is not None and staged.has(name):
                 staged.write(f"{name}/{_ROLLBACKS}", rollbacks)
             staged.move(name, target, done)
@@ -134,6 +134,13 @@ class FolderSinks:
         writer.save(f"{staged.folder}/_apart")
         staged.remove(name)
         staged.move("_apart", staged, name)
+
+
+def _undo(spark: SparkSession, sink: SinkFolder, batch: str) -> None:
+    """Remove the folder of a batch that was undone, if it exists."""
+    files = SinkFolder(spark, f"{sink.folder}/{batch}").names()
+    sink.note_undone(name for name in files if not name.startswith((".", "_")))
+    sink.remove(batch)
 
 
 def _rollbacks(spark: SparkSession) -> str | None:

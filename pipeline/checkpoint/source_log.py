@@ -7,6 +7,7 @@ files is planned. Other sources store other data there, or none.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from idlestate.backends.files.batch_log import forget_entry, newest_batch, source_offsets
@@ -25,6 +26,17 @@ def files_read_after(checkpoint: Folder, batch_id: int) -> list[str]:
             seen |= {each["path"]: each["batchId"] for each in files}
         found += sorted(path for path, offset in seen.items() if offset > reached)
     return found
+
+
+def files_read(checkpoint: Folder) -> list[Iterator[str]]:
+    """URLs of all files in entries, by source; some occur more than once."""
+
+    def read(source: str) -> Iterator[str]:
+        for name in _notes(checkpoint, source).values():
+            for each in _files(checkpoint, f"{source}/{name}"):
+                yield each["path"]
+
+    return [read(source) for source in _sources(checkpoint, None)]
 
 
 def forget_unplanned(checkpoint: Folder) -> None:

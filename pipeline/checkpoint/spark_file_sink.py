@@ -108,6 +108,7 @@ def _forget(sink: SinkFolder, log: SinkFolder, kept: list[str], ahead: list[str]
     files = {url for name in ahead for url in _files(log, name)}
     if any(name.endswith(_COMPACT) for name in ahead):
         files -= {url for name in kept for url in _files(log, name)}
+    sink.note_undone(url.rpartition("/")[2] for url in files)
     for name in reversed(ahead):
         log.remove(name)
     for url in files:

@@ -15,7 +15,7 @@ from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
 from tests.compare import assert_rows
 from tests.pipeline.clicks import AGGREGATES, KEYS, RULE, SCHEMA, hours, record, retained
-from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run
+from tests.pipeline.streams import Feed, Sink, forget, last_rows, plain_rows, run, start
 from tests.reference_pipeline import play
 from tests.spark_versions import needs_repartition
 
@@ -137,9 +137,19 @@ def test_after_a_rollback_all_undone_batches_are_written_again(
     written.run()
     before = sorted(map(str, written.rows.collect()))
     newest = written.newest
+
+    def start_second() -> StreamingQuery:
+        ended = spark.readStream.schema(written.rows.schema).parquet(str(written.out))
+        of_second = {"event_time": "expired_at", "aggregates": {"lives": "count"}, "uid": "second"}
+        checkpoint = written.out.with_name("second")
+        return start(retained(ended, **of_second), checkpoint, Sink(), availableNow=True)
+
+    start_second().awaitTermination()
     for to in (newest - 1, 1):
         roll_back(spark, str(written.checkpoint), to)
         written.run()
+        with pytest.raises(RefusedError, match="which a rollback of the query that wrote it"):
+            start_second()
         assert written.newest == newest
         assert sorted(map(str, written.rows.collect())) == before
         written.assert_right()

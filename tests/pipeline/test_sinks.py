@@ -107,8 +107,12 @@ def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path
     assert both.given.batches.keys() == before.keys()
     for name in KINDS:
         assert both.written(spark, name) == both.expected(name), name
-    rewritten = {path.parent.name for path in first if not path.exists()}
-    assert rewritten == {f"batch_id={newest - 1}", f"batch_id={newest}"}
+    gone = {path for path in first if not path.exists()}
+    assert {path.parent.name for path in gone} == {f"batch_id={newest - 1}", f"batch_id={newest}"}
+    notes = (tmp_path / "out").glob("*/_idlestate.undone")
+    assert {name for note in notes for name in note.read_text().split()} == {
+        path.name for path in gone
+    }
 
     # The folders are this query's: with another checkpoint it is another query.
     with pytest.raises(StreamingQueryException) as refused:
