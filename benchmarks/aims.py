@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from contestants import (
+    ASOF_ROW,
     DROP_DUPLICATES,
     GROUP_BY,
     PROCESS_ROW,
@@ -13,6 +14,7 @@ from contestants import (
     Contestant,
 )
 from jobs import (
+    ASOF,
     BY_WINDOW,
     CHURN,
     DEDUPLICATION,
@@ -63,6 +65,7 @@ AIMS = {
     (SESSION, BY_WINDOW): Aim(SESSION_WINDOW, 3.0),
     (TUMBLING, BY_WINDOW): Aim(WINDOW, 2.0),
     (INTERVAL, WITHIN): Aim(SPARK_JOIN_4, 4.0),
+    (ASOF, NOTHING_DUE): Aim(ASOF_ROW, 20.0),
 }
 
 SIDECAR_AIMS = {

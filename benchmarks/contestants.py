@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
-from joins import interval_join, spark_join
+from joins import asof_join, asof_rows, interval_join, spark_join
 from recipes import Windows
 from third_events import with_process, with_state
 
@@ -262,10 +262,14 @@ SPARK_JOIN_2, SPARK_JOIN_4 = (
     )
     for version in ("2", "4")
 )
+ASOF_JOIN = Contestant("join-asof", "join_asof", asof_join, "append", inputs=2)
+ASOF_ROW = Contestant(
+    "asof-row", "the same on transformWithState (Row)", asof_rows, "append", inputs=2
+)
 
 SPARKS = (
     *(GROUP_BY, BARE, NOTHING, TTL, DROP_DUPLICATES, SESSION_WINDOW, WINDOW),
-    *(PROCESS_ROW, SPARK_JOIN_2, SPARK_JOIN_4),
+    *(PROCESS_ROW, SPARK_JOIN_2, SPARK_JOIN_4, ASOF_ROW),
 )
 """What the others are compared with."""
 CONTESTANTS = {
@@ -273,6 +277,6 @@ CONTESTANTS = {
     for each in (
         *SPARKS,
         *(RETAIN_EVENT, RETAIN_PROCESSING, RETAIN_ROCKSDB, RETAIN_HEAP),
-        *(RETAIN_SESSION, RETAIN_TUMBLING, DEDUPLICATE, PROCESS, INTERVAL_JOIN),
+        *(RETAIN_SESSION, RETAIN_TUMBLING, DEDUPLICATE, PROCESS, INTERVAL_JOIN, ASOF_JOIN),
     )
 }

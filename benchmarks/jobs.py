@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 
 from contestants import (
+    ASOF_JOIN,
+    ASOF_ROW,
     BARE,
     DEDUPLICATE,
     DROP_DUPLICATES,
@@ -32,7 +34,7 @@ NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
 FUNCTIONS = "functions"
 DEDUPLICATION, WITHIN = "deduplication", "within"
 SESSION, TUMBLING, BY_WINDOW = "session", "tumbling", "by-window"
-INTERVAL = "interval-join"
+INTERVAL, ASOF = JOINS = ("interval-join", "asof-join")
 BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
 SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
@@ -135,6 +137,7 @@ QUICK_NAMES = (
     "deduplication",
     "functions-zipf",
     "interval-join",
+    "asof-join",
     "forget/retain-event",
     "sparse",
     "executors",
@@ -245,17 +248,19 @@ def _function_jobs(scale: Scale) -> list[Job]:
 
 def _join_jobs(scale: Scale) -> list[Job]:
     """Half of the rows are in each input."""
-    many = Recipe(
-        draw=Draw.UNIFORM, rows=scale.small_rows, batches=scale.batches, ids=scale.ids // 4
-    )
-    # A batch of Spark's join takes so long that few have to do.
-    few = replace(many, batches=scale.small_batches)
+    jobs: list[Job] = []
     windows = Windows(min_ms=WINDOW_MS // 6, max_ms=WINDOW_MS // 2)
-    peers = [(peer, WITHIN, windows) for peer in (SPARK_JOIN_4, SPARK_JOIN_2)]
-    return [
-        *_jobs(INTERVAL, peers, few, scale.small_warm_up, 1),
-        *_jobs(INTERVAL, [(INTERVAL_JOIN, WITHIN, windows)], many, scale.warm_up, 1),
-    ]
+    for suite, case, ids, peers, ours in (
+        (INTERVAL, WITHIN, scale.ids // 4, (SPARK_JOIN_4, SPARK_JOIN_2), INTERVAL_JOIN),
+        (ASOF, NOTHING_DUE, scale.ids, (ASOF_ROW,), ASOF_JOIN),
+    ):
+        many = Recipe(draw=Draw.UNIFORM, rows=scale.small_rows, batches=scale.batches, ids=ids)
+        # A batch of a peer takes so long that few have to do.
+        few = replace(many, batches=scale.small_batches)
+        plan = [(peer, case, windows) for peer in peers]
+        jobs += _jobs(suite, plan, few, scale.small_warm_up, 1)
+        jobs += _jobs(suite, [(ours, case, windows)], many, scale.warm_up, 1)
+    return jobs
 
 
 def _sparse_jobs(scale: Scale) -> list[Job]:

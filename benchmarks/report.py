@@ -6,7 +6,7 @@ from typing import Any
 
 from aims import FORGET_MS, aim_of
 from contestants import SPARKS
-from jobs import CHURN, EXECUTORS, FORGET, INTERVAL, SPARSE_SUITES, Job
+from jobs import CHURN, EXECUTORS, FORGET, JOINS, SPARSE_SUITES, Job
 from results import Result
 from scaling import executors_section, sparse_section
 from tables import mib, table, verdict
@@ -63,7 +63,7 @@ def write_report(
         heading = f"## {suite}: {recipe.rows:,} rows a batch over {recipe.ids:,} ids"
         parts += [heading, "", *table(_COLUMNS, [_row(each, mine) for each in mine]), ""]
         parts += [_churn(each, churned.get(suite)) for each in mine if each.job.case == CHURN]
-        parts += [_joined(each) for each in mine if suite == INTERVAL]
+        parts += [_joined(each) for each in mine if suite in JOINS]
         parts += [""]
     if sparse:
         parts += sparse_section(sparse)
