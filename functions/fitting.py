@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.runs.python_values import python_values
 from idlestate.errors import RefusedError
 
 Fit = Callable[[Any], Any]
@@ -37,7 +38,7 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
         try:
             if is_bool:
                 raise pa.ArrowTypeError("a bool is not a number")
-            found = pa.scalar(value, kind).as_py()
+            found = python_values(pa.array([value], kind))[0]
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise RefusedError(
                 f"{what} is of type {kind}, {value!r} does not fit: {error}"

@@ -30,6 +30,11 @@ def python_values(field: Field) -> list[Any]:
         if kind.tz:
             found = [each.replace(tzinfo=UTC) for each in found]
         return _with_nulls(field, found)
+    if pa.types.is_struct(kind) and len(kind):
+        names = [each.name for each in kind]
+        fields = zip(*map(python_values, field.flatten()), strict=True)
+        found = [dict(zip(names, each, strict=True)) for each in fields]
+        return _with_nulls(field, found)
     found = field.to_pylist()
     return found
 
