@@ -19,7 +19,6 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
-from idlestate.pipeline.sidecar_link import link_of_task
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
 
@@ -92,6 +91,9 @@ def _inputs_in_sidecar(uid: str) -> Inputs:
     Raises:
         SidecarError: it does not answer, or takes no more batches.
     """
+    # Tasks of a query that keeps its own state load no network.
+    from idlestate.pipeline.sidecar_link import link_of_task  # noqa: PLC0415
+
     with closing(link_of_task(uid).connect()) as connection:
         found = connection.call("settle", {"uid": uid}).header["inputs"]
     return {name: InputRecord.from_json(facts) for name, facts in found.items()}

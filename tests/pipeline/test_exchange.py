@@ -26,7 +26,7 @@ def play(monkeypatch: pytest.MonkeyPatch, run: Any, call: Any) -> None:
     link = SidecarLink(Address("unix:nowhere"), "clicks")
     monkeypatch.setattr(exchange._Exchange, "run", run)
     monkeypatch.setattr(exchange, "open_task_batch", lambda *_: None)
-    monkeypatch.setattr(exchange, "_link", lambda _: link)
+    monkeypatch.setattr(exchange, "link_of_task", lambda _: link)
     monkeypatch.setattr(Connection, "call", call)
 
 

@@ -80,7 +80,7 @@ def test_returning_keys_are_found_in_runs_of_before_and_after_a_restart(tmp_path
         steps = Steps.from_records(SPEC, columns, times, {"v": pa.array(times)})
         table = tables.table(record, 0)
         outcome = table.apply(steps, policy, t_ms, batch_id, MergePolicy())
-        written = tables.write(record, 0, outcome, policy, t_ms, t_ms)
+        written = tables.write(record, 0, outcome, t_ms, t_ms)
         store.write(written.values)
         return written.record
 
