@@ -6,11 +6,10 @@ The key of a row consists of
     user key       as in a row of a map (`state/rows.py`); for a list the element's number, 8 bytes
     length         of the prefix, 4 bytes
 
-Its place in a run consists of the key group, some bits of the prefix's hash, and some of the user
-key's hash. So one entry is found by a look-up, and the entries of a key are one range. The cell in
-the first table is then a *marker*: 4 bytes with which no other cell begins, the number of entries
-and the number of the next element, 8 bytes each. Numbers are little-endian, except those of
-elements, which are big-endian.
+The range of its place (`idlestate.backends.runs.entry_places`) is the key group and some bits of
+the prefix's hash. The cell in the first table is then a *marker*: 4 bytes with which no other cell
+begins, the number of entries and the number of the next element, 8 bytes each. Numbers are
+little-endian, except those of elements, which are big-endian.
 """
 
 import struct
@@ -28,17 +27,14 @@ from idlestate.backends.runs.byte_arrays import (
     layout_of,
     slices,
 )
+from idlestate.backends.runs.entry_places import ENTRY_BITS, places_in, stored_in, upper_bits
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import TableSchema
-from idlestate.state.runs.working_set import GROUP_BITS, KEYS, column, groups_of, upper_bits
+from idlestate.state.runs.working_set import GROUP_BITS, KEYS, column, groups_of
 
 SCHEMA: Final = TableSchema(KEYS, (column("entry"),))
 
 _LENGTH: Final = struct.Struct("<I")
-_ENTRY_BITS: Final = 22
-_LAST: Final = (1 << _ENTRY_BITS) - 2
-"""The last place of a key's range, counted from its first one."""
-
 _MARKER: Final = np.dtype([("mark", "<u4"), ("count", "<i8"), ("next", "<i8")])
 _MARK: Final = (1 << 32) - 1
 
@@ -105,21 +101,13 @@ def element_numbers(user_keys: pa.BinaryArray) -> Positions:
 def places_of(rows: pa.BinaryArray) -> Positions:
     """The places of entries in a run."""
     prefixes, user_keys = parts_of(rows)
-    in_range = np.minimum(upper_bits(user_keys, _ENTRY_BITS), _LAST)
-    found: Positions = range_numbers(prefixes) << _ENTRY_BITS | in_range
-    return found
+    return places_in(range_numbers(prefixes), upper_bits(user_keys, ENTRY_BITS))
 
 
 def range_numbers(prefixes: pa.BinaryArray) -> Positions:
     """The range of places of each key's entries, as a number; keys may share one."""
-    bits = GROUP_BITS - _ENTRY_BITS
+    bits = GROUP_BITS - ENTRY_BITS
     found: Positions = groups_of(prefixes) << bits | upper_bits(prefixes, bits)
-    return found
-
-
-def ranges_at(places: Positions) -> Positions:
-    """The numbers of the ranges of places."""
-    found: Positions = places >> _ENTRY_BITS
     return found
 
 
@@ -129,7 +117,6 @@ def stored_entries(runs: Runs, prefixes: pa.BinaryArray) -> tuple[Positions, Pos
     Returns:
         Positions in the runs, places, and the rows with their cells as a struct.
     """
-    begins = np.unique(range_numbers(prefixes)) << _ENTRY_BITS
-    at, rows = runs.between(begins, begins | _LAST)
+    at, rows = stored_in(runs, range_numbers(prefixes))
     both = pa.StructArray.from_arrays([rows.keys[0], rows.payload[0]], ["row", "cell"])
     return at, rows.hashes, both

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, grown
+from idlestate.backends.runs.changed_rows import WrittenRows, changed_rows
+from idlestate.backends.runs.entry_places import ranges_at
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.state.batch_values import Cells, Stored
@@ -26,10 +28,8 @@ from idlestate.state.runs.entry_rows import (
     parts_of,
     places_of,
     range_numbers,
-    ranges_at,
     stored_entries,
 )
-from idlestate.state.runs.working_set import WrittenRows, changed_rows
 
 _FEW: Final = 4
 """Up to this many keys, ranges are searched in all places; for more, in sorted ones."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from idlestate.backends.files.committed_folder import RECORD, CommittedFolder
+from idlestate.backends.runs.changed_rows import WrittenRows
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import TableSchema
@@ -26,7 +27,7 @@ from idlestate.state.runs.runs_table import RunsTable
 from idlestate.state.runs.runs_tables import ITEMS_TABLES, RunsSingleTable
 from idlestate.state.runs.runs_timers import RunsTimerQueue
 from idlestate.state.runs.stored_rows import timer_rows
-from idlestate.state.runs.working_set import KEYS, WorkingSet, WrittenRows, column
+from idlestate.state.runs.working_set import KEYS, WorkingSet, column
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo

@@ -8,7 +8,6 @@ together.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,15 +15,11 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, layout_of
 from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, grown
-from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.changed_rows import WrittenRows, changed_rows
+from idlestate.backends.runs.entry_places import upper_bits
 from idlestate.backends.runs.fields import is_valid
-from idlestate.backends.runs.key_hashes import hash_keys
-from idlestate.backends.runs.rows import Rows
-from idlestate.backends.runs.table_runs import Next, Runs
+from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import Column, TableSchema
-from idlestate.retention.lives import Lives
-from idlestate.retention.policy import Policy
-from idlestate.retention.rules import NEVER_MS
 from idlestate.state.codec import codec_for
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
@@ -35,9 +30,6 @@ MOST_ROWS: Final = 1 << 18
 GROUP_BITS: Final = 48
 """Bits of the hash in a row's place, below its key group: a group is one range of rows."""
 
-NO_POLICY: Final = Policy()
-"""Nothing expires by itself: the layer above tables handles time to live."""
-
 BYTES: Final = codec_for(pa.binary())
 KEYS: Final = (("row", pa.binary()),)
 
@@ -47,52 +39,6 @@ class RowAddress(NamedTuple):
 
     prefix: bytes
     number: int
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenRows:
-    """The changes of a table to write: rows in order of place, and the rows that they replace."""
-
-    rows: Rows
-    closed: Positions
-    live: int
-
-    @classmethod
-    def nothing(cls, runs: Runs) -> "WrittenRows":
-        """No row changed."""
-        return cls(Rows.empty(runs.schema), np.zeros(0, dtype=np.int64), runs.live)
-
-    def after(self, runs: Runs, version: int, merge: MergePolicy) -> Next:
-        """The runs after these changes."""
-        return runs.after(self.rows, self.closed, self.live, NO_POLICY, None, version, merge)
-
-
-def changed_rows(
-    stored: Runs,
-    at: Positions,
-    gone: Flags,
-    keys: pa.BinaryArray,
-    columns: Iterable[pa.BinaryArray],
-    places: Positions,
-) -> WrittenRows | None:
-    """The changes to write for changed rows; None if there are none.
-
-    Args:
-        stored: the runs below.
-        at: the position of each row, or `ABSENT`.
-        gone: whether each row is removed.
-        keys: the rows' keys.
-        columns: their current data.
-        places: their places in a run.
-    """
-    was = at != ABSENT
-    kept = was | ~gone
-    if not kept.any():
-        return None
-    live = stored.live + int((~gone & ~was).sum()) - int((gone & was).sum())
-    keys = keys.filter(pa.array(kept))
-    payload = [each.filter(pa.array(kept)) for each in columns]
-    return WrittenRows(rows_of(places[kept], keys, gone[kept], payload), at[was], live)
 
 
 def column(family: str) -> Column:
@@ -111,24 +57,6 @@ def groups_of(rows: pa.BinaryArray) -> Positions:
     data, starts, _ = layout_of(rows)
     found: Positions = data[starts].astype(np.int64) << 8 | data[starts + 1]
     return found
-
-
-def upper_bits(strings: pa.BinaryArray, bits: int) -> Positions:
-    """This many bits of the hash of each byte string."""
-    found: Positions = (hash_keys([strings]).view(np.uint64) >> np.uint64(64 - bits)).view(np.int64)
-    return found
-
-
-def rows_of(
-    places: Positions, keys: pa.BinaryArray, gone: Flags, payload: Iterable[pa.Array] = ()
-) -> Rows:
-    """Rows for a run, in order of place; tombstones for removed keys."""
-    order = np.argsort(places, kind="stable")
-    at = pa.array(order)
-    written = np.where(gone[order], NEVER_MS, 0)
-    never = np.broadcast_to(np.int64(NEVER_MS), len(order))
-    lives = Lives(written, written, never, never)
-    return Rows(places[order], [keys.take(at)], lives, [each.take(at) for each in payload])
 
 
 class WorkingSet:
