@@ -26,6 +26,7 @@ from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.backends.shards.state_entries import ChangedEntries, StateEntries
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.call_checks import CallChecks
@@ -35,6 +36,7 @@ from idlestate.functions.function_output import output_table
 from idlestate.functions.function_rows import function_rows
 from idlestate.functions.key_loop import KeyLoop
 from idlestate.functions.keys_after import KeysAfter
+from idlestate.functions.large_states import LargeState
 from idlestate.functions.one_key_calls import OneKeyCalls
 from idlestate.functions.row_order import in_row_order
 from idlestate.functions.timer_columns import timer_fields, timers_of
@@ -70,7 +72,7 @@ def apply_function(
     at, old = table.current.look_up(steps.hashes, steps.keys)
     rule = timed(policy)
     due = table.current.due(rule, sweep_at_ms, at[at >= 0])
-    step = _Step(bound, table, steps, policy, at, old, table.current.take(due))
+    step = _Step(bound, table, steps, policy, at, old, table.current.take(due), batch_id)
 
     collects, process_id = gc.isenabled(), os.getpid()
     gc.disable()  # a batch makes millions of objects and no garbage: looking for it takes long
@@ -86,7 +88,7 @@ def apply_function(
             if bound.is_batched and not after.failed:
                 raise  # calls with one key each do not fail: the function is to be corrected
             found = step.outcome(after, due, rule, sweep_at_ms, batch_id, merge)
-        return replace(found, others=others)
+        return replace(found, others={**found.others, **others})
     finally:
         if os.getpid() != process_id:
             os._exit(70)  # a process that the function forked must not go on as this one does
@@ -105,6 +107,7 @@ class _Step:
     at: Ints
     old: Rows
     swept: Rows
+    batch_id: int
 
     @property
     def _kind(self) -> FunctionState:
@@ -159,9 +162,26 @@ class _Step:
         if bound.form == "batched":
             function = self._one_key_calls(opened)
         cells = list(opened.cells.values())
+        large = self._large_states(opened)
         loop = KeyLoop(bound.uid, function, opened.context, cells, self.policy, checks)
-        loop.visit(self.to_visit(), sweep_at_ms)
-        return self._in_columns(loop.visited)
+        loop.visit(self.to_visit(large), sweep_at_ms)
+        return self._in_columns(loop.visited, large)
+
+    def _large_states(self, opened: OpenFunction) -> list[LargeState | None]:
+        """For each state its large lists or maps; None of other kinds."""
+        return [
+            None
+            if state.table is None
+            else LargeState(
+                state, self.table.others[state.table], descriptor.ttl.ttl_ms, self.batch_id
+            )
+            for state, descriptor in zip(self._kind.states, opened.declared, strict=True)
+        ]
+
+    @property
+    def _hashes(self) -> Ints:
+        """Those of the keys."""
+        return np.concatenate([self.steps.hashes, self.swept.hashes])
 
     def _one_key_calls(self, opened: OpenFunction) -> OneKeyCalls:
         spec, bound = self.table.spec, self.bound
@@ -171,7 +191,7 @@ class _Step:
         columns = [types[name] for name in bound.inputs[0]]
         return OneKeyCalls(function, states, [kind for _, kind in spec.keys], columns, bound.output)
 
-    def _in_columns(self, visited: Visited) -> KeysAfter:
+    def _in_columns(self, visited: Visited, large: Sequence[LargeState | None]) -> KeysAfter:
         born = [(key, at, NEVER_MS if ms is None else ms) for key, at, ms in visited.births]
         gone = [(key, at_ms, int(why)) for key, at_ms, why in visited.gone]
         kept = np.array(visited.kept, dtype=np.int64)
@@ -182,8 +202,16 @@ class _Step:
         wakes = np.array(visited.wakes_at_ms, dtype=np.int64)
         kept_keys = take_keys(keys, kept)
         payload: list[Field] = []
-        for state, contents in zip(self._kind.states, visited.contents, strict=True):
-            payload += self._fields(state, contents, kept_keys, written)
+        entries, hashes = dict[str, ChangedEntries](), self._hashes[kept]
+        states = zip(self._kind.states, visited.contents, large, strict=True)
+        for state, contents, apart in states:
+            plain = contents if apart is None else apart.plain(contents)
+            fields = self._fields(state, plain, kept_keys, written)
+            if apart is not None:
+                fields = apart.closed(fields, contents, hashes)
+                if state.table is not None and apart.changed is not None:
+                    entries[state.table] = apart.changed
+            payload += fields
         born_key, born_ms, before_ms = _columns(born, 3)
         gone_key, gone_ms, gone_why = _columns(gone, 3)
         return KeysAfter(
@@ -200,9 +228,10 @@ class _Step:
             gone_why,
             output_table(self.bound, visited),
             visited.failed,
+            entries,
         )
 
-    def to_visit(self) -> KeysToVisit:
+    def to_visit(self, large: Sequence[LargeState | None]) -> KeysToVisit:
         """The keys, their records and lives."""
         steps, due = self.steps, len(self.swept)
         has_old = [*(self.at >= 0).tolist(), *([True] * due)]
@@ -220,11 +249,24 @@ class _Step:
             None if steps.is_read is None else iter(steps.is_read.tolist()),
             _spread(zip(*(each.tolist() for each in columns), strict=True), has_old),
             [
-                _spread(iter(state.contents(fields, written_ms)), has_old)
-                for state, fields in self._kind.split(payload)
+                _spread(iter(contents), has_old)
+                for contents in self._contents(payload, written_ms, large, has_old)
             ],
             _spread(iter(timers_of(payload[-2:])), has_old),
         )
+
+    def _contents(
+        self,
+        payload: Sequence[Field],
+        written_ms: Sequence[int],
+        large: Sequence[LargeState | None],
+        has_old: Sequence[bool],
+    ) -> Iterator[list[Any]]:
+        """Of each state the contents of the lives."""
+        hashes = self._hashes[np.array(has_old, dtype=bool)]
+        for (state, fields), apart in zip(self._kind.split(payload), large, strict=True):
+            contents = state.contents(fields, written_ms)
+            yield contents if apart is None else apart.opened(contents, hashes)
 
     def outcome(
         self,
@@ -244,6 +286,13 @@ class _Step:
         has_old = self.at >= 0
         closed = np.concatenate([self.at[has_old], due])
         live = len(table) + len(kept) - len(closed)
+        others = {
+            state.table: StateEntries(state, table.others[state.table]).after(
+                after.entries.get(state.table), sweep_at_ms, batch_id, merge
+            )
+            for state in self._kind.states
+            if state.table is not None
+        }
         born, ends = after.born, Ends(after.gone_ms, after.gone_why.astype(np.int8))
         return Outcome(
             table.spec,
@@ -262,11 +311,12 @@ class _Step:
             after.output,
             self._counts(after, hashes),
             int(kept.lives.due_ms(rule).min(initial=FOREVER_MS)),
+            others,
             failed=after.failed,
         )
 
     def _fields(
-        self, state: StateColumns, contents: list[Any], keys: Sequence[pa.Array], at_ms: Ints
+        self, state: StateColumns, contents: Sequence[Any], keys: Sequence[pa.Array], at_ms: Ints
     ) -> list[Field]:
         try:
             return state.to_fields(contents)

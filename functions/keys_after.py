@@ -1,13 +1,14 @@
 """What became of the keys of a batch, in columns, whichever form of the function was called."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, join
+from idlestate.backends.shards.state_entries import ChangedEntries
 from idlestate.functions.fitted_columns import Flags, Ints
 from idlestate.retention.lives import Lives
 
@@ -25,6 +26,7 @@ class KeysAfter:
         gone, gone_ms, gone_why: keys whose last life in this batch expired.
         output: the function's rows.
         failed: what is shown of calls that failed.
+        entries: by table what is to be written of the entries of large lists and maps.
     """
 
     kept: Ints
@@ -40,6 +42,7 @@ class KeysAfter:
     gone_why: Ints
     output: pa.Table
     failed: list[dict[str, Any]]
+    entries: Mapping[str, ChangedEntries] = field(default_factory=dict)
 
     def of_keys(self, keys: Ints) -> "KeysAfter":
         """The same with key i numbered `keys[i]`."""
@@ -68,4 +71,5 @@ class KeysAfter:
             gone_why=column("gone_why"),
             output=pa.concat_tables([part.output for part in parts]),
             failed=[each for part in parts for each in part.failed],
+            entries={name: each for part in parts for name, each in part.entries.items()},
         )

@@ -1,7 +1,8 @@
 """The states of the key at hand, as functions see them: kinds and calls as in `idlestate.state`.
 
 A cell holds the content of one state of one key in `content`, None when it is empty. With a time to
-live a value is a pair of value and stamp (ms). The time is that of the record or timer.
+live a value is a pair of value and stamp (ms). The time is that of the record or timer. The content
+of a list or map may be a large one (`idlestate.functions.large_contents`).
 """
 
 from collections.abc import Iterable
@@ -109,11 +110,11 @@ class ListCell(Cell):
 
     def seen(self) -> Any:
         """As of `Cell`."""
-        return self.content and list(self.content)
+        return self.content and self.content.copy()
 
     def copied(self) -> Any:
         """As of `Cell`."""
-        return self.content and list(self.content)
+        return self.content and self.content.copy()
 
 
 class MapCell(Cell):
@@ -151,7 +152,8 @@ class MapCell(Cell):
     def remove(self, key: Any) -> None:
         """Remove a user key."""
         key = self._key(key)
-        if self.content and self.content.pop(key, None) is not None:
+        if self.content:
+            self.content.pop(key, None)
             self.content = self.content or None
 
     def is_empty(self) -> bool:
@@ -175,11 +177,11 @@ class MapCell(Cell):
 
     def seen(self) -> Any:
         """As of `Cell`."""
-        return self.content and dict(self.content)
+        return self.content and self.content.copy()
 
     def copied(self) -> Any:
         """As of `Cell`."""
-        return self.content and dict(self.content)
+        return self.content and self.content.copy()
 
 
 class ReducingCell(Cell):

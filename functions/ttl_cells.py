@@ -7,6 +7,7 @@ renews its stamp. Expired items are never returned.
 from collections.abc import Iterable
 from typing import Any
 
+from idlestate.functions.large_contents import LargeContent
 from idlestate.functions.state_cells import (
     AggregatingCell,
     Cell,
@@ -103,13 +104,19 @@ class TtlListCell(ListCell):
 
     def ends_at_ms(self) -> int:
         """As of `TtlSingleCell`."""
+        if isinstance(self.content, LargeContent):
+            return int(self.content.latest_ms + self._ttl_ms)
         return int(max(at_ms for _, at_ms in self.content) + self._ttl_ms)
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append elements."""
         added = self._stamped(values)
         if added:
-            self.content = [*self._live(), *added]
+            self._forget()
+            if self.content is None:
+                self.content = added
+            else:
+                self.content += added
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace all elements; none clears the list."""
@@ -117,22 +124,28 @@ class TtlListCell(ListCell):
 
     def get(self) -> list[Any]:
         """The elements that have not expired; a new list."""
-        live = self._live()
-        if self._renews:
-            live = [(value, self._context.timestamp_ms) for value, _ in live]
-        self.content = live or None
+        self._forget()
+        live = list(self.content or ())
+        if self._renews and live:
+            self.content = [(value, self._context.timestamp_ms) for value, _ in live]
         return [value for value, _ in live]
 
     def seen(self) -> Any:
         """As of `Cell`."""
-        return [value for value, _ in self._live()]
+        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        if isinstance(self.content, LargeContent):
+            return self.content.seen(horizon_ms) or []
+        return [value for value, at_ms in self.content or () if at_ms > horizon_ms]
 
     def _stamped(self, values: Iterable[Any]) -> list[tuple[Any, int]]:
         return [(self._fitting(each), self._context.timestamp_ms) for each in values]
 
-    def _live(self) -> list[tuple[Any, int]]:
+    def _forget(self) -> None:
         horizon_ms = self._context.timestamp_ms - self._ttl_ms
-        return [each for each in self.content or () if each[1] > horizon_ms]
+        if isinstance(self.content, LargeContent):
+            self.content = self.content if self.content.forget(horizon_ms) else None
+        elif self.content is not None:
+            self.content = [each for each in self.content if each[1] > horizon_ms] or None
 
 
 class TtlMapCell(MapCell):
@@ -142,6 +155,8 @@ class TtlMapCell(MapCell):
 
     def ends_at_ms(self) -> int:
         """As of `TtlSingleCell`."""
+        if isinstance(self.content, LargeContent):
+            return int(self.content.latest_ms + self._ttl_ms)
         return int(max(at_ms for _, at_ms in self.content.values()) + self._ttl_ms)
 
     def put_all(self, entries: dict[Any, Any]) -> None:
@@ -150,7 +165,10 @@ class TtlMapCell(MapCell):
         added = {self._key(key): (self._fitting(each), now_ms) for key, each in entries.items()}
         if added:
             self._forget()
-            self.content = {**(self.content or {}), **added}
+            if self.content is None:
+                self.content = added
+            else:
+                self.content.update(added)
 
     def get(self, key: Any) -> Any:
         """The value of a user key; None without one, or if it has expired."""
@@ -160,25 +178,34 @@ class TtlMapCell(MapCell):
         if found is None:
             return None
         if self._renews:
-            self.content[key] = (found[0], self._context.timestamp_ms)
+            self.content.update({key: (found[0], self._context.timestamp_ms)})
         return found[0]
+
+    def remove(self, key: Any) -> None:
+        """Remove a user key."""
+        self._forget()
+        super().remove(key)
 
     def entries(self) -> list[tuple[Any, Any]]:
         """User keys and values that have not expired; a new list."""
         self._forget()
-        live = self.content or {}
-        if self._renews:
-            for key, (value, _) in live.items():
-                live[key] = (value, self._context.timestamp_ms)
-        return [(key, value) for key, (value, _) in live.items()]
+        live = list((self.content or {}).items())
+        if self._renews and live:
+            now_ms = self._context.timestamp_ms
+            self.content.update({key: (value, now_ms) for key, (value, _) in live})
+        return [(key, value) for key, (value, _) in live]
 
     def seen(self) -> Any:
         """As of `Cell`."""
         horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        if isinstance(self.content, LargeContent):
+            return self.content.seen(horizon_ms) or {}
         entries = (self.content or {}).items()
         return {key: value for key, (value, at_ms) in entries if at_ms > horizon_ms}
 
     def _forget(self) -> None:
         horizon_ms = self._context.timestamp_ms - self._ttl_ms
-        if self.content is not None and any(at <= horizon_ms for _, at in self.content.values()):
+        if isinstance(self.content, LargeContent):
+            self.content = self.content if self.content.forget(horizon_ms) else None
+        elif self.content is not None and any(at <= horizon_ms for _, at in self.content.values()):
             self.content = {k: v for k, v in self.content.items() if v[1] > horizon_ms} or None

@@ -42,6 +42,7 @@ class Cell:
         self.items.append([user_key, value, self.model.timestamp_ms])
 
     def remove(self, user_key: Any) -> None:
+        self.live(read=False)
         self.items = [each for each in self.items if each[0] != user_key]
 
     def clear(self) -> None:

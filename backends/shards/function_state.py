@@ -6,7 +6,7 @@ without the function's code.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,16 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.python_values import python_values
-from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.runs.table_schema import Column, TableSchema
 from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.backends.shards.state_entries import (
+    Marker,
+    StateEntries,
+    entry_counts,
+    entry_schema,
+)
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -128,6 +136,41 @@ class FunctionState:
             for text, rest in zip(names, times, strict=True)
         ]
         return [*shown, pa.array(timers, _TIMERS_TYPE)]
+
+    @property
+    def entry_tables(self) -> dict[str, TableSchema]:
+        """The tables of the entries of large lists and maps, by name."""
+        return {each.table: entry_schema(each) for each in self.states if each.table is not None}
+
+    def whole(self, rows: Rows, tables: Mapping[str, Runs]) -> Rows:
+        """Lives with all entries of their lists and maps in their rows.
+
+        Args:
+            rows: the lives.
+            tables: those of the shard.
+        """
+        payload: list[Field] = []
+        for state, stored in self.split(rows.payload):
+            fields = stored
+            found = state.contents(fields, [0] * len(rows)) if state.table is not None else []
+            at = [row for row, each in enumerate(found) if each.__class__ is Marker]
+            if at:
+                assert state.table is not None
+                entries = StateEntries(state, tables[state.table])
+                markers = [found[row] for row in at]
+                for row, each in zip(at, entries.contents(markers, rows.hashes[at]), strict=True):
+                    found[row] = each
+                fields = state.to_fields(found)
+            payload += fields
+        return replace(rows, payload=[*payload, *rows.payload[-2:]])
+
+    def entry_counts(self, life: Sequence[Field]) -> dict[str, Ints]:
+        """How many entries of large lists and maps lives have, by table."""
+        return {
+            state.table: entry_counts(fields[-1])
+            for state, fields in self.split(life)
+            if state.table is not None
+        }
 
     def split(self, life: Sequence[Field]) -> list[tuple[StateColumns, Sequence[Field]]]:
         """Each state with its columns."""

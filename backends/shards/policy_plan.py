@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.backends.shards.shard_record import LIVES, ShardRecord, TableRecord
+from idlestate.backends.shards.function_state import FunctionState
+from idlestate.backends.shards.shard_record import LIVES, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policies, Policy
 from idlestate.retention.rules import is_due
@@ -62,22 +64,26 @@ def horizons_of(
     """
     new = table.spec.open_lives(others)
     return added_up(
-        _of_table(table, name, record.table(name), policy, new[name], now_ms)
+        _of_table(table, name, record, policy, new[name], now_ms)
         for name, policy in table.spec.open_lives(policies).items()
     )
 
 
 def _of_table(
-    table: ShardTable, name: str, stored: TableRecord, policy: Policy, other: Policy, now_ms: int
+    table: ShardTable, name: str, record: ShardRecord, policy: Policy, other: Policy, now_ms: int
 ) -> list[Horizon]:
+    stored = record.table(name)
     current, ends_ms = table.tables[name], table.spec.ends_ms
     times_ms = [now_ms + each for each in HORIZONS_MS]
     row_bytes = [ref.bytes / max(1, ref.rows) for ref in stored.runs]
     by_new, by_old = (current.due(each, times_ms[-1], _NONE) for each in (other, policy))
-    lives = current.take(by_new, keys=False).lives
-    new_ms, kept_ms = (ends_ms(lives, each) for each in (other, policy))
-    old_ms = ends_ms(current.take(by_old, keys=False).lives, policy)
-    new_bytes, old_bytes = (_bytes_at(current, at, row_bytes) for at in (by_new, by_old))
+    new_rows, old_rows = (current.take(each, keys=False) for each in (by_new, by_old))
+    new_ms, kept_ms = (ends_ms(new_rows.lives, each) for each in (other, policy))
+    old_ms = ends_ms(old_rows.lives, policy)
+    new_bytes, old_bytes = (
+        _bytes_at(current, at, row_bytes) + _entry_bytes(table, record, rows)
+        for at, rows in ((by_new, new_rows), (by_old, old_rows))
+    )
     found = []
     for in_ms, at_ms in zip(HORIZONS_MS, times_ms, strict=True):
         by_either = is_due(new_ms, at_ms)
@@ -209,7 +215,11 @@ def plan_of_shards(
 ) -> PolicyPlan:
     """The plan of an operator from its shards' records and their summed horizons."""
     keys = sum(each.live_keys for each in records)
-    size = sum(each.table(name).live_bytes for each in records for name in LIVES)
+    size = sum(
+        stored.live_bytes
+        for each in records
+        for stored in (*map(each.table, LIVES), *each.entry_tables)
+    )
     return PolicyPlan(uid, now_ms, policy, other, keys, size, horizons)
 
 
@@ -217,6 +227,16 @@ def _bytes_at(current: Runs, positions: Ints, row_bytes: Sequence[float]) -> Flo
     size = np.zeros(len(positions))
     for (chosen, _), each in zip(current.by_run(positions), row_bytes, strict=True):
         size[chosen] = each
+    return size
+
+
+def _entry_bytes(table: ShardTable, record: ShardRecord, rows: Rows) -> Floats:
+    """Bytes of the entries of large lists and maps of lives."""
+    size, kind = np.zeros(len(rows)), table.spec.kind
+    if isinstance(kind, FunctionState):
+        for name, counts in kind.entry_counts(rows.payload).items():
+            stored = record.table(name)
+            size += counts * (stored.live_bytes / max(1, stored.live))
     return size
 
 

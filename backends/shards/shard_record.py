@@ -30,6 +30,8 @@ HELD = "held"
 RIGHT, MATCHED, RIGHT_MATCHED = "right", "matched", "right_matched"
 """Further tables of a join, whose left rows are the open lives: right rows, and which rows of
 either input have found a match since they were written."""
+ENTRIES = "entries"
+"""How the names of the tables of entries of a function's large lists and maps begin."""
 LIVES = (OPEN, RIGHT)
 """The tables of open lives."""
 _MAGIC = b"IDS8"
@@ -181,8 +183,14 @@ class ShardRecord:
 
     @property
     def open_tables(self) -> tuple[TableRecord, ...]:
-        """The tables of open lives: one, or several of a join."""
-        return (self.current, *map(self.table, (RIGHT, MATCHED, RIGHT_MATCHED)))
+        """The tables of open lives: one, or several of a join or a function."""
+        further = map(self.table, (RIGHT, MATCHED, RIGHT_MATCHED))
+        return (self.current, *further, *self.entry_tables)
+
+    @property
+    def entry_tables(self) -> tuple[TableRecord, ...]:
+        """The tables of the entries of a function's large lists and maps."""
+        return tuple(each for name, each in self.tables.items() if name.startswith(ENTRIES))
 
     @property
     def live_keys(self) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from idlestate.backends.shards.packet_codec import decode_packet
 from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
-from idlestate.backends.shards.shard_record import LIVES, REMEMBERED, ShardRecord
+from idlestate.backends.shards.shard_record import ENTRIES, LIVES, REMEMBERED, ShardRecord
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -60,7 +60,7 @@ def next_record(
     tables, next_end_ms, lives = {}, FOREVER_MS, []
     for name, following in outcome.tables.items():
         tables[name], runs = write_table(place, name, following, record.table(name))
-        if name != REMEMBERED:
+        if name != REMEMBERED and not name.startswith(ENTRIES):
             next_end_ms = min(next_end_ms, runs.next_end_ms(following.policy))
         if name in LIVES:
             lives.append((runs, following.policy))

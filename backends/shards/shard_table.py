@@ -23,6 +23,7 @@ from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.changelog_rows import Changes, change_rows
 from idlestate.backends.shards.early_results import first_shown, showing_time_ms
+from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.operator_kind import LifeKind
@@ -129,7 +130,14 @@ class ShardTable:
     def some_lives(self, policy: Policy, since: int, most_rows: int) -> tuple[pa.Table, int | None]:
         """Some of the same, and the hash to go on from, as of `Runs.open_rows`."""
         rows, following = self.current.open_rows(since, most_rows)
-        return life_columns(self.spec, self._shown(rows), policy), following
+        return self.shown_lives(rows, policy), following
+
+    def shown_lives(self, rows: Rows, policy: Policy) -> pa.Table:
+        """Lives of the table as `lives` shows them."""
+        rows, kind = self._shown(rows), self.spec.kind
+        if isinstance(kind, FunctionState):
+            rows = kind.whole(rows, self.others)
+        return life_columns(self.spec, rows, policy)
 
     def apply(
         self,

@@ -7,10 +7,12 @@
 | map | its user keys, then its values, as two lists |
 
 Elements that are texts or binaries have their lengths (4 bytes each) in one more column. A state
-with a time to live has a column of stamps (int64 milliseconds): one, or a list of them.
+with a time to live has a column of stamps (int64 milliseconds): one, or a list of them. The last
+column of a list or map is the marker of one whose entries are in a table of their own
+(`idlestate.backends.shards.state_entries`).
 
 A content, as functions have it, is a value, a list or a dict, None for nothing; with a time to live
-each value is a pair with its stamp.
+each value is a pair with its stamp. In place of a list or dict may be a `Marker`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,9 +23,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.fields import Field, to_arrow
+from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.shard_record import ENTRIES
+from idlestate.backends.shards.state_entries import Marker
 from idlestate.errors import RefusedError
 
 LIST, MAP = "list", "map"
@@ -91,7 +96,17 @@ class StateColumns:
     def columns(self) -> tuple[Column, ...]:
         """Its columns in files."""
         blank = [pa.nulls(1, kind) for kind in self._types()]
-        return tuple(Column(f"s{self.id}_{at}", field) for at, field in enumerate(blank))
+        found = [Column(f"s{self.id}_{at}", field) for at, field in enumerate(blank)]
+        if self.table is not None:
+            found.append(Column(f"s{self.id}_marker", pa.nulls(1, pa.binary())))
+        return tuple(found)
+
+    @property
+    def table(self) -> str | None:
+        """The table of the entries of large lists and maps; None of states that have none."""
+        if self.kind == LIST or (self.key_type is not None and is_key_type(self.key_type)):
+            return f"{ENTRIES}{self.id}"
+        return None
 
     def to_fields(self, contents: Sequence[Any]) -> list[Field]:
         """The columns of contents.
@@ -100,7 +115,11 @@ class StateColumns:
             pa.ArrowException, OverflowError, TypeError, ValueError: a content is not of the type.
         """
         if self.kind in (LIST, MAP):
-            return [part for values in self._lists(contents) for part in _packed(values)]
+            markers = [each.cell() if each.__class__ is Marker else None for each in contents]
+            if any(markers):
+                contents = [None if each.__class__ is Marker else each for each in contents]
+            found = [part for values in self._lists(contents) for part in _packed(values)]
+            return found if self.table is None else [*found, pa.array(markers, pa.binary())]
         stamps = []
         if self.stamped:
             stamps = [pa.array([each and each[1] for each in contents], pa.int64())]
@@ -116,14 +135,16 @@ class StateColumns:
                 live.
         """
         parts = iter(fields)
-        if self.kind == MAP:
-            keys, values = _unpacked(parts, self.key_type), self._unpacked(parts)
+        if self.table is not None:
+            markers, plain = to_arrow(fields[-1]), self._in_rows(parts)
+            if markers.null_count == len(markers):
+                return plain
             return [
-                None if k is None or v is None else dict(zip(k, v, strict=True))
-                for k, v in zip(keys, values, strict=True)
+                rest if each is None else Marker.of(each)
+                for each, rest in zip(markers.to_pylist(), plain, strict=True)
             ]
-        if self.kind == LIST:
-            return self._unpacked(parts)
+        if self.kind in (LIST, MAP):
+            return self._in_rows(parts)
         values = _joined(parts, self.type)
         if not self.stamped:
             return values
@@ -133,8 +154,18 @@ class StateColumns:
             for value, stamp, otherwise in zip(values, stamps, written_at_ms, strict=True)
         ]
 
+    def _in_rows(self, parts: Iterator[Field]) -> list[Any]:
+        """Lists and maps that are in the rows of lives."""
+        if self.kind == MAP:
+            keys, values = _unpacked(parts, self.key_type), self._unpacked(parts)
+            return [
+                None if k is None or v is None else dict(zip(k, v, strict=True))
+                for k, v in zip(keys, values, strict=True)
+            ]
+        return self._unpacked(parts)
+
     def shown(self, fields: Sequence[Field]) -> pa.Array:
-        """The state as a column of `shown_type`, without stamps."""
+        """The state as a column of `shown_type`, without stamps; no list or map has a marker."""
         contents = self.contents(fields, [0] * len(fields[0]))
         if self.stamped:
             contents = [_without_stamps(each) for each in contents]

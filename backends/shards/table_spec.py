@@ -11,6 +11,7 @@ from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
 from idlestate.backends.shards.record_rows import EmitsRows
@@ -152,6 +153,8 @@ class TableSpec:
             return self.kind.tables(self.keys)
         lives = TableSchema(self.keys, self.kind.stored)
         found = {OPEN: lives, REMEMBERED: remembered_keys.SCHEMA}
+        if isinstance(self.kind, FunctionState):
+            found |= self.kind.entry_tables
         return found | ({HELD: self._held} if self.in_order else {})
 
     @property

@@ -12,7 +12,6 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
-from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.packet_codec import PacketError
 from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
 from idlestate.backends.shards.record_rows import EmitsRecords
@@ -165,10 +164,10 @@ class ShardWork:
             begin, stop = bounds[at], bounds[at + 1]
             if begin == stop or not shard.current.live:
                 continue
-            current = self.tables.table(shard, at).current
+            table = self.tables.table(shard, at)
             part = [column.slice(begin, stop - begin) for column in columns]
-            rows, _ = current.look_up(hashes[begin:stop], part)
-            found.append(life_columns(spec, current.take(rows[rows >= 0]), policy))
+            rows, _ = table.current.look_up(hashes[begin:stop], part)
+            found.append(table.shown_lives(table.current.take(rows[rows >= 0]), policy))
         return pa.concat_tables(found)
 
     def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
