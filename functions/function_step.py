@@ -1,23 +1,17 @@
-"""What a batch makes of a shard of a function: as `ShardTable.apply` does for other operators.
-
-Lives, states and timers become lists of Python values once per batch, and columns again.
-"""
+"""What a batch makes of a shard of a function: as `ShardTable.apply` does for other operators."""
 
 import copy
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.fields import Field, join
 from idlestate.backends.runs.keys import take_keys
-from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
@@ -25,22 +19,14 @@ from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
-from idlestate.backends.shards.state_columns import StateColumns
-from idlestate.backends.shards.state_entries import ChangedEntries, StateEntries
+from idlestate.backends.shards.state_entries import StateEntries
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
-from idlestate.functions.call_checks import CallChecks
 from idlestate.functions.declared_states import OpenFunction
-from idlestate.functions.errors import FunctionError, error_in_open, error_of
-from idlestate.functions.function_output import output_table
-from idlestate.functions.function_rows import function_rows
-from idlestate.functions.key_loop import KeyLoop
+from idlestate.functions.errors import FunctionError, error_in_open
 from idlestate.functions.keys_after import KeysAfter
-from idlestate.functions.large_states import LargeState
-from idlestate.functions.one_key_calls import OneKeyCalls
+from idlestate.functions.loop_step import one_by_one
 from idlestate.functions.row_order import in_row_order
-from idlestate.functions.timer_columns import timer_fields, timers_of
-from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.functions.wave_step import hot_keys, in_waves
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Lives
@@ -154,119 +140,19 @@ class _Step:
 
         `rejects`: calls that fail are undone and rejected.
         """
-        bound, opened = self.bound, self._opened()
-        checks = None
-        if rejects:
-            checks = CallChecks(bound.uid, bound.output)
-        function = opened.function
-        if bound.form == "batched":
-            function = self._one_key_calls(opened)
-        cells = list(opened.cells.values())
-        large = self._large_states(opened)
-        loop = KeyLoop(bound.uid, function, opened.context, cells, self.policy, checks)
-        loop.visit(self.to_visit(large), sweep_at_ms)
-        return self._in_columns(loop.visited, large)
-
-    def _large_states(self, opened: OpenFunction) -> list[LargeState | None]:
-        """For each state its large lists or maps; None of other kinds."""
-        return [
-            None
-            if state.table is None
-            else LargeState(
-                state, self.table.others[state.table], descriptor.ttl.ttl_ms, self.batch_id
-            )
-            for state, descriptor in zip(self._kind.states, opened.declared, strict=True)
-        ]
-
-    @property
-    def _hashes(self) -> Ints:
-        """Those of the keys."""
-        return np.concatenate([self.steps.hashes, self.swept.hashes])
-
-    def _one_key_calls(self, opened: OpenFunction) -> OneKeyCalls:
-        spec, bound = self.table.spec, self.bound
-        types = dict(spec.keys) | dict(self._kind.payload)
-        function: Any = opened.function
-        states: Any = opened.declared
-        columns = [types[name] for name in bound.inputs[0]]
-        return OneKeyCalls(function, states, [kind for _, kind in spec.keys], columns, bound.output)
-
-    def _in_columns(self, visited: Visited, large: Sequence[LargeState | None]) -> KeysAfter:
-        born = [(key, at, NEVER_MS if ms is None else ms) for key, at, ms in visited.births]
-        gone = [(key, at_ms, int(why)) for key, at_ms, why in visited.gone]
-        kept = np.array(visited.kept, dtype=np.int64)
-        keys = [
-            pa.concat_arrays(each) for each in zip(self.steps.keys, self.swept.keys, strict=True)
-        ]
-        created, written, read, armed = _columns(visited.lives, 4)
-        wakes = np.array(visited.wakes_at_ms, dtype=np.int64)
-        kept_keys = take_keys(keys, kept)
-        payload: list[Field] = []
-        entries, hashes = dict[str, ChangedEntries](), self._hashes[kept]
-        states = zip(self._kind.states, visited.contents, large, strict=True)
-        for state, contents, apart in states:
-            plain = contents if apart is None else apart.plain(contents)
-            fields = self._fields(state, plain, kept_keys, written)
-            if apart is not None:
-                fields = apart.closed(fields, contents, hashes)
-                if state.table is not None and apart.changed is not None:
-                    entries[state.table] = apart.changed
-            payload += fields
-        born_key, born_ms, before_ms = _columns(born, 3)
-        gone_key, gone_ms, gone_why = _columns(gone, 3)
-        return KeysAfter(
-            kept,
-            Lives(created, written, read, armed, wakes),
-            [*payload, *timer_fields(visited.timers)],
-            born_key,
-            born_ms,
-            before_ms,
-            np.array([ms is not None for _, _, ms in visited.births], dtype=bool),
-            np.array([int(why) for _, _, why in visited.ends], dtype=np.int64),
-            gone_key,
-            gone_ms,
-            gone_why,
-            output_table(self.bound, visited),
-            visited.failed,
-            entries,
+        return one_by_one(
+            self.bound,
+            self.table,
+            self._opened(),
+            self.policy,
+            self.steps,
+            self.at,
+            self.old,
+            self.swept,
+            sweep_at_ms,
+            self.batch_id,
+            rejects=rejects,
         )
-
-    def to_visit(self, large: Sequence[LargeState | None]) -> KeysToVisit:
-        """The keys, their records and lives."""
-        steps, due = self.steps, len(self.swept)
-        has_old = [*(self.at >= 0).tolist(), *([True] * due)]
-        lives = Lives.joined([self.old.lives, self.swept.lives])
-        payload = [join(each) for each in zip(self.old.payload, self.swept.payload, strict=True)]
-        columns = [*lives.columns[:4], lives.cleanup_at_ms(self.policy)]
-        columns.append(lives.ends(self.policy).deadline_ms)
-        written_ms = lives.written_at_ms.tolist()
-        keys = [pa.concat_arrays(each) for each in zip(steps.keys, self.swept.keys, strict=True)]
-        return KeysToVisit(
-            _key_values(keys),
-            [*steps.counts.tolist(), *([0] * due)],
-            function_rows(steps, self.table.spec.key_names, self._kind.payload, self.bound.inputs),
-            iter(steps.t_ms.tolist()),
-            None if steps.is_read is None else iter(steps.is_read.tolist()),
-            _spread(zip(*(each.tolist() for each in columns), strict=True), has_old),
-            [
-                _spread(iter(contents), has_old)
-                for contents in self._contents(payload, written_ms, large, has_old)
-            ],
-            _spread(iter(timers_of(payload[-2:])), has_old),
-        )
-
-    def _contents(
-        self,
-        payload: Sequence[Field],
-        written_ms: Sequence[int],
-        large: Sequence[LargeState | None],
-        has_old: Sequence[bool],
-    ) -> Iterator[list[Any]]:
-        """Of each state the contents of the lives."""
-        hashes = self._hashes[np.array(has_old, dtype=bool)]
-        for (state, fields), apart in zip(self._kind.split(payload), large, strict=True):
-            contents = state.contents(fields, written_ms)
-            yield contents if apart is None else apart.opened(contents, hashes)
 
     def outcome(
         self,
@@ -315,25 +201,6 @@ class _Step:
             failed=after.failed,
         )
 
-    def _fields(
-        self, state: StateColumns, contents: Sequence[Any], keys: Sequence[pa.Array], at_ms: Ints
-    ) -> list[Field]:
-        try:
-            return state.to_fields(contents)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            for number, content in enumerate(contents):
-                try:
-                    state.to_fields([content])
-                except (pa.ArrowException, OverflowError, TypeError, ValueError) as problem:
-                    raise error_of(
-                        self.bound.uid,
-                        self.bound.name,
-                        _key_values(take_keys(keys, np.array([number])))[0],
-                        int(at_ms[number]),
-                        f"left in state {state.name!r} what its type cannot hold: {problem}",
-                    ) from error
-            raise
-
     def _with_tombstones(
         self,
         kept: Rows,
@@ -378,19 +245,3 @@ class _Step:
             absences=count_ages(absences_ms),
             absent_ms=int(absences_ms.sum()),
         )
-
-
-def _spread(values: Iterator[Any], there: Sequence[bool]) -> list[Any]:
-    """The values in turn where they are there, else None."""
-    return [next(values) if each else None for each in there]
-
-
-def _key_values(keys: Sequence[pa.Array]) -> list[Any]:
-    if len(keys) == 1:
-        return python_values(keys[0])
-    return list(zip(*map(python_values, keys), strict=True))
-
-
-def _columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Ints]:
-    found = np.array(rows, dtype=np.int64).reshape(-1, width)
-    return [np.ascontiguousarray(found[:, at]) for at in range(width)]
