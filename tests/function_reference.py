@@ -144,24 +144,30 @@ class Model:
 
     # ---------------------------------------------------------- time
 
-    def record(self, key: Any, t_ms: int, row: Any) -> None:
+    def record(self, key: Any, t_ms: int, row: Any, *, is_read: bool = False) -> None:
         life = self.lives.get(key)
         if life is not None:
-            t_ms = max(t_ms, life["written"])
+            t_ms = max(t_ms, life["written"], life["read"])
             self.reach(key, t_ms)
-        if key not in self.lives:
+        is_new = key not in self.lives
+        if is_new:
             cells = {each.name: CELLS[each.kind.value](each, self) for each in self.descriptors}
             self.lives[key] = {
-                "created": t_ms, "written": t_ms, "cleanup": None, "cells": cells, "timers": {},
+                "created": t_ms, "written": t_ms, "read": -FOREVER, "cleanup": None,
+                "cells": cells, "timers": {},
             }  # fmt: skip
         life = self.lives[key]
-        life["written"] = t_ms
-        if self.policy.idle_min_ms > 1 and (
+        life["read" if is_read else "written"] = t_ms
+        arms = not is_read or self.policy.update.value == "on_read_and_write"
+        if arms and self.policy.idle_min_ms > 1 and (
             life["cleanup"] is None or t_ms + self.policy.idle_min_ms > life["cleanup"]
-        ):
+        ):  # fmt: skip
             life["cleanup"] = t_ms + self.policy.idle_max_ms
         self.call(key, t_ms, lambda: self.function.process_element(row, self))
-        self.drop_if_empty(key)
+        if not is_read:
+            self.drop_if_empty(key)
+        elif is_new:
+            del self.lives[key]  # a read begins none
 
     def sweep(self, upto_ms: int) -> None:
         for key in list(self.lives):
@@ -193,7 +199,9 @@ class Model:
         if life["cleanup"] is not None:
             ends.append(life["cleanup"])
         if self.policy.ttl_ms:
-            ends.append(life["written"] + self.policy.ttl_ms)
+            counts = self.policy.ttl_update.value == "on_read_and_write"
+            last = max(life["written"], life["read"]) if counts else life["written"]
+            ends.append(last + self.policy.ttl_ms)
         if self.policy.max_lifetime_ms:
             ends.append(life["created"] + self.policy.max_lifetime_ms)
         return min(ends)

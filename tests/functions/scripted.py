@@ -31,8 +31,17 @@ class Mean:
 
 
 MEAN = pa.struct([("total", pa.int64()), ("count", pa.int64())])
+TIMERS: dict[str, list[tuple[str | None, int]]] = {
+    "quiet": [("quiet", 5)],
+    "other": [("other", 5)],
+    "plain": [(None, 3)],
+    "after": [("quiet", 40)],  # most lives end before
+    "past": [("other", -3)],
+    "same": [("quiet", 5), ("other", 5), (None, 5)],
+}
+"""Operations that set timers, None a plain one; times are multiples of the record's number."""
 OPERATIONS = (
-    *("count", "list", "map", "unmap", "sum", "mean", "clear", "quiet", "other", "plain"),
+    *("count", "list", "map", "unmap", "sum", "mean", "clear", *TIMERS),
     *("unquiet", "look", "forget", "nothing"),
 )
 
@@ -80,14 +89,17 @@ class Scripted(KeyedProcessFunction):
         elif name == "quiet" and left > 2:
             for each in self.states.values():
                 ctx.state(each).clear()
+        elif name == "quiet" and left == 2:
+            ctx.timer("other", ctx.timestamp_ms - 1)
         elif name is None:
+            if left == 1:
+                ctx.timer("quiet", ctx.timestamp_ms)
             count.clear()
 
     def on_expire(self, ctx: Any) -> Any:
         yield self.row("expire", ctx)
 
     def do(self, op: str, n: int, ctx: Any) -> Any:
-        now = ctx.timestamp_ms
         if op == "count":
             count = ctx.state(self.states["count"])
             count.update((count.value() or 0) + 1)
@@ -99,10 +111,8 @@ class Scripted(KeyedProcessFunction):
             ctx.state(self.states["map"]).remove(f"k{n % 3}")
         elif op in ("sum", "mean"):
             ctx.state(self.states[op]).add(n)
-        elif op in ("quiet", "other"):
-            ctx.timer(op, now + 5 * n)
-        elif op == "plain":
-            ctx.register_timer(now + 3 * n)
+        elif op in TIMERS:
+            set_timers(op, n, ctx)
         elif op == "unquiet":
             ctx.delete_timer("quiet")
         elif op == "clear":
@@ -125,6 +135,15 @@ class Scripted(KeyedProcessFunction):
             of["mean"].get(),
         ]
         return (ctx.key, what, ctx.timestamp_ms, repr(shown))
+
+
+def set_timers(op: str, n: int, ctx: Any) -> None:
+    for name, ms in TIMERS[op]:
+        at_ms = ctx.timestamp_ms + ms * n
+        if name is None:
+            ctx.register_timer(at_ms)
+        else:
+            ctx.timer(name, at_ms)
 
 
 OUTPUT = "key string, what string, at bigint, state string"

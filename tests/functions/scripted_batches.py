@@ -8,10 +8,11 @@ import pyarrow.compute as pc
 
 from idlestate import BatchedProcessFunction
 from idlestate.state import StateTtlConfig, TtlUpdateType, ValueStateDescriptor
+from tests.functions.scripted import TIMERS, set_timers
 
 OPERATIONS = (
-    *("count", "count", "text", "clear", "quiet", "other", "plain", "unplain", "unquiet"),
-    *("look", "forget", "nothing"),
+    *("count", "count", "text", "clear", "unplain", "unquiet"),
+    *("look", "forget", "nothing", *TIMERS),
 )
 OUTPUT = "key string, what string, at bigint, count bigint, text string"
 BEGIN_MS = 86_400_000 * 10
@@ -51,9 +52,12 @@ class Batched(BatchedProcessFunction):
         text.update(pa.array([f"é{each}" for each in n]), where=of.get("text", none))
         count.clear(where=of.get("clear", none) & (n % 2 == 0))
         text.clear(where=of.get("clear", none) & (n % 2 == 1))
-        for name in ("quiet", "other"):
-            ctx.timer(name, now + 5 * n, where=of.get(name, none))
-        ctx.register_timer(now + 3 * n, where=of.get("plain", none))
+        for op, timers in TIMERS.items():
+            for name, ms in timers:
+                if name is None:
+                    ctx.register_timer(now + ms * n, where=of.get(op, none))
+                else:
+                    ctx.timer(name, now + ms * n, where=of.get(op, none))
         ctx.delete_timer(now + 3 * n, where=of.get("unplain", none))
         ctx.delete_timer("quiet", where=of.get("unquiet", none))
         forgets = of.get("forget", none)
@@ -72,7 +76,9 @@ class Batched(BatchedProcessFunction):
         elif name == "quiet":
             for state in (count, text):
                 state.clear(where=left > 2)
+            ctx.timer("other", ctx.timestamps_ms - 1, where=left == 2)
         else:
+            ctx.timer("quiet", ctx.timestamps_ms, where=left == 1)
             count.clear()
 
     def on_expires(self, ctx: Any) -> Any:
@@ -106,10 +112,8 @@ class Both(Batched):
             text.update(f"é{n}")
         elif op == "clear":
             (text if n % 2 else count).clear()
-        elif op in ("quiet", "other"):
-            ctx.timer(op, now + 5 * n)
-        elif op == "plain":
-            ctx.register_timer(now + 3 * n)
+        elif op in TIMERS:
+            set_timers(op, n, ctx)
         elif op == "unplain":
             ctx.delete_timer(now + 3 * n)
         elif op == "unquiet":
@@ -130,7 +134,11 @@ class Both(Batched):
         elif name == "quiet" and left > 2:
             count.clear()
             text.clear()
+        elif name == "quiet" and left == 2:
+            ctx.timer("other", ctx.timestamp_ms - 1)
         elif name is None:
+            if left == 1:
+                ctx.timer("quiet", ctx.timestamp_ms)
             count.clear()
 
     def on_expire(self, ctx: Any) -> Any:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idlestate import BatchedProcessFunction, Policy
+from idlestate import BatchedProcessFunction, Policy, UpdateType
 from idlestate.state import StateTtlConfig, TtlUpdateType, ValueStateDescriptor
 from idlestate.testing import FunctionHarness, check_cuts
 from tests.function_reference import Model
@@ -57,7 +57,7 @@ def harness(
     **more: Any,
 ) -> FunctionHarness:
     return FunctionHarness(
-        SCHEMA,
+        more.pop("schema", SCHEMA),
         key="key",
         function=function,
         output=OUTPUT,
@@ -123,6 +123,57 @@ def test_a_batched_function_does_what_the_model_does(
         watermark_ms = max(watermark_ms, highest_ms - delay_ms - 1)
     assert Counter(found) == Counter(model.rows)
     assert {each["key"] for each in tested.lives()} == set(model.lives)
+
+
+READ_SCHEMA = {**SCHEMA, "is_read": pa.bool_()}
+ALL = UpdateType.ON_READ_AND_WRITE
+READ_POLICIES = POLICIES | st.sampled_from(
+    [
+        Policy(idle_min_ms=30, idle_max_ms=45, min_gap="0s", update=ALL),
+        Policy(ttl_ms=40, ttl_update=ALL),
+        Policy(idle_min_ms=20, idle_max_ms=50, ttl_ms=45, min_gap="0s", ttl_update=ALL),
+    ]
+)
+
+
+def is_read(record: Record) -> bool:
+    """Half of the records that change nothing."""
+    return record[2] in ("look", "nothing") and record[3] % 2 == 1
+
+
+@settings(max_examples=60)
+@given(
+    FORMS, READ_POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60),
+)  # fmt: skip
+def test_reads_are_the_same_in_both_forms_and_in_the_model(
+    forms: Any, policy: Policy, records: list[Record], cuts: set[int], delay_ms: int
+) -> None:
+    model = Model(forms[1], list(forms[1].states.values()), policy)
+    batches, watermark_ms = [*cut(records, cuts), [], []], 0
+    for batch in batches:
+        rows = [each for each in batch if BASE_MS + each[1] > watermark_ms]
+        for each in sorted(rows, key=lambda each: (each[1], is_read(each), each[2], each[3])):
+            key, t_ms, op, n = each
+            given = SimpleNamespace(op=op, n=n)
+            model.record(key, BASE_MS + t_ms, given, is_read=is_read(each))
+        model.sweep(watermark_ms)
+        highest_ms = max((BASE_MS + each[1] for each in batch), default=0)
+        watermark_ms = max(watermark_ms, highest_ms - delay_ms - 1)
+    found = []
+    for function, cost in ((forms[0], 2), (forms[1], 0), (forms[1], 2), (forms[1], 10**9)):
+        with mock.patch("idlestate.functions.wave_step.WAVE_COST", cost):
+            tested = harness(
+                function, policy, delay_ms, in_order=False, schema=READ_SCHEMA, read_when="is_read"
+            )
+            rows = [
+                each
+                for batch in batches
+                for each in tested.batch([row(each) | {"is_read": is_read(each)} for each in batch])
+            ]
+        assert Counter(tuple(each.values()) for each in rows) == Counter(model.rows)
+        found.append(sorted(map(repr, tested.lives())))
+    assert {each["key"] for each in tested.lives()} == set(model.lives)
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 @settings(max_examples=20)
