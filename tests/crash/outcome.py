@@ -203,7 +203,7 @@ def _sink_facts(rows: Rows, change: str) -> Iterable[Fact]:
 def _sink_rows(folder: Path) -> Rows:
     """Rows of a sink folder with their batch; nothing half-written may lie there."""
     for batch in sorted(folder.iterdir()):
-        if batch.name == "_idlestate.json" or batch.name.endswith(".crc"):
+        if batch.name.startswith("_idlestate.") or batch.name.endswith(".crc"):
             continue
         name, _, number = batch.name.partition("=")
         assert name == "batch_id", f"{batch} is left over"
