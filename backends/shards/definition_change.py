@@ -13,7 +13,8 @@ these. A change under which the state cannot be read is refused before anything 
 | same name, another text or a type that is not wider | refused |
 
 States of functions change likewise; lists and maps do not widen. A value may get or lose a time to
-live: those written before count from the last write of their life.
+live: those written before count from the last write of their life. With `in_order`, records wait
+with the columns that a function sees, so these must keep their type or widen.
 
 A sum of decimals is stored as an integer in units of the column's last digit, and
 `approx_count_distinct` hashes such integers. Another scale would change their meaning, and is
@@ -34,6 +35,7 @@ from idlestate.backends.shards.bounded_over import BoundedOver
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.distinct_counts import ApproxDistinct
+from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.own_accumulator import OwnAccumulator, listed, state_of
 from idlestate.backends.shards.state_columns import ONE_VALUE, WITH_TTL, StateColumns
 from idlestate.backends.shards.sums import Count, ExactSum
@@ -136,12 +138,20 @@ def _fixed(
         yield refused("window", before.window, after.window)
     if before.in_order != after.in_order:
         yield refused("in_order", str(before.in_order), str(after.in_order))
-    if before.order != after.order:
+    has_two, two_now = (INPUT_NUMBER in dict(spec.order) for spec in (was, now))
+    if has_two != two_now:
+        yield refused("inputs", 1 + has_two, 1 + two_now)
+    elif before.order != after.order:
         yield refused("order", _listed(was.order), _listed(now.order))
     else:
         for (name, old), (_, new) in zip(was.order, now.order, strict=True):
             if not widens(old, new):
                 yield refused(f"order column {name}", old, new)
+    if after.in_order and isinstance(was.kind, FunctionState):
+        waiting = dict(was.kind.payload)
+        for name, new in now.kind.inputs.items():
+            if not widens(waiting.get(name, new), new):
+                yield refused(f"column {name}", waiting[name], new)
 
 
 def _lost_names(

@@ -11,6 +11,7 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, check_renamed, compare_definitions
+from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.windows import Windows
@@ -270,3 +271,27 @@ def test_columns_of_a_deduplication_change_as_aggregates_do() -> None:
 def test_another_kind_of_operator_is_refused(other: Definition) -> None:
     (refusal,) = compare_definitions(other, deduplicated(Keep.FIRST, "x")).refusals
     assert refusal == f"kind was {other.kind}, is now deduplicate first"
+
+
+def of_function(*, in_order: bool = True, inputs: int = 1, **types: pa.DataType) -> Definition:
+    number = {INPUT_NUMBER: pa.int8()} if inputs > 1 else {}
+    kind = FunctionState("f", (), tuple((number | types).items()))
+    spec = TableSpec.of_windows(
+        (("k", pa.string()),), kind, tuple(number.items()), None, in_order=in_order
+    )
+    return Definition.of(spec, TimeDomain.EVENT)
+
+
+def test_columns_of_records_that_wait_may_come_go_and_widen_but_not_change() -> None:
+    before = of_function(n=pa.int32(), s=pa.string())
+    assert not compare_definitions(before, of_function(n=pa.int64(), m=pa.int8())).refusals
+    refusals = compare_definitions(before, of_function(n=pa.string())).refusals
+    assert refusals == ["column n was int32, is now string"]
+    unordered = of_function(n=pa.int32(), in_order=False)
+    assert not compare_definitions(unordered, of_function(n=pa.string(), in_order=False)).refusals
+
+
+def test_a_function_on_one_input_does_not_become_one_on_two() -> None:
+    one, two = of_function(n=pa.int32()), of_function(n=pa.int32(), inputs=2)
+    assert compare_definitions(one, two).refusals == ["inputs was 1, is now 2"]
+    assert compare_definitions(two, one).refusals == ["inputs was 2, is now 1"]
