@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+
 from idlestate.errors import RefusedError
 from idlestate.pipeline.function_harness import FunctionHarness
 from idlestate.pipeline.retain_harness import OperatorHarness
@@ -15,7 +17,7 @@ Rows = Counter[str]
 Make = Callable[[], OperatorHarness[Any]]
 
 
-def check_cuts(make: Make, records: Records, *, runs: int = 50) -> None:
+def check_cuts(make: Make, records: Records | pa.Table, *, runs: int = 50) -> None:
     """Divide records into batches in many ways, and compare what comes out.
 
     Each run feeds the records to a new harness, in the given order. They are cut at other places in
@@ -30,9 +32,12 @@ def check_cuts(make: Make, records: Records, *, runs: int = 50) -> None:
 
     Raises:
         AssertionError: results differ; the text has the fewest records for which they do.
-        RefusedError: a record is late in some divisions, which changes results by itself.
+        RefusedError: a record is late in some divisions, which changes results by itself, or
+            `make` does not return a new harness.
     """
-    given = list(records)
+    given = records.to_pylist() if isinstance(records, pa.Table) else list(records)
+    if make() is make():
+        raise RefusedError("make returns the same harness twice; return a new one in each call")
     _refuse_late(make, given)
     forms = _forms(make)
     whole = _run(forms[0], given, [])
@@ -158,7 +163,12 @@ def _report(whole_by: Make, make: Make, records: Records, cuts: Sequence[int]) -
     whole, parts = _run(whole_by, records, []), _run(make, records, cuts)
     first = "results depend on how records are divided into batches"
     in_whole, in_parts = "if all records are one batch", "in these batches"
-    if not cuts or _run(make, records, []) != whole:
+    if make is whole_by and not cuts:
+        first = (
+            "results differ between two runs of the same batch: they depend on more than records"
+        )
+        in_whole, in_parts = "in the first run", "in the second run"
+    elif not cuts or _run(make, records, []) != whole:
         first = "process_batch and process_element give different results"
         in_whole, in_parts = "of process_element", "of process_batch"
     lines = [first]

@@ -1,5 +1,6 @@
 """`check_cuts` finds results that depend on batches, and says so with the fewest records."""
 
+import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from idlestate.testing import FunctionHarness, RetainHarness, check_cuts
 SCHEMA = {"key": pa.string(), "t": pa.timestamp("us", "UTC"), "n": pa.int64()}
 BEGIN = datetime(2025, 3, 3, tzinfo=UTC)
 POLICY = Policy(idle_min="20s", idle_max="30s", min_gap="0s")
+NUMBERS = itertools.count()
 LAST = ValueStateDescriptor(name="last", value_type=pa.int64(), default=0)
 
 
@@ -65,6 +67,14 @@ def test_rows_in_order_pass() -> None:
     check_cuts(functions(Steps(), in_order=True), RECORDS, runs=20)
 
 
+def test_records_may_be_a_table_and_each_run_needs_its_own_harness() -> None:
+    table = pa.Table.from_pylist(RECORDS, pa.schema(SCHEMA))
+    check_cuts(functions(Steps(), in_order=True), table, runs=1)
+    one = functions(Steps(), in_order=True)()
+    with pytest.raises(RefusedError, match="make returns the same harness twice"):
+        check_cuts(lambda: one, RECORDS)
+
+
 def test_arrival_that_counts_is_found_with_the_fewest_records() -> None:
     with pytest.raises(AssertionError) as raised:
         check_cuts(functions(Steps(), in_order=False), RECORDS)
@@ -78,6 +88,22 @@ def test_arrival_that_counts_is_found_with_the_fewest_records() -> None:
 def test_what_a_function_keeps_in_itself_is_found() -> None:
     with pytest.raises(AssertionError, match="rows only if all records are one batch"):
         check_cuts(functions(Remembering(), in_order=True), RECORDS)
+
+
+class Random(Steps):
+    """Yields another number each time."""
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        yield ctx.key, next(NUMBERS), 0
+
+
+def test_a_function_whose_results_depend_on_more_than_records_is_found() -> None:
+    with pytest.raises(AssertionError) as raised:
+        check_cuts(functions(Random(), in_order=True), RECORDS, runs=1)
+    text = str(raised.value)
+    assert text.startswith("results differ between two runs of the same batch: they depend")
+    assert "rows only in the first run" in text
+    assert "process_batch" not in text
 
 
 def test_records_that_would_be_late_are_refused() -> None:
