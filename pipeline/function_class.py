@@ -7,6 +7,8 @@ from idlestate.errors import RefusedError
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.function import KeyedProcessFunction
 
+_OWN = f"{KeyedProcessFunction.__module__.partition('.')[0]}."
+"""Classes of these modules are to be derived from."""
 Function = TypeVar("Function", bound=KeyedProcessFunction)
 
 
@@ -33,7 +35,7 @@ def _load(uid: str, reference: str, base: type[Function]) -> Function:
     name, _, class_name = reference.partition(":")
     try:
         module = import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{name}.".startswith(f"{missing}."):
             raise RefusedError(
@@ -51,7 +53,7 @@ def _load(uid: str, reference: str, base: type[Function]) -> Function:
             if isinstance(value, type)
             and issubclass(value, base)
             and issubclass(value, KeyedCoProcessFunction) == (base is KeyedCoProcessFunction)
-            and value is not base
+            and not value.__module__.startswith(_OWN)
         ]
         what = f"is not a class derived from {base.__name__}" if found else "is not found"
         raise RefusedError(
@@ -59,7 +61,7 @@ def _load(uid: str, reference: str, base: type[Function]) -> Function:
         )
     try:
         return found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RefusedError(
             f"{start}: {class_name}() raised {type(error).__name__}: {error}; the class must take "
             "no arguments: derive a class for each setting"
