@@ -14,6 +14,13 @@ from idlestate.retention.policy import FOREVER_MS
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+_FAMILIES = {
+    "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary,
+             pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+    "time": (pa.types.is_date, pa.types.is_timestamp),
+    "list": (pa.types.is_list, pa.types.is_large_list),
+}  # fmt: skip
 _UNFIT = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
@@ -36,12 +43,10 @@ def fitted(values: Any, kind: pa.DataType, n: int | None, what: str) -> pa.Array
     try:
         if isinstance(values, (pa.Array, pa.ChunkedArray)):
             found = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-            are_bools = pa.types.is_boolean(found.type)
         else:
-            are_bools = _has_bools(values)
-            found = pa.array(values, None if are_bools else kind, from_pandas=False)
-        if are_bools != pa.types.is_boolean(kind) and found.null_count < len(found):
-            raise pa.ArrowTypeError("a bool is not a number")
+            found = pa.array(values, None if _has_type(values) else kind, from_pandas=False)
+        if found.null_count < len(found) and _family(found.type) != _family(kind):
+            raise pa.ArrowTypeError(f"they are of type {found.type}")
         found = found.cast(kind)
     except _UNFIT as error:
         raise RefusedError(f"{what} is of type {kind}, its values do not fit: {error}") from None
@@ -108,9 +113,20 @@ def output_batches(found: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _has_bools(values: Any) -> bool:
+def _has_type(values: Any) -> bool:
+    """Whether a column has a type of its own: numpy's, or that of Python's booleans."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise ValueError(f"an array of {values.ndim} dimensions is not a column")
-        return bool(values.dtype == bool)
+        return bool(values.dtype != object)
     return any(isinstance(each, (bool, np.bool_)) for each in values)
+
+
+def _family(kind: pa.DataType) -> Any:
+    """What is equal for types whose values may be cast to each other: no time becomes a number."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    for name, tests in _FAMILIES.items():
+        if any(test(kind) for test in tests):
+            return name
+    return kind.id

@@ -116,7 +116,7 @@ class TimerTable:
         """As of `CallTimers`."""
         keys = self._at[rows]
         for each, column in zip(self._names, self._columns, strict=True):
-            if at_ms is None and each == name:
+            if at_ms is None and name and each == name:
                 column[keys] = FOREVER_MS
             elif at_ms is not None and not each:
                 column[keys[column[keys] == at_ms]] = FOREVER_MS
@@ -124,7 +124,7 @@ class TimerTable:
     def times_ms(self, name: str) -> pa.Array:
         """As of `CallTimers`."""
         found = np.full(len(self._at), FOREVER_MS)
-        if name in self._names:
+        if name and name in self._names:
             found = self._columns[self._names.index(name)][self._at]
         return pa.array(found, mask=found == FOREVER_MS)
 
