@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
 
 Ints = npt.NDArray[np.int64]
+_log = logging.getLogger("idlestate")
 
 
 def apply_function(
@@ -67,12 +69,18 @@ def apply_function(
             found = step.outcome(
                 step.first_try(sweep_at_ms), due, rule, sweep_at_ms, batch_id, merge
             )
-        except FunctionError:
+        except FunctionError as error:
             if os.getpid() != process_id or not (bound.rejects or bound.is_batched):
                 raise
             after = step.after(sweep_at_ms, rejects=bound.rejects)
-            if bound.is_batched and not after.failed:
-                raise  # calls with one key each do not fail: the function is to be corrected
+            if not after.failed:
+                if not bound.rejects:
+                    raise  # calls with one key each do not fail: the function is to be corrected
+                _log.warning(
+                    "operator %r: %s %s; the batch was processed again, with one key per call, "
+                    "which did not fail and counts",
+                    *(bound.uid, error.call, error.said),
+                )
             found = step.outcome(after, due, rule, sweep_at_ms, batch_id, merge)
         return replace(found, others={**found.others, **others})
     finally:
