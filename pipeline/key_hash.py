@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from idlestate.config.sql.quoting import quoted
+
 
 def key_hash(names: Sequence[str], *, is_chain: bool = False) -> Column:
     """The 64-bit hash of key columns; as a chain, what `hash_after` continues with one more."""
-    columns = [F.col(f"`{name}`") for name in names]
+    columns = [F.col(quoted(name)) for name in names]
     if len(columns) == 1 or is_chain:
         return F.xxhash64(*columns)
     absent = F.lit(0).cast("long")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.shards.function_state import INPUT_NUMBER
+from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.inputs import joint_watermark_ms
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts, to_text
@@ -148,7 +148,7 @@ def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> 
     # Those of the other input of a join.
     columns |= {name: pa.nulls(len(rows), kind) for name, kind in table.inputs.items()
                 if name not in columns}  # fmt: skip
-    if INPUT_NUMBER in columns:
+    if spec.terms and isinstance(table.kind, FunctionState):  # of a function on two inputs
         number = list(spec.terms).index(spec.input_name)
         columns[INPUT_NUMBER] = pa.array(np.full(len(rows), number, dtype=np.int8))
     keys = [columns[name] for name, _ in table.given_keys]

@@ -6,6 +6,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from idlestate.config.sql.quoting import quoted
 from idlestate.pipeline.key_hash import key_hash
 from idlestate.pipeline.late_rows import RejectCode
 from idlestate.pipeline.operator_checks import Marking
@@ -43,4 +44,4 @@ def marked_rows(events: DataFrame, spec: OperatorSpec, marking: Marking) -> Data
 
 
 def _col(name: str) -> Column:
-    return F.col(f"`{name}`")
+    return F.col(quoted(name))

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StringType, StructField, StructType
 
 from idlestate.config.pipeline_settings import SourceSection
+from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.task_errors import spark_says
@@ -92,7 +93,7 @@ def read_events(spark: SparkSession, source: SourceSection, event_time: str | No
 
 def _parsed(events: DataFrame, event_time: str, pattern: str | None) -> DataFrame:
     """Times in text form as timestamps; an invalid one makes its row malformed."""
-    text = F.col(f"`{event_time}`")
+    text = F.col(quoted(event_time))
     moment = F.try_to_timestamp(text, None if pattern is None else F.lit(pattern))
     unparsed = F.when(text.isNotNull() & moment.isNull(), text)
     known = [F.col(CORRUPT)] if CORRUPT in events.columns else []
