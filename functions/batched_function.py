@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from idlestate.errors import RefusedError
+from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.function import KeyedProcessFunction
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class BatchedProcessFunction(KeyedProcessFunction):
             rows: a named tuple of the columns of the records, each an Arrow array.
             ctx: their keys and times; gives states and timers.
         """
-        raise NotImplementedError
+        raise NotImplementedError("define process_batch")
 
     def on_timers(self, name: str | None, ctx: "BatchContext") -> Yielded:
         """Timers of different keys are due; `ctx.timestamps_ms` are their times.
@@ -82,7 +83,7 @@ def form_of(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> str:
 
 
 def check_forms(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> None:
-    """Refuse a batched function that lacks a method, or that cannot have its states.
+    """Refuse a function that lacks a method, or a batched one that cannot have its states.
 
     Args:
         function: the function.
@@ -91,9 +92,16 @@ def check_forms(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> Non
     Raises:
         RefusedError: with what to change.
     """
-    if not isinstance(function, BatchedProcessFunction):
-        return
     name = type(function).__qualname__
+    if isinstance(function, KeyedCoProcessFunction):
+        if isinstance(function, BatchedProcessFunction):
+            raise RefusedError(f"{name} is a BatchedProcessFunction too, which co_process does not "
+                               "call; derive it from KeyedCoProcessFunction alone")  # fmt: skip
+        _check_defined(function, KeyedCoProcessFunction, "process_element1", "process_element2")
+        return
+    if not isinstance(function, BatchedProcessFunction):
+        _check_defined(function, KeyedProcessFunction, "process_element")
+        return
     if not overrides(function, "process_batch"):
         raise RefusedError(f"{name} has no process_batch; define it, or derive the class from "
                            "KeyedProcessFunction")  # fmt: skip
@@ -113,3 +121,11 @@ def check_forms(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> Non
                 f"{name}: state {state!r} is a {kind} state, batched functions have value states "
                 "only; change the state, or define process_element too, which is then called"
             )
+
+
+def _check_defined(
+    function: KeyedProcessFunction, base: type[KeyedProcessFunction], *methods: str
+) -> None:
+    for method in methods:
+        if getattr(getattr(function, method), "__func__", None) is getattr(base, method):
+            raise RefusedError(f"{type(function).__qualname__} has no {method}; define it")

@@ -15,11 +15,11 @@ class KeyedCoProcessFunction(KeyedProcessFunction):
 
     def process_element1(self, row: Any, ctx: FunctionContext) -> Rows:
         """A record of the left input; arguments as for `KeyedProcessFunction.process_element`."""
-        raise NotImplementedError
+        raise NotImplementedError("define process_element1")
 
     def process_element2(self, row: Any, ctx: FunctionContext) -> Rows:
         """A record of the right input."""
-        raise NotImplementedError
+        raise NotImplementedError("define process_element2")
 
     def process_element(self, row: Any, ctx: FunctionContext) -> Rows:
         """Calls the method of the record's input; do not override it."""

@@ -43,7 +43,7 @@ class CountTriggeredFunction(KeyedProcessFunction):
             count: how many records.
             ctx: key, time and states.
         """
-        raise NotImplementedError
+        raise NotImplementedError("define fire")
 
     def process_element(self, row: Any, ctx: FunctionContext) -> Rows:
         """As of `KeyedProcessFunction`."""

@@ -1,8 +1,8 @@
 """Errors of user functions."""
 
-import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from traceback import walk_tb
 from typing import Any
 
 from idlestate.errors import RefusedError
@@ -42,7 +42,7 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
         key, at_ms: of the call.
         problem: the exception, or what is wrong in words.
     """
-    said = _said(problem)
+    said = said_by(problem)
     error = FunctionError(
         f"operator {uid!r}: {call} {said}, for key {short(key)} at {at(at_ms)}; {_ADVICE}"
     )
@@ -52,17 +52,22 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
 
 def error_in_open(uid: str, function: str, problem: BaseException) -> FunctionError:
     """The error of a function that cannot be opened."""
-    return FunctionError(f"operator {uid!r}: {function}.open {_said(problem)}; {_ADVICE}")
+    return FunctionError(f"operator {uid!r}: {function}.open {said_by(problem)}; {_ADVICE}")
 
 
-def _said(problem: object) -> str:
-    """What a call did, and where if it raised an error."""
+def said_by(problem: object) -> str:
+    """What a call did: in words, or which error it raised and where."""
     text = _cut(_written(str, problem), _MESSAGE)
     if not isinstance(problem, BaseException):
         return text
-    frames = traceback.extract_tb(problem.__traceback__)
-    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"raised {type(problem).__name__}: {text}{where}"
+    # Not where this package called the function, or refused what it was given.
+    own = f"{__name__.partition('.')[0]}."
+    frames = [
+        f" ({frame.f_code.co_filename}, line {line})"
+        for frame, line in walk_tb(problem.__traceback__)
+        if not str(frame.f_globals.get("__name__")).startswith(own)
+    ]
+    return f"raised {type(problem).__name__}: {text}{''.join(frames[-1:])}"
 
 
 def short(value: object) -> str:

@@ -21,7 +21,10 @@ class KeyedProcessFunction:
     """
 
     def open(self, ctx: "FunctionContext") -> None:
-        """Called once before the first record of a task; may declare states by `ctx.state`."""
+        """Called in each batch before the records of a shard; may declare states by `ctx.state`.
+
+        It is also called where the operator is defined, to know its states.
+        """
 
     def process_element(self, row: Any, ctx: "FunctionContext") -> Rows:
         """A record.
@@ -30,7 +33,7 @@ class KeyedProcessFunction:
             row: the record as a named tuple of its columns.
             ctx: its key and time; gives states and timers.
         """
-        raise NotImplementedError
+        raise NotImplementedError("define process_element")
 
     def on_timer(self, name: str | None, ctx: "FunctionContext") -> Rows:
         """A timer of the key is due; `ctx.timestamp_ms` is its time.

@@ -235,6 +235,8 @@ def _both(
     keys: Sequence[str],
 ) -> StructType:
     """The columns of both inputs, and the number of the input."""
+    if INPUT_NUMBER in {*left.names, *right.names}:
+        raise given.refused(f"column {INPUT_NUMBER} is added to the rows of both inputs; rename it")
     missing = [name for name in keys if name not in right.names]
     if missing:
         raise given.refused(

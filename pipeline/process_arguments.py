@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
-from idlestate.config.added_columns import REJECTED
+from idlestate.config.added_columns import INPUT, REJECTED
 from idlestate.errors import RefusedError
 from idlestate.functions.batched_function import form_of, overrides
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.declared_states import states_of
+from idlestate.functions.errors import said_by
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.operator_checks import Columns
@@ -61,8 +62,8 @@ def output_schema(given: Arguments, output: object) -> pa.Schema:
                 f"{', '.join(_TYPES)}, decimal(p, s)"
             )
         fields.append((match[1] or match[2], kind))
-    names = [name for name, _ in fields]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    names = [name.lower() for name, _ in fields]  # in case alone names do not differ in Spark SQL
+    twice = next((name for name, _ in fields if names.count(name.lower()) > 1), None)
     if twice is not None:
         raise given.refused(f"output has column {twice} twice; use another name")
     return pa.schema(fields)
@@ -161,15 +162,22 @@ def _state(
             f"{base.__name__}"
         )
     schema = output_schema(given, output)
-    taken = {"reason", "batch_id", REJECTED} & set(schema.names) if rejects else set[str]()
+    has_two = len(inputs) > 1
+    added = {"reason", "batch_id", REJECTED, *([INPUT] if has_two else [])} if rejects else {}
+    taken = [name for name in schema.names if name.lower() in added]
     if taken:
-        raise given.refused(f"output column {min(taken)} is added by rejects=True; rename it")
+        raise given.refused(f"output column {taken[0]} is added by rejects=True; rename it")
     kind = type(function)
-    number = [INPUT_NUMBER] if len(inputs) > 1 else []
+    number = [INPUT_NUMBER] if has_two else []
     names = dict.fromkeys(chain(number, *inputs))
     payload = tuple((name, columns.types[name]) for name in names if name not in columns.keys)
-    states = states_of(function)
-    form_of(function, {each.name: each.kind for each in states})
+    try:
+        states = states_of(function)
+        form_of(function, {each.name: each.kind for each in states})
+    except RefusedError as error:
+        raise given.refused(str(error)) from error
+    except (Exception, SystemExit) as error:
+        raise given.refused(f"{kind.__qualname__}.open {said_by(error)}; correct it") from error
     return FunctionState(f"{kind.__module__}.{kind.__qualname__}", states, payload, inputs, schema)
 
 
@@ -204,6 +212,12 @@ def with_function(
         )
     kind: Any = spec.table.kind
     form = form_of(function, {each.name: each.kind for each in kind.states})
-    copied = copy.deepcopy(function)
+    try:
+        copied = copy.deepcopy(function)
+    except Exception as error:
+        raise RefusedError(
+            f"operator {spec.uid!r}: {type(function).__qualname__} cannot be copied: {error}; "
+            "create in open what tasks cannot be sent, such as locks and connections"
+        ) from error
     work = BoundFunction(spec.uid, copied, kind.given_columns, kind.output, rejects, form)
     return replace(spec, work=work)

@@ -293,6 +293,8 @@ class OneInput(KeyedProcessFunction):
         ({"right_columns": ["m"]}, "right_columns"),
         ({"idle_after": {"middle": "1m"}}, "middle is not an input; the inputs are left and right"),
         ({"on_error": "reject"}, "needs rejects=True"),
+        ({"right": {**COMMON, "__input": pa.int8()}}, "column __input is added to the rows"),
+        ({"output": "k string, Input int", "rejects": True}, "output column Input is added by"),
     ],
 )
 def test_what_cannot_be_is_refused(changed: dict[str, Any], said: str) -> None:
