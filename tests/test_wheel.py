@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-JOB = "sample_job.py"
+JOB, FUNCTIONS = "sample_job.py", "sample_functions.py"
 MISUSE = """
 from idlestate import Policy, retain
 from idlestate.state import ValueStateDescriptor, open_backend
@@ -45,7 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*pip, "install", "--no-deps", "--target", str(site), str(wheel), cwd=folder)
     # Dependencies are those of this environment; a .pth in it that names this checkout is not read.
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    shutil.copy(ROOT / "tests" / JOB, folder)
+    for name in (JOB, FUNCTIONS):
+        shutil.copy(ROOT / "tests" / name, folder)
     (folder / "misuse.py").write_text(MISUSE)
     return folder
 
@@ -88,8 +89,9 @@ def pyright(folder: Path, file: str, *, fails: bool = False) -> str:
 
 
 @pytest.mark.long
-def test_mypy_accepts_the_job(folder: Path) -> None:
-    assert "no issues found" in mypy(folder, JOB)
+@pytest.mark.parametrize("file", [JOB, FUNCTIONS])
+def test_mypy_accepts_a_job(folder: Path, file: str) -> None:
+    assert "no issues found" in mypy(folder, file)
 
 
 def test_mypy_sees_what_names_are(folder: Path) -> None:
@@ -100,8 +102,9 @@ def test_mypy_sees_what_names_are(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_pyright_accepts_the_job(folder: Path) -> None:
-    assert "0 errors" in pyright(folder, JOB)
+@pytest.mark.parametrize("file", [JOB, FUNCTIONS])
+def test_pyright_accepts_a_job(folder: Path, file: str) -> None:
+    assert "0 errors" in pyright(folder, file)
 
 
 @pytest.mark.long
