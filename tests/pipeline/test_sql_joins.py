@@ -138,6 +138,10 @@ def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
         ({"event_time": "t", "rejects": True}, "rejects does not apply to this query, which is a"),
         ({"event_time": "t", "backend": "heap"}, "backend does not apply to this query, which is"),
         ({"event_time": "t", "version_time": "t"}, "version_time does not apply to this query"),
+        (
+            {"event_time": "t", "idle_after": {"o": "1m"}},
+            "idle_after: o is not an input; the inputs are left and right",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_a_join(
