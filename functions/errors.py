@@ -1,5 +1,6 @@
 """Errors of user functions."""
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from traceback import walk_tb
@@ -7,6 +8,7 @@ from typing import Any
 
 from idlestate.errors import RefusedError
 
+_log = logging.getLogger("idlestate")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MESSAGE, _VALUE = 500, 200
 """The most characters of a message and of a value."""
@@ -53,6 +55,15 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
 def error_in_open(uid: str, function: str, problem: BaseException) -> FunctionError:
     """The error of a function that cannot be opened."""
     return FunctionError(f"operator {uid!r}: {function}.open {said_by(problem)}; {_ADVICE}")
+
+
+def log_replaced(uid: str, error: FunctionError) -> None:
+    """Log the error of a batch whose calls did not fail with one key each."""
+    _log.warning(
+        "operator %r: %s %s; the batch was processed again, with one key per call, which did not "
+        "fail and counts",
+        *(uid, error.call, error.said),
+    )
 
 
 def said_by(problem: object) -> str:

@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from idlestate.backends.shards.state_entries import StateEntries
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import OpenFunction
-from idlestate.functions.errors import FunctionError, error_in_open
+from idlestate.functions.errors import FunctionError, error_in_open, log_replaced
 from idlestate.functions.keys_after import KeysAfter
 from idlestate.functions.loop_step import one_by_one
 from idlestate.functions.row_order import in_row_order
@@ -35,7 +34,6 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due, saturating_add
 
 Ints = npt.NDArray[np.int64]
-_log = logging.getLogger("idlestate")
 
 
 def apply_function(
@@ -76,11 +74,7 @@ def apply_function(
             if not after.failed:
                 if not bound.rejects:
                     raise  # calls with one key each do not fail: the function is to be corrected
-                _log.warning(
-                    "operator %r: %s %s; the batch was processed again, with one key per call, "
-                    "which did not fail and counts",
-                    *(bound.uid, error.call, error.said),
-                )
+                log_replaced(bound.uid, error)
             found = step.outcome(after, due, rule, sweep_at_ms, batch_id, merge)
         return replace(found, others={**found.others, **others})
     finally:
