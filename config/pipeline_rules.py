@@ -200,9 +200,6 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
     if kind == "join_asof" and how in ("right", "full", "semi", "anti"):
         what = f"how: {how} does not apply to kind: join_asof"
         yield Finding((*pipeline.path, "how"), what, "use inner or left, or set kind: join")
-    if kind == "join" and pipeline["backend"].text in ("rocksdb", "heap"):
-        what = "kind: join keeps its state in the checkpoint, not in a sidecar"
-        yield Finding((*pipeline.path, "backend"), what, "remove it")
     if {"rows", "range"} <= {*pipeline.fields}:
         what = "a frame has either rows or a range"
         yield Finding((*pipeline.path, "range"), what, "remove one of them")

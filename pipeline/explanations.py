@@ -14,7 +14,6 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
 from idlestate.backends.shards.shard_step import open_table
-from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, operator_of, read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
@@ -98,7 +97,7 @@ def _in_checkpoint(
         now_ms = max(now_ms, record.time_ms)
     facts = facts_of(table, record, columns, in_force.of_sides, now_ms)
     shown = {name: column[0].as_py() for (name, _), column in zip(spec.keys, columns, strict=True)}
-    right = in_force.of_sides[1] if isinstance(spec.kind, StreamJoin) else None
+    right = in_force.of_sides[1] if spec.is_of_sides else None
     return Explanation(uid, shown, now_ms, facts, in_force.policy, in_force.version, right)
 
 
@@ -120,8 +119,10 @@ def _asked(
     except SidecarError as error:
         raise RefusedError(str(error)) from error
     policy = replace(Policy.from_json(facts["policy"]), chosen_by=facts["chosen_by"])
+    right = facts["right"] and Policy.from_json(facts["right"])
     (shown,) = rows.to_pylist()
-    return Explanation(uid, shown, facts["now_ms"], KeyFacts.from_json(facts["facts"]), policy)
+    found = KeyFacts.from_json(facts["facts"])
+    return Explanation(uid, shown, facts["now_ms"], found, policy, right_policy=right)
 
 
 def _columns(uid: str, key: Mapping[str, Any] | Sequence[Any], keys: KeyColumns) -> list[pa.Array]:

@@ -29,6 +29,7 @@ from idlestate.pipeline.two_inputs import (
 )
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.sidecar.protocol.connection import Address
 
 _log = logging.getLogger("idlestate")
 
@@ -54,6 +55,8 @@ def join(
     null_key: str = "keep",
     rejects: bool = False,
     shards: int | None = None,
+    backend: str = "spark",
+    sidecar: str | Address | None = None,
     runs: str | None = None,
 ) -> DataFrame:
     """Join rows of two inputs that have equal keys.
@@ -93,7 +96,8 @@ def join(
             the watermark, are late. Default: forever.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
             of the join, and the columns `reason`, `input` and `rejected`.
-        max_ahead, min_event_time, null_key, shards, runs: as for `retain`, for both inputs.
+        max_ahead, min_event_time, null_key, shards: as for `retain`, for both inputs.
+        backend, sidecar, runs: as for `retain`.
 
     Returns:
         Key columns, the other columns of the left input, those of the right input (not with `semi`
@@ -144,7 +148,7 @@ def join(
         rejects=rejects,
         shards=shards,
         is_bounded=interval is not None,
-        place=state_place(spark, uid, "spark", None, runs),
+        place=state_place(spark, uid, backend, sidecar, runs),
     )
     right_kept = spec.policy
     if right_policy is not None:

@@ -81,7 +81,13 @@ def plan(
     with closing(Connection(address, connect_timeout_s=CONNECT_TIMEOUT_S)) as connection:
         try:
             uids = [uid] if uid else _meant(chosen, connection.call("hello").header["operators"])
-            return [_asked(connection, each, _policy(chosen, each)) for each in uids]
+            return [
+                _asked(
+                    *(connection, each, _policy(chosen, each)),
+                    right_policy or _right_policy(chosen, each),
+                )
+                for each in uids
+            ]
         except SidecarError as error:
             raise RefusedError(str(error)) from error
 
@@ -115,7 +121,7 @@ def plan_for(
         with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
             try:
                 connection.call("settle", {"uid": uid})
-                return _asked(connection, uid, policy)
+                return _asked(connection, uid, policy, right)
             except SidecarError as error:
                 raise RefusedError(str(error)) from error
     newest = PolicyJournal(checkpoint, uid).versions[-1]
@@ -248,7 +254,7 @@ def _right_policy(chosen: Config | Policy, uid: str) -> Policy | None:
     return None if isinstance(chosen, Policy) else chosen.right_policy_for(uid)
 
 
-def _asked(connection: Connection, uid: str, policy: Policy) -> PolicyPlan:
-    header = {"uid": uid, "policy": policy.to_json()}
+def _asked(connection: Connection, uid: str, policy: Policy, right: Policy | None) -> PolicyPlan:
+    header = {"uid": uid, "policy": policy.to_json(), "right": right and right.to_json()}
     answer = connection.call("plan", header).header
     return PolicyPlan.of_message(answer["plan"], policy)

@@ -8,17 +8,15 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.shards.join_rows import rows_in_state
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.stream_join import StreamJoin
+from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     PolicyJournal,
-    PolicyVersion,
     layout_path,
     operator_of,
     read_layout,
@@ -78,9 +76,9 @@ def read_state(
         return lives_in_sidecar(spark, link)
     batch_id = committed_batch(folder, batch_id)
     states = read_shards(spark, checkpoint, uid, batch_id)
-    in_force = PolicyJournal(folder, uid).for_batch(batch_id)
+    policies = PolicyJournal(folder, uid).for_batch(batch_id).of_sides
     spec = layout.at(batch_id).spec()
-    schema = next(_lives(ShardTable.empty(spec), in_force)).schema
+    schema = next(rows_in_state(ShardTable.empty(spec), policies)).schema
     rows = [(state.encode(),) for state in states]
     values = spark.createDataFrame(rows, "value binary").repartition(max(1, len(rows)))
 
@@ -90,7 +88,7 @@ def read_state(
                 state = ShardRecord.decode(value)
                 try:
                     files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
-                    for lives in _lives(_table(spec, state, files), in_force):
+                    for lives in rows_in_state(_table(spec, state, files), policies):
                         yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:
                     raise marked(error) from error
@@ -99,15 +97,9 @@ def read_state(
 
 
 def _table(spec: TableSpec, state: ShardRecord, files: RunFiles) -> ShardTable:
-    if isinstance(spec.kind, StreamJoin):
+    if spec.is_of_sides:
         return open_table(spec, state, files)
     return ShardTable(spec, read_table(files, OPEN, state.current, spec.schema))
-
-
-def _lives(table: ShardTable, in_force: PolicyVersion) -> Iterator[pa.Table]:
-    if isinstance(table.spec.kind, StreamJoin):
-        return rows_in_state(table, in_force.of_sides)
-    return table.lives_in_parts(in_force.policy)
 
 
 def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:

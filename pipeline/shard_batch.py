@@ -13,6 +13,7 @@ import pyarrow as pa
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
+from idlestate.backends.shards.changelog_rows import of_batch
 from idlestate.backends.shards.record_rows import ROWS_PER_CELL
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
 from idlestate.backends.shards.run_place import RunPlace
@@ -45,6 +46,7 @@ def advance(
     times: BatchTimes,
     in_force: PolicyVersion,
     work: BatchWork = LIVES_WORK,
+    version: int | None = None,
 ) -> Advanced:
     """Take a batch into a shard.
 
@@ -57,6 +59,7 @@ def advance(
         times: batch id, watermark and batch time.
         in_force: the policy version for this batch.
         work: what the operator makes of the records.
+        version: the batch's number in the tables; None: its id.
 
     Raises:
         FunctionError: the function raised an error, or yielded what is not valid.
@@ -71,7 +74,8 @@ def advance(
     # A batch without data visits only some shards: it shows no window for the first time.
     shown_ms = record.shown_ms if packets else None
     policies = in_force.of_sides
-    outcome = work.apply(table, steps, policies, now_ms, times.batch_id, merge, shown_ms)
+    number = times.batch_id if version is None else version
+    outcome = work.apply(table, steps, policies, now_ms, number, merge, shown_ms)
     after = record.counted(counts, times.time_ms)
     if outcome.failed:
         failed = RowCounts(function_error=len(outcome.failed))
@@ -80,13 +84,16 @@ def advance(
         after = next_record(after, outcome, files, now_ms, times.time_ms)
         after = after.superseding(record, times.batch_id)
         after = after.with_recent(times.batch_id, policy)
-    return Advanced(after, _cells(outcome.changes), outcome.failed)
+    return Advanced(after, _cells(spec, outcome.changes, times.batch_id), outcome.failed)
 
 
-def _cells(changes: pa.Table | pa.RecordBatchReader) -> Iterator[bytes]:
+def _cells(
+    spec: TableSpec, changes: pa.Table | pa.RecordBatchReader, batch_id: int
+) -> Iterator[bytes]:
     if isinstance(changes, pa.Table):
         changes = changes.to_reader(max_chunksize=ROWS_PER_CELL)
-    for batch in changes:
+    for each in changes:
+        batch = of_batch(each, spec, batch_id)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)

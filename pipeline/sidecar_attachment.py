@@ -39,9 +39,9 @@ def attach(
     before = _noted(checkpoint, spec.uid)
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
     layout = read_layout(checkpoint, spec.uid)
-    policy = PolicyJournal(checkpoint, spec.uid).versions[-1].policy
+    newest = PolicyJournal(checkpoint, spec.uid).versions[-1]
     shards = len(layout.shards)
-    declaration = Declaration.of(spec.uid, spec.table, policy.time, shards, spec.renamed)
+    declaration = Declaration.of(spec.uid, spec.table, newest.policy.time, shards, spec.renamed)
     query = {"query_id": query_id, "run_id": run_id, "checkpoint": checkpoint.url}
     link = SidecarLink(address, spec.uid, query_id)
     place = spec.sidecar.place if spec.sidecar else None
@@ -54,7 +54,8 @@ def attach(
             )
         declare = {
             "declaration": declaration.to_json(),
-            "policy": policy.to_json(),
+            "policy": newest.policy.to_json(),
+            "right": newest.right and newest.right.to_json(),
             "made": before.get("made"),
             "query": query,
         }

@@ -172,6 +172,7 @@ class _Exchange:
             "time_ms": batch.times.time_ms,
             "watermark_ms": batch.times.watermark_ms,
             "policy": batch.in_force.policy.to_json(),
+            "right": batch.in_force.right and batch.in_force.right.to_json(),
             "policy_version": batch.in_force.version,
         }
         return {"uid": self._spec.uid, "attempt": attempt}

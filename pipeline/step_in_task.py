@@ -1,15 +1,18 @@
 """A step of a sidecar's operator that the task makes itself, with the sidecar as the store of runs.
 
-For operators with work of their own (`idlestate.backends.shards.batch_work`), such as a user's
-function: it runs where Spark has brought its code, never in the sidecar, which serves other
-operators and programs too. The task reads the records of its shards and their runs, makes
-the step that it would make in Spark's own store (`idlestate.pipeline.shard_batch.advance`), and
-sends the new records and runs, which the sidecar prepares like those of a step of its own. Runs
-never change, so a Python worker keeps those that it has read or written, up to a size.
+For operators with work of their own (`idlestate.backends.shards.batch_work`). A user's function
+runs where Spark has brought its code, never in the sidecar, which serves other operators and
+programs too. The pairs of a join are made where they leave the task, not sent to it.
+
+The task reads the records of its shards and their runs, makes the step that it would make in
+Spark's own store (`idlestate.pipeline.shard_batch.advance`), and sends the new records and runs,
+which the sidecar prepares like those of a step of its own. Runs never change, so a Python worker
+keeps those that it has read or written, up to a size.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from idlestate.backends.files.batch_log import BatchTimes
@@ -26,9 +29,9 @@ from idlestate.sidecar.protocol.sender import Sender
 _CACHE_BYTES = 256 << 20
 """Of each operator, in each Python worker."""
 
-Stepped = tuple[list[bytes], list[Mapping[str, Any]], dict[str, dict[str, Any]]]
-"""The cells of a step's change rows, what is shown of records that a function failed on, and the
-figures of the shards after it."""
+Stepped = tuple[Iterable[bytes], list[Mapping[str, Any]], dict[str, dict[str, Any]]]
+"""The cells of a step's change rows, some made as they are read, what is shown of records that a
+function failed on, and the figures of the shards after it."""
 
 
 class StepInTask:
@@ -72,11 +75,11 @@ class StepInTask:
         found = main.call("records", {"handle": handle})
         numbers = found.header["shards"]
         tables = _tables_of(self._spec.uid, self._table, self._routes)
-        # The sidecar's tables have versions, and it decides what the time of a batch is.
-        judged = replace(times, batch_id=opened["version"], watermark_ms=t_ms)
+        # The sidecar decides what the time of a batch is.
+        judged = replace(times, watermark_ms=t_ms)
         if not self._spec.is_event_time:
             judged = replace(judged, time_ms=t_ms)
-        cells, records, keys = list[bytes](), list[bytes](), list[list[str]]()
+        cells, records, keys = list[Iterable[bytes]](), list[bytes](), list[list[str]]()
         failed = list[Mapping[str, Any]]()
         sender = Sender(self._routes, handle, self._shards)
         for at, part in zip(numbers, found.parts, strict=True):
@@ -90,8 +93,9 @@ class StepInTask:
                 judged,
                 in_force,
                 self._spec.work,
+                version=opened["version"],
             )
-            cells += advanced.cells
+            cells.append(advanced.cells)
             failed += advanced.failed
             # The sidecar removes the runs that no record names any more.
             records.append(replace(advanced.record, dropped=(), recent=()).encode())
@@ -100,7 +104,8 @@ class StepInTask:
                 sender.send(at, number, value)
         ranges = sorted(sender.ranges)
         header = {"handle": handle, "shards": numbers, "keys": keys, "ranges": ranges}
-        return cells, failed, main.call("take", header, *records).header["figures"]
+        figures = main.call("take", header, *records).header["figures"]
+        return chain.from_iterable(cells), failed, figures
 
 
 class _Values:

@@ -216,6 +216,11 @@ Policies = tuple[Policy, Policy]
 """That of an operator twice, or those of its two inputs."""
 
 
+def of_sides(policy: Policy, right: Policy | None) -> Policies:
+    """The policies of left and right rows of a join; of other operators, theirs twice."""
+    return policy, right or policy
+
+
 def is_too_narrow(idle_min_ms: int, idle_max_ms: int, min_gap_ms: int) -> bool:
     """Whether an idle window that is on has less than `min_gap_ms` between its min and max."""
     return _is_on(idle_min_ms) and idle_max_ms - idle_min_ms < min_gap_ms

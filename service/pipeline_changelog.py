@@ -37,18 +37,18 @@ class _Arguments(TypedDict):
     min_event_time: str
     null_key: str
     shards: int | None
+    backend: str
+    sidecar: Address | None
     runs: str | None
 
 
-class _Placed(_Arguments):
-    """Arguments of the operators that order rows, and may keep state in a sidecar."""
+class _Ordered(_Arguments):
+    """Arguments of the operators that order rows."""
 
     order: Sequence[str]
-    backend: str
-    sidecar: Address | None
 
 
-class _OfOneInput(_Placed):
+class _OfOneInput(_Ordered):
     """Arguments of the operators that have one input."""
 
     key: list[str]
@@ -93,6 +93,8 @@ def pipeline_changelog(
         "min_event_time": _instant(pipeline.min_event_time_ms),
         "null_key": pipeline.null_key,
         "shards": pipeline.shards,
+        "backend": pipeline.backend,
+        "sidecar": sidecar,
         "runs": pipeline.runs,
     }
     if second is not None and pipeline.right is not None and pipeline.kind == "join":
@@ -108,12 +110,7 @@ def pipeline_changelog(
             rejects=rejects,
             **every,
         )
-    common: _Placed = {
-        **every,
-        "order": pipeline.order,
-        "backend": pipeline.backend,
-        "sidecar": sidecar,
-    }
+    common: _Ordered = {**every, "order": pipeline.order}
     if second is not None and pipeline.right is not None:
         return co_process(
             *(each.frame.drop(CORRUPT) for each in (events, second)),

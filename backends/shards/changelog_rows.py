@@ -8,6 +8,7 @@ timestamps); the aggregates under their names; `change` (`update` | `expire`); `
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ _LAST_MS = FOREVER_MS // 1000
 """The last millisecond that a timestamp in microseconds reaches."""
 REASONS = pa.array([reason.label for reason in Reason])
 _CHANGES = pa.array(["update", "expire"])
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,17 @@ def change_schema(spec: TableSpec) -> pa.Schema:
         ("batch_id", pa.int64()),
     ]
     return pa.schema(fields)
+
+
+def of_batch(changes: _Rows, spec: TableSpec, batch_id: int) -> _Rows:
+    """Change rows with the number of their batch in the place of the table's version.
+
+    What a function yields has neither.
+    """
+    if isinstance(spec.kind, FunctionState):
+        return changes
+    at = changes.schema.get_field_index("batch_id")
+    return changes.set_column(at, "batch_id", pa.repeat(pa.scalar(batch_id), len(changes)))
 
 
 def change_rows(

@@ -1,16 +1,11 @@
 """The rows of a join in state as a table: the columns of `read_state`."""
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 
-from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.fields import to_arrow
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.sweeps import timed
-from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.changelog_rows import to_timestamps
-from idlestate.backends.shards.shard_record import OPEN
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.stream_join import JoinInput, StreamJoin
 from idlestate.retention.policy import Policies, Policy
@@ -19,22 +14,26 @@ JOIN_SIDE = "join_side"
 SIDES = ("left", "right")
 
 
-def rows_in_state(table: ShardTable, policies: Policies) -> Iterator[pa.Table]:
-    """The rows of both inputs, some 260,000 at a time: keys, `join_side` (`left` or `right`), the
-    columns of both inputs, `created_at` (the row's time) and `deadline` (UTC timestamps).
+def some_rows(
+    table: ShardTable, policies: Policies, since: int, most_rows: int
+) -> tuple[pa.Table, int | None]:
+    """Some rows of both inputs: keys, `join_side` (`left` or `right`), the columns of both inputs,
+    `created_at` (the row's time) and `deadline` (UTC timestamps); and the hash to go on from.
 
     Args:
         table: of a join.
         policies: of left and of right rows.
+        since, most_rows: as of `Runs.open_rows`, of each input.
     """
     kind = table.spec.kind
     assert isinstance(kind, StreamJoin)
-    for at, of in enumerate(kind.inputs_of):
-        runs = table.current if of.table == OPEN else table.others[of.table]
-        since: int | None = LOWEST_HASH
-        while since is not None:
-            rows, since = runs.open_rows(since, MergePolicy().segment_rows)
-            yield _shown(table, rows, at, of, policies[at])
+    found = [table.tables[of.table].open_rows(since, most_rows) for of in kind.inputs_of]
+    following = min((upto for _, upto in found if upto is not None), default=None)
+    parts = []
+    for at, (of, (rows, _)) in enumerate(zip(kind.inputs_of, found, strict=True)):
+        here = rows if following is None else rows.take(rows.hashes < following)
+        parts.append(_shown(table, here, at, of, policies[at]))
+    return pa.concat_tables(parts), following
 
 
 def _shown(table: ShardTable, rows: Rows, at: int, of: JoinInput, policy: Policy) -> pa.Table:

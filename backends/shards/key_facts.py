@@ -24,7 +24,6 @@ from idlestate.backends.shards.join_key import SideRows, rows_of_key
 from idlestate.backends.shards.shard_ranges import first_hashes
 from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.retention.policy import FOREVER_MS, Policies, Policy
 from idlestate.retention.rules import NEVER_MS, Reason, is_due
 
@@ -131,7 +130,7 @@ def facts_of(
         now_ms: the operator's time; lives that have ended by then are overdue.
     """
     hashes = hash_keys(key)
-    if isinstance(table.spec.kind, StreamJoin):
+    if table.spec.is_of_sides:
         return _row_facts(table, hashes, rows_of_key(table, hashes, key, policies, now_ms))
     found = _life_facts(table, record, hashes, key, policies[0], now_ms)
     held = table.others.get(HELD)

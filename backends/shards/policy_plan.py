@@ -176,6 +176,7 @@ class PolicyPlan:
             "uid": self.uid,
             "now_ms": self.now_ms,
             "policy": self.policy.to_json(),
+            "right": self.right and [each.to_json() for each in self.right],
             "stored": [self.stored_keys, self.stored_bytes],
             "horizons": to_numbers(self.horizons),
         }
@@ -185,7 +186,11 @@ class PolicyPlan:
         """Read it back."""
         policy, horizons = Policy.from_json(facts["policy"]), of_numbers(facts["horizons"])
         keys, size = facts["stored"]
-        return cls(facts["uid"], facts["now_ms"], policy, new_policy, keys, size, horizons)
+        found = cls(facts["uid"], facts["now_ms"], policy, new_policy, keys, size, horizons)
+        if facts["right"] is None:
+            return found
+        before, after = map(Policy.from_json, facts["right"])
+        return replace(found, right=(before, after))
 
     def to_json(self) -> dict[str, object]:
         """The plan as a dict that `json` writes."""

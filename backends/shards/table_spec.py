@@ -98,6 +98,11 @@ class TableSpec:
         return not isinstance(self.kind, LifeKind)
 
     @property
+    def is_of_sides(self) -> bool:
+        """Whether keys have rows of two inputs, each with retention of its own, and no lives."""
+        return isinstance(self.kind, StreamJoin)
+
+    @property
     def key_names(self) -> tuple[str, ...]:
         """Names of the key columns."""
         return tuple(name for name, _ in self.keys)

@@ -20,7 +20,7 @@ from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.shard_partitions import shard_numbers
-from idlestate.retention.policy import Policies, Policy, TimeDomain
+from idlestate.retention.policy import Policies, Policy, TimeDomain, of_sides
 
 _FORMAT = 2
 
@@ -178,8 +178,8 @@ class PolicyVersion:
 
     @property
     def of_sides(self) -> Policies:
-        """The policies of left and right rows of a join; of other operators, theirs twice."""
-        return self.policy, self.right or self.policy
+        """As of `idlestate.retention.policy.of_sides`."""
+        return of_sides(self.policy, self.right)
 
 
 class PolicyJournal:

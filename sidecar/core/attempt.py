@@ -26,6 +26,8 @@ class Attempt:
     watermark_ms: int
     policy: Policy
     policy_version: int = 1
+    right: Policy | None = None
+    """Of a join the policy of right rows; `policy` is that of left rows."""
 
     @property
     def set_id(self) -> SetId:

@@ -97,6 +97,7 @@ class Calls:
             Policy.from_json(header["policy"]),
             Owner(**{name: str(value) for name, value in query.items()}) if query else None,
             made,
+            _right(header),
         )
         return Message({"batch_id": found.record.committed, "made": found.record.made})
 
@@ -118,7 +119,7 @@ class Calls:
     def _open(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         facts = dict(header["attempt"])
-        facts["policy"] = Policy.from_json(facts["policy"])
+        facts |= {"policy": Policy.from_json(facts["policy"]), "right": _right(facts)}
         facts["shards"] = tuple(int(each) for each in facts["shards"])
         if any(not 0 <= each < len(found.state.shards) for each in facts["shards"]):
             raise DoesNotFitError(f"operator {found.state.uid!r} has no such shard")
@@ -234,7 +235,7 @@ class Calls:
 
     def _plan(self, header: Header, _parts: Parts) -> Message:
         policy = Policy.from_json(header["policy"])
-        plan = self._operator(header).plan(policy, self._clock.now_ms())
+        plan = self._operator(header).plan(policy, self._clock.now_ms(), _right(header))
         return Message({"plan": plan.to_message()})
 
     def _explain(self, header: Header, parts: Parts) -> Message:
@@ -244,6 +245,7 @@ class Calls:
                 "now_ms": found.now_ms,
                 "facts": found.facts.to_json(),
                 "policy": found.policy.to_json(),
+                "right": found.right_policy and found.right_policy.to_json(),
                 "chosen_by": found.policy.chosen_by,
             }
         )
@@ -298,6 +300,11 @@ class Calls:
         divergence_ms = self._clock.divergence_ms
         self._clock.accept()
         return Message({"divergence_ms": divergence_ms})
+
+
+def _right(header: Header) -> Policy | None:
+    """Of a join the policy of right rows."""
+    return None if header.get("right") is None else Policy.from_json(header["right"])
 
 
 def _handed_over(header: Header) -> Given:

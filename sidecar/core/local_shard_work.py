@@ -10,18 +10,19 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
-from idlestate.backends.shards.changelog_rows import change_schema
+from idlestate.backends.shards.changelog_rows import change_schema, of_batch
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
 from idlestate.backends.shards.packet_codec import PacketError
 from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_ranges import shard_bounds
-from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_record import LIVES, ShardRecord
 from idlestate.backends.shards.shard_step import steps_of
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
+from idlestate.backends.shards.state_rows import some_rows
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.sums import SumOverflowError
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policies, Policy, TimeDomain
 from idlestate.sidecar.core.expired_log import stage_rows
 from idlestate.sidecar.core.segment_keys import is_segment, run_of, segment_key
 from idlestate.sidecar.core.shard_tables import ShardTables
@@ -123,7 +124,7 @@ class ShardWork:
         found = {}
         for at, shard in shards.items():
             tables = self.tables.table(shard, at).tables
-            lives = self._spec.open_lives((going.policy, going.policy))
+            lives = self._spec.open_lives(going.of_sides)
             ends_ms = [tables[name].first_end_ms(each, going.t_ms) for name, each in lives.items()]
             first_ms = min((each for each in ends_ms if each is not None), default=None)
             if first_ms is not None:
@@ -140,13 +141,11 @@ class ShardWork:
         return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
 
     def horizons(
-        self, shards: Shards, policy: Policy, other: Policy, now_ms: int
+        self, shards: Shards, policies: Policies, others: Policies, now_ms: int
     ) -> tuple[Horizon, ...]:
         """See `Work`."""
         return added_up(
-            horizons_of(
-                self.tables.table(shard, at), shard, (policy, policy), (other, other), now_ms
-            )
+            horizons_of(self.tables.table(shard, at), shard, policies, others, now_ms)
             for at, shard in shards.items()
         )
 
@@ -170,7 +169,7 @@ class ShardWork:
             found.append(table.shown_lives(table.current.take(rows[rows >= 0]), policy))
         return pa.concat_tables(found)
 
-    def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
+    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
         """See `Work`."""
         rows = fit_rows(self._uid, read_rows(self._uid, key), dict(self._spec.keys))
         if len(rows) != 1:
@@ -178,18 +177,19 @@ class ShardWork:
         columns = [rows.column(name).combine_chunks() for name in self._spec.key_names]
         at = shard_of(columns, self._declaration.shards)
         table = self.tables.table(shards[at], at)
-        return facts_of(table, shards[at], columns, (policy, policy), now_ms)
+        return facts_of(table, shards[at], columns, policies, now_ms)
 
     def lives(
-        self, shard: ShardRecord, at: int, policy: Policy, since: int
+        self, shard: ShardRecord, at: int, policies: Policies, since: int
     ) -> tuple[pa.Table, int | None]:
         """See `Work`."""
-        table, stored = self.tables.table(shard, at), shard.current
-        most_rows = max(1, CHUNK_BYTES * stored.rows // max(1, stored.bytes))
-        lives, following = table.some_lives(policy, since, most_rows)
+        table, stored = self.tables.table(shard, at), [shard.table(name) for name in LIVES]
+        rows, size = sum(each.rows for each in stored), sum(each.bytes for each in stored)
+        most_rows = max(1, CHUNK_BYTES * rows // max(1, size))
+        lives, following = some_rows(table, policies, since, most_rows)
         while lives.nbytes > 2 * CHUNK_BYTES and most_rows > 1:  # they are larger than most values
             most_rows //= 2
-            lives, following = table.some_lives(policy, since, most_rows)
+            lives, following = some_rows(table, policies, since, most_rows)
         return lives, following
 
     def value(self, key: str) -> bytes | None:
@@ -269,7 +269,7 @@ class ShardWork:
         """
         reached_ms = going.t_ms if to_ms is None else to_ms
         written = self.tables.write(shard, at, outcome, reached_ms, going.now_ms)
-        changes = _of_batch(outcome.changes, going.batch_id)
+        changes = of_batch(outcome.changes, self._spec, going.batch_id)
         if isinstance(self._spec.kind, EmitsRecords):
             return Stepped(written.record, (), written.values), changes
         ends = pc.equal(changes.column("change"), "expire")
@@ -306,9 +306,3 @@ def _merges(shards: Shards) -> dict[int, MergePolicy]:
 
 def _is_sparse(shard: ShardRecord, merge: MergePolicy) -> bool:
     return merge.is_sparse(shard.current.rows, shard.current.live)
-
-
-def _of_batch(changes: pa.Table, batch_id: int) -> pa.Table:
-    """The rows with the query's batch number instead of the table's version."""
-    at = changes.schema.get_field_index("batch_id")
-    return changes.set_column(at, "batch_id", pa.repeat(pa.scalar(batch_id), len(changes)))

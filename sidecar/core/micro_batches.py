@@ -86,6 +86,7 @@ class Batches:
                     attempt.policy,
                     attempt.policy_version,
                     attempt.time_ms,
+                    attempt.right,
                 )
                 self._state.save(replace(record, open=first))
             elif attempt.batch_id < record.open.batch_id:
@@ -305,6 +306,7 @@ class Batches:
             record,
             policy=opened.policy,
             policy_version=opened.policy_version,
+            right=opened.right,
             committed=batch_id,
             batch_time_ms=opened.time_ms,
             open=None,

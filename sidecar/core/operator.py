@@ -15,7 +15,7 @@ from idlestate.backends.shards.policy_plan import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import LOOKUP_DURATION
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain, of_sides
 from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.expired_joins import ExpiredJoins
 from idlestate.sidecar.core.micro_batches import Batches, ReachedMs
@@ -88,28 +88,35 @@ class Operator:
         unknown = {
             at: replace(shard, next_end_ms=NEVER_MS)
             for at, shard in enumerate(shards)
-            if shard.current.live
+            if shard.live_keys
         }
         version = record.policy_version + 1
         return replace(record, policy=policy, policy_version=version), unknown
 
-    def plan(self, policy: Policy, now_ms: int) -> PolicyPlan:
+    def plan(self, policy: Policy, now_ms: int, right: Policy | None = None) -> PolicyPlan:
         """What another policy would remove, without removing anything.
 
         Args:
             policy: the other policy.
             now_ms: now; in event time, the time that the query has reached counts instead.
+            right: of a join the other policy of right rows; None: as `policy`.
 
         Raises:
-            DoesNotFitError: it uses another time domain.
+            DoesNotFitError: it uses another time domain, or `right` is passed for another operator.
         """
         state = self.state
-        state.record.declaration.check_time(policy)
+        if right is not None and not state.spec.is_of_sides:
+            raise DoesNotFitError(f"operator {state.uid!r} is not a join; remove right_policy")
+        others = of_sides(policy, right)
+        for each in others:
+            state.record.declaration.check_time(each)
 
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> PolicyPlan:
             t_ms = _time_of(record, now_ms)
-            found = state.work.horizons(dict(enumerate(shards)), record.policy, policy, t_ms)
-            return plan_of_shards(state.uid, shards, found, record.policy, policy, t_ms)
+            found = state.work.horizons(dict(enumerate(shards)), record.of_sides, others, t_ms)
+            planned = plan_of_shards(state.uid, shards, found, record.policy, policy, t_ms)
+            is_of_sides = state.spec.is_of_sides
+            return replace(planned, right=(record.of_sides[1], others[1]) if is_of_sides else None)
 
         return state.read(look)
 
@@ -127,9 +134,10 @@ class Operator:
 
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> Explanation:
             t_ms = _time_of(record, now_ms)
-            facts = state.work.explain(rows, dict(enumerate(shards)), record.policy, t_ms)
+            facts = state.work.explain(rows, dict(enumerate(shards)), record.of_sides, t_ms)
             (key,) = pa.ipc.open_stream(rows).read_all().to_pylist()
-            return Explanation(state.uid, key, t_ms, facts, record.policy)
+            right = record.of_sides[1] if state.spec.is_of_sides else None
+            return Explanation(state.uid, key, t_ms, facts, record.policy, right_policy=right)
 
         return state.read(look)
 
@@ -142,14 +150,19 @@ class Operator:
                 time that the query has reached.
 
         Raises:
-            DoesNotFitError: the keys are of other types.
+            DoesNotFitError: the keys are of other types, or have rows of a join and no lives.
         """
         state = self.state
+        if state.spec.is_of_sides:
+            raise DoesNotFitError(
+                f"operator {state.uid!r} is a join: its keys have rows and no lives; use explain "
+                "for a key, or read_state for all rows"
+            )
 
         # The result is consistent: lives, time and batch are of the same moment.
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int]:
             lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
-            return _open_at(lives, now_ms, record), record.committed
+            return self._open_at(lives, now_ms, record), record.committed
 
         begun_s = state.clock.monotonic_s()
         found = state.read(look)
@@ -157,15 +170,16 @@ class Operator:
         return found
 
     def lives(self, shard: int, now_ms: int, since: int) -> tuple[pa.Table, int | None]:
-        """Some open lives of a shard, as in `look_up`, and the hash to continue from (see `Work`).
+        """Some open lives of a shard, as in `look_up`, or rows of a join, and the hash to continue
+        from (see `Work`).
 
         Each call returns the lives of its own moment.
         """
         state = self.state
 
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int | None]:
-            lives, following = state.work.lives(shards[shard], shard, record.policy, since)
-            return _open_at(lives, now_ms, record), following
+            lives, following = state.work.lives(shards[shard], shard, record.of_sides, since)
+            return self._open_at(lives, now_ms, record), following
 
         return state.read(look)
 
@@ -272,6 +286,14 @@ class Operator:
         """The two inputs after the newest committed batch; empty for an operator of one."""
         return self.state.shards[0].inputs  # packing tasks give their counts to the first shard
 
+    def _open_at(self, lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
+        if self.state.spec.ends_by_batches:
+            return lives  # a batch may change them before it ends them
+        t_ms = _time_of(record, now_ms)
+        deadline = lives.column("deadline")
+        is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
+        return lives.filter(pc.fill_null(is_open, True))
+
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard after it."""
         record, shards = self.state.now
@@ -284,8 +306,8 @@ class Operator:
         entries = list(self.state.log.entries)
         return Sizes(
             batch_id=record.committed,
-            live_keys=sum(shard.current.live for shard in shards),
-            state_bytes=sum(shard.current.bytes for shard in shards),
+            live_keys=sum(shard.live_keys for shard in shards),
+            state_bytes=sum(each.bytes for shard in shards for each in shard.open_tables),
             expired_kept=sum(entry.rows for entry in entries),
             expired_bytes=sum(entry.bytes for entry in entries),
             prepared_bytes=self.state.prepared_bytes(),
@@ -299,12 +321,3 @@ def _time_of(record: OperatorRecord, now_ms: int) -> int:
     """The current time of lives: the clock's, or in event time what the query has reached."""
     is_event_time = record.declaration.time == TimeDomain.EVENT.value
     return record.reached_ms if is_event_time else max(now_ms, record.time_ms)
-
-
-def _open_at(lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
-    if record.declaration.definition.in_order:
-        return lives  # rows that wait may come before a deadline
-    t_ms = _time_of(record, now_ms)
-    deadline = lives.column("deadline")
-    is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))
-    return lives.filter(pc.fill_null(is_open, True))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policies, Policy, of_sides
 from idlestate.sidecar.protocol.declaration import Declaration
 
 NO_BATCH = -1
@@ -34,6 +34,13 @@ class OpenBatch:
     policy_version: int = 1
     time_ms: int = 0
     """When Spark planned the batch."""
+    right: Policy | None = None
+    """Of a join the policy of right rows."""
+
+    @property
+    def of_sides(self) -> Policies:
+        """As of `idlestate.retention.policy.of_sides`."""
+        return of_sides(self.policy, self.right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,13 @@ class OperatorRecord:
     """Why the operator takes no more batches."""
     made: str = ""
     """Distinguishes it from every other operator of the same uid, elsewhere or earlier."""
+    right: Policy | None = None
+    """Of a join the policy of right rows; `policy` is that of left rows."""
+
+    @property
+    def of_sides(self) -> Policies:
+        """As of `idlestate.retention.policy.of_sides`."""
+        return of_sides(self.policy, self.right)
 
     @property
     def key(self) -> str:
@@ -83,6 +97,7 @@ class OperatorRecord:
         facts["declaration"] = self.declaration.to_json()
         facts["policy"] = self.policy.to_json()
         facts["chosen_by"] = self.policy.chosen_by
+        facts["right"] = self.right and self.right.to_json()
         facts["owner"] = asdict(self.owner) if self.owner else None
         facts["consumers"] = dict(self.consumers)
         facts["heard_ms"] = dict(self.heard_ms)
@@ -94,6 +109,7 @@ class OperatorRecord:
                 "policy": self.open.policy.to_json(),
                 "policy_version": self.open.policy_version,
                 "time_ms": self.open.time_ms,
+                "right": self.open.right and self.open.right.to_json(),
             }
         return json.dumps(facts).encode()
 
@@ -104,9 +120,15 @@ class OperatorRecord:
         facts["declaration"] = Declaration.from_json(facts["declaration"])
         chosen_by = facts.pop("chosen_by")
         facts["policy"] = replace(Policy.from_json(facts["policy"]), chosen_by=chosen_by)
+        facts["right"] = _right(facts)
         facts["owner"] = Owner(**facts["owner"]) if facts["owner"] else None
         facts["superseded"] = tuple(facts["superseded"])
         if facts["open"]:
             opened = facts["open"]
-            facts["open"] = OpenBatch(**opened | {"policy": Policy.from_json(opened["policy"])})
+            policies = {"policy": Policy.from_json(opened["policy"]), "right": _right(opened)}
+            facts["open"] = OpenBatch(**opened | policies)
         return cls(**facts)
+
+
+def _right(facts: Mapping[str, Any]) -> Policy | None:
+    return None if facts.get("right") is None else Policy.from_json(facts["right"])

@@ -77,6 +77,7 @@ class Host:
         policy: Policy,
         query: Owner | None = None,
         made: str | None = None,
+        right: Policy | None = None,
     ) -> Operator:
         """Create an operator, or find the existing one, which keeps its policy. A changed
         definition is taken over.
@@ -84,6 +85,7 @@ class Host:
         Args:
             declaration: the operator.
             policy: that of a new operator.
+            right: of a new join the policy of right rows.
             query: the run of a query that declares it; only its owner query may change it.
             made: the mark of the operator in the query's checkpoint.
 
@@ -96,7 +98,7 @@ class Host:
             known = self._operators.get(declaration.uid)
             if query is not None and known is not None and known.record.made != made:
                 refuse_other(known.record, judged)
-            self._apply([(judged, policy)], query, keeps_policy=True)
+            self._apply([(judged, policy)], query, keeps_policy=True, right=right)
             return self._operators[declaration.uid]
 
     def declare_all(self, wanted: Sequence[tuple[Declaration, Policy]]) -> None:
@@ -127,10 +129,11 @@ class Host:
         query: Owner | None,
         *,
         keeps_policy: bool,
+        right: Policy | None = None,
     ) -> None:
         """Write new and changed operators atomically, then apply the changes in memory."""
         new = [
-            _new(declaration, policy)
+            _new(declaration, policy, right)
             for declaration, policy in wanted
             if declaration.uid not in self._operators
         ]
@@ -208,5 +211,5 @@ class Host:
         return Operator(self.store, record, self.clock, self._reached_ms, work)
 
 
-def _new(declaration: Declaration, policy: Policy) -> OperatorRecord:
-    return OperatorRecord(declaration, policy, made=uuid4().hex)
+def _new(declaration: Declaration, policy: Policy, right: Policy | None) -> OperatorRecord:
+    return OperatorRecord(declaration, policy, made=uuid4().hex, right=right)

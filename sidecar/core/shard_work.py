@@ -14,7 +14,7 @@ import pyarrow as pa
 from idlestate.backends.shards.key_facts import KeyFacts
 from idlestate.backends.shards.policy_plan import Horizon
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policies, Policy, of_sides
 from idlestate.sidecar.core.expired_log import Staged
 
 Shards = Mapping[int, ShardRecord]
@@ -30,6 +30,7 @@ class Going:
         version: the version of the resulting tables.
         batch_id: the batch in its change rows.
         now_ms: the clock, for the times of written shards; rows do not depend on it.
+        right: of a join the policy of right rows.
     """
 
     policy: Policy
@@ -37,6 +38,12 @@ class Going:
     version: int
     batch_id: int
     now_ms: int = 0
+    right: Policy | None = None
+
+    @property
+    def of_sides(self) -> Policies:
+        """As of `idlestate.retention.policy.of_sides`."""
+        return of_sides(self.policy, self.right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,26 +161,26 @@ class Work(Protocol):
         """Rewrite the table without dead rows."""
 
     def horizons(
-        self, shards: Shards, policy: Policy, other: Policy, now_ms: int
+        self, shards: Shards, policies: Policies, others: Policies, now_ms: int
     ) -> tuple[Horizon, ...]:
-        """What another policy would remove of all these shards; see `horizons_of`."""
+        """What other policies would remove of all these shards; see `horizons_of`."""
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """The lives of keys in these shards, including ended ones that are not swept yet."""
 
-    def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
+    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
         """What is known of one key, see `facts_of`; the key is an Arrow stream of one row."""
 
     def lives(
-        self, shard: ShardRecord, at: int, policy: Policy, since: int
+        self, shard: ShardRecord, at: int, policies: Policies, since: int
     ) -> tuple[pa.Table, int | None]:
-        """Some lives of a shard in order of hash, about `CHUNK_BYTES`, and the hash to continue
-        from; None if there are no more.
+        """Some lives of a shard, or rows of a join, in order of hash, about `CHUNK_BYTES`, and the
+        hash to continue from; None if there are no more.
 
         Args:
             shard: the shard's record.
             at: its number.
-            policy: the policy in force.
+            policies: those in force.
             since: the lowest hash; `LOWEST_HASH` at first.
         """
 

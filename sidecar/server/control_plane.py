@@ -159,6 +159,7 @@ class ControlPlane:
             **self._brief(operator),
             "declaration": declaration | {"schema": columns},
             "policy": record.policy.to_json(),
+            "right_policy": record.right and record.right.to_json(),
             "owner": asdict(record.owner) if record.owner else None,
             "open_batch": record.open.batch_id if record.open else None,
             "consumers": dict(record.consumers),

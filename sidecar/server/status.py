@@ -64,6 +64,8 @@ class _Keys:
         """See `KeyLookup`."""
         operator = self._host[uid]
         key, now_ms = stream_of(key_of(query, operator.state.spec.keys)), self._clock.now_ms()
+        if operator.state.spec.is_of_sides:
+            return answer_of(operator.explain(key, now_ms))
         lives, _ = operator.look_up(key, now_ms)
         results = [name for name, _ in operator.state.spec.kind.results]
         (values,) = shown(lives.select(results)) or [{}]

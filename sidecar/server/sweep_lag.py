@@ -94,7 +94,9 @@ class Overdue:
     def _take_answers(self, due: list[_Due]) -> None:
         for each in due:
             record = each.record
-            going = Going(record.policy, each.upto_ms, record.version, record.committed)
+            going = Going(
+                record.policy, each.upto_ms, record.version, record.committed, right=record.right
+            )
             # Otherwise a worker is being restarted, or runs were merged in the meantime.
             with suppress(SidecarError):
                 ends = each.operator.state.work.first_ends(each.shards, going)

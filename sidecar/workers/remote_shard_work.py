@@ -16,7 +16,7 @@ from idlestate.backends.shards.key_facts import KeyFacts
 from idlestate.backends.shards.policy_plan import Horizon, added_up, of_numbers
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policies, Policy
 from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import BusyError, DoesNotFitError, GoneError, SidecarError
@@ -129,10 +129,10 @@ class FarWork:
         return stepped_of(self._of_shard("merge", shard, at, going))[at]
 
     def horizons(
-        self, shards: Shards, policy: Policy, other: Policy, now_ms: int
+        self, shards: Shards, policies: Policies, others: Policies, now_ms: int
     ) -> tuple[Horizon, ...]:
         """See `Work`."""
-        header = {"policies": [policy.to_json(), other.to_json()], "now_ms": now_ms}
+        header = {"policies": _facts(policies), "others": _facts(others), "now_ms": now_ms}
         calls = {
             at: self._stepping(at, "horizons", header, mine)
             for at, mine in self._by_range(shards).items()
@@ -156,24 +156,24 @@ class FarWork:
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
         return pa.concat_tables(found)
 
-    def explain(self, key: bytes, shards: Shards, policy: Policy, now_ms: int) -> KeyFacts:
+    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
         """See `Work`."""
         uid = self._declaration.uid
         parts = self._split(fit_rows(uid, read_rows(uid, key), dict(self._spec.keys)))
         if len(parts) != 1:
             raise DoesNotFitError(f"operator {uid!r}: ask for one key")
         ((at, part),) = parts.items()
-        header = {"policy": policy.to_json(), "now_ms": now_ms}
+        header = {"policies": _facts(policies), "now_ms": now_ms}
         mine = self._by_range(shards)[at]
         answer = self._stepping(at, "explain", header, mine, stream_of(part))()
         return KeyFacts.from_json(answer.header["facts"])
 
     def lives(
-        self, shard: ShardRecord, at: int, policy: Policy, since: int
+        self, shard: ShardRecord, at: int, policies: Policies, since: int
     ) -> tuple[pa.Table, int | None]:
         """See `Work`."""
-        going = Going(policy, 0, 0, 0)
-        answer = self._of_shard("lives", shard, at, going, since=since)
+        header = {"policies": _facts(policies), "since": since}
+        answer = self._stepping(self._range_of(at), "lives", header, {at: shard})()
         return pa.ipc.open_stream(answer.parts[0]).read_all(), answer.header["next"]
 
     def value(self, key: str) -> bytes | None:
@@ -303,6 +303,10 @@ class _HandedEdit:
     def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
         parts = dict.fromkeys(self._ranges, b"")
         return self._work.edited(self._kind, parts, self._handle, shards, going)
+
+
+def _facts(policies: Policies) -> list[dict[str, object]]:
+    return [each.to_json() for each in policies]
 
 
 def _made(answer: Message) -> list[str]:

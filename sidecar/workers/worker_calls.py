@@ -4,11 +4,11 @@ A worker knows no rules, no clock, and only the records that it receives. If it 
 results of answered calls remain, and the others are requested again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from idlestate.backends.shards.policy_plan import to_numbers
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policies, Policy
 from idlestate.sidecar.core.local_shard_work import ShardWork
 from idlestate.sidecar.core.segment_keys import is_segment, run_of
 from idlestate.sidecar.core.shard_work import Given, Stepped
@@ -114,9 +114,9 @@ class WorkerCalls:
         return self._kept(header, {at: self._work(header).merge(shard, at, going)})
 
     def _horizons(self, header: Header, parts: Parts) -> Message:
-        policy, other = (Policy.from_json(each) for each in header["policies"])
+        policies, others = (_policies(each) for each in (header["policies"], header["others"]))
         shards = shards_of_parts(header, parts)
-        found = self._work(header).horizons(shards, policy, other, header["now_ms"])
+        found = self._work(header).horizons(shards, policies, others, header["now_ms"])
         return Message({"horizons": to_numbers(found)})
 
     def _look_up(self, header: Header, parts: Parts) -> Message:
@@ -125,14 +125,14 @@ class WorkerCalls:
         return Message({}, (stream_of(self._work(header).look_up(parts[-1], shards, policy)),))
 
     def _explain(self, header: Header, parts: Parts) -> Message:
-        policy, shards = Policy.from_json(header["policy"]), shards_of_parts(header, parts)
-        facts = self._work(header).explain(parts[-1], shards, policy, header["now_ms"])
+        policies, shards = _policies(header["policies"]), shards_of_parts(header, parts)
+        facts = self._work(header).explain(parts[-1], shards, policies, header["now_ms"])
         return Message({"facts": facts.to_json()})
 
     def _lives(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        policy = going_of(header["going"]).policy
-        lives, following = self._work(header).lives(shard, at, policy, header["since"])
+        policies = _policies(header["policies"])
+        lives, following = self._work(header).lives(shard, at, policies, header["since"])
         return Message({"next": following}, (stream_of(lives),))
 
     def _value(self, header: Header, _parts: Parts) -> Message:
@@ -177,3 +177,8 @@ class WorkerCalls:
         runs = {run_of(key) for key in gone if is_segment(key)}
         for _, work in self._works.values():
             work.forget(dict.fromkeys(runs, 0))
+
+
+def _policies(facts: Sequence[Header]) -> Policies:
+    left, right = map(Policy.from_json, facts)
+    return left, right

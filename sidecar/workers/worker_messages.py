@@ -21,12 +21,14 @@ def going_header(going: Going) -> Header:
         "version": going.version,
         "batch_id": going.batch_id,
         "now_ms": going.now_ms,
+        "right": going.right and going.right.to_json(),
     }
 
 
 def going_of(header: Header) -> Going:
     """Read it back."""
-    return Going(**header | {"policy": Policy.from_json(header["policy"])})
+    right = header["right"] and Policy.from_json(header["right"])
+    return Going(**header | {"policy": Policy.from_json(header["policy"]), "right": right})
 
 
 def shard_parts(shards: Shards) -> tuple[list[int], list[bytes]]:

@@ -167,11 +167,9 @@ def two_inputs(job: Job) -> tuple[DataFrame, DataFrame]:
 
 
 def joined(job: Job) -> DataFrame:
-    arguments = job.common
-    del arguments["backend"]
     return join(
         *two_inputs(job),
-        **arguments,
+        **job.common,
         on=job.key,
         right_time="at",
         between=(f"{EARLIEST_MS}ms", f"{LATEST_MS}ms"),

@@ -23,7 +23,7 @@ from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
 from tests.crash.suite import EVENT
 
 KILLS_PER_HISTORY = 12
-OPERATORS = ("process", RETAIN, "join_asof", "session")
+OPERATORS = ("process", "join", RETAIN, "join_asof", "session")
 """By histories with a private sidecar; those with a served one are of `retain`."""
 PRIVATE = (*(Victim.SIDECAR,) * 3, *(Victim.TASK,) * 2, Victim.DRIVER, Victim.ALL)
 SERVED = (*(Victim.SIDECAR, Victim.WORKER) * 2, Victim.TASK, Victim.DRIVER, Victim.ALL)

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate import explain, join, plan, read_state, reload, run_to_end
 from idlestate.errors import RefusedError
+from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from tests.pipeline.clicks import EPOCH, MINUTE_MS
 from tests.pipeline.streams import Feed, Sink, forget, start
@@ -61,7 +62,10 @@ def counted(table: pa.Table) -> Counter[Any]:
     return Counter(((row["item"],), row["order_id"], row.get("price")) for row in rows)
 
 
-def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "backend", ["spark", "heap", pytest.param("rocksdb", marks=pytest.mark.long)]
+)
+def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     orders, prices = made(2)
     feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)
     for feed, batches in zip(feeds, (orders, prices), strict=True):
@@ -70,11 +74,14 @@ def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint, sink = tmp_path / "checkpoint", Sink()
 
     def started() -> StreamingQuery:
-        pairs = joined(feeds[0].stream(spark), feeds[1].stream(spark))
+        pairs = joined(feeds[0].stream(spark), feeds[1].stream(spark), backend=backend)
         return start(pairs, checkpoint, sink, availableNow=True)
 
     started().awaitTermination()
-    forget(checkpoint / "commits", max(sink.batches))  # it runs again
+    if backend == "spark":
+        forget(checkpoint / "commits", max(sink.batches))  # it runs again
+    else:
+        stop_private_sidecars()  # the next start finds its state
     run_to_end(started)
     expected, watermark_ms = reference("full", orders, prices, is_stream=True)
     assert counted(sink.table) == Counter(expected.found)
@@ -91,16 +98,24 @@ def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path) -> None:
     rows = [row for each in expected.rows for row in each]
     assert found.horizons[0].new.keys == sum(row.t_ms + 1 <= watermark_ms for row in rows)
     policies = Policy(ttl="1d"), Policy(ttl="2d")
+    assert found.right == (Policy(), Policy(ttl="1ms"))
     version = reload(checkpoint, uid="offers", policy=policies[0], right_policy=policies[1])
     assert version.of_sides == policies
     with pytest.raises(RefusedError, match=r"on_read_and_write does not apply to joins"):
         plan(Policy(ttl="1h", ttl_update=UpdateType.ON_READ_AND_WRITE), checkpoint)
-    sides = explain(["a"], checkpoint).facts.sides
+    told = explain(["a"], checkpoint)
+    assert (told.policy, told.right_policy) == (Policy(), Policy())
+    sides = told.facts.sides
     of_key = [sum(row.key == ("a",) for row in rows) for rows in expected.rows]
     assert [sides[side].rows if side in sides else 0 for side in ("left", "right")] == of_key
-    changed = joined(feeds[0].stream(spark), feeds[1].stream(spark), between=("-10m", "1h"))
+    changed = joined(
+        *(feed.stream(spark) for feed in feeds), between=("-10m", "1h"), backend=backend
+    )
     with pytest.raises(RefusedError, match="kind was join full between -10m and 30m, is now join"):
         start(changed, checkpoint, sink, availableNow=True)
+    if backend != "spark":
+        stop_private_sidecars()
+        return
 
     for how in ("full", "anti"):
         whole = joined(feeds[0].table(spark), feeds[1].table(spark), how=how).toArrow()

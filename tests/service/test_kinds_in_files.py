@@ -107,10 +107,11 @@ class _Frame:
             (
                 'kind: join\n    how: semi\n    between: ["-1m", 1h]\n    right:\n'
                 "      {source: {path: v, format: json}, event_time: at, delay: 1h, policy: now}\n"
-                "    idle_after: 0s"
+                "    idle_after: 0s\n    backend: heap"
             ),
             {
                 "how": "semi",
+                "backend": "heap",
                 "on": ["user"],
                 "between": (timedelta(minutes=-1), timedelta(hours=1)),
                 "event_time": "event_time",
@@ -157,7 +158,7 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     )
     assert {name: passed[name] for name in expected} == expected
     assert (passed["uid"], passed["policy"]) == ("p", policy)
-    assert operator is join or passed["sidecar"] == place
+    assert passed["sidecar"] == place
     assert second is not None or passed["malformed"] == "_bad"
     if operator is co_process:
         assert isinstance(passed["function"], Both)

@@ -308,7 +308,7 @@ def lives_in_parts(work: Work, shard: ShardRecord, at: int, policy: Policy) -> I
     """All lives of a shard that does not change."""
     since: int | None = LOWEST_HASH
     while since is not None:
-        lives, since = work.lives(shard, at, policy, since)
+        lives, since = work.lives(shard, at, (policy, policy), since)
         yield lives
 
 

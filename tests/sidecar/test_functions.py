@@ -5,9 +5,8 @@ from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import timedelta
-from itertools import count, product
+from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,29 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
-from idlestate.backends.files.batch_log import BatchTimes
-from idlestate.backends.shards.batch_work import BatchWork
-from idlestate.backends.shards.row_counts import RowsByInput, total
-from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.key_age_figures import keys_due
 from idlestate.pipeline import retain_harness
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.shard_batch import Advanced
-from idlestate.pipeline.step_in_task import StepInTask
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.attempt import Attempt
-from idlestate.sidecar.core.data_calls import Calls
-from idlestate.sidecar.core.local_placement import OneRange, Works
-from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
-from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
-from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
-from idlestate.sidecar.workers.worker_placement import FarRanges
 from idlestate.testing import FunctionHarness
 from idlestate.timers.clock import FakeClock
-from idlestate.timers.steady_clock import SteadyClock
 from tests.functions.scripted import OUTPUT, Scripted
 from tests.functions.test_function_law import (
     BASE_MS,
@@ -52,112 +36,7 @@ from tests.functions.test_function_law import (
 )
 from tests.functions.test_rejected_records import BEGIN, wary
 from tests.lengths import short_and_long
-from tests.sidecar.sidecar_world import STORES, NearWorker
-
-UID = "function"
-
-
-class Wire:
-    """A connection to one process."""
-
-    def __init__(self, table: CallTable) -> None:
-        self._table = table
-
-    def call(self, name: str, header: Any, *parts: bytes) -> Message:
-        return Message.decode(self._table.answer(name, Message(header, parts).encode()))
-
-
-class Sidecar:
-    """A sidecar that makes the batches of a harness, and may die between a task and its commit."""
-
-    def __init__(self, kind: str, folder: Path, policy: Policy, *, dies: bool) -> None:
-        self.kind, _, self.spread = kind.partition(" in ")
-        self.folder, self.policy, self.dies = folder, policy, dies
-        self.clock, self.committed, self.attempts = FakeClock(0), set[int](), count()
-        self.watermark_ms = 0
-        self.open()
-
-    def open(self) -> None:
-        self.store = STORES[self.kind](self.folder)
-        self.workers: list[NearWorker] = []
-        self.works: Works = OneRange(self.store, self.clock)
-        if self.spread:
-            self.workers = [
-                NearWorker(self.kind, self.folder.with_name(f"{at}"), self.clock) for at in range(2)
-            ]
-            self.works = FarRanges(self.workers, [".0", ".1"], lambda: None, lambda: 0)
-        self.host = Host(self.store, self.clock, self.reached_ms, self.works)
-        self.wire = Wire(Calls(self.host, SteadyClock(self.clock)).table)
-
-    def close(self) -> None:
-        self.store.close()
-        for worker in self.workers:
-            worker.store.close()
-
-    def reached_ms(self, _checkpoint: str, batch_id: int) -> int | None:
-        return self.watermark_ms if batch_id in self.committed else None
-
-    def to_range(self, at: int) -> Wire:
-        return Wire(CallTable(stage_calls(self.workers[at].stage))) if self.workers else self.wire
-
-    def advance(
-        self,
-        table: Any,
-        _record: ShardRecord,
-        _runs: Any,
-        packets: list[bytes],
-        counts: RowsByInput,
-        times: BatchTimes,
-        in_force: PolicyVersion,
-        work: BatchWork,
-    ) -> Advanced:
-        """In the place of `shard_batch.advance`."""
-        if times.batch_id == 0:
-            declaration = Declaration.of(UID, table, self.policy.time, 1)
-            operator = self.host.declare(declaration, self.policy)
-            operator.batches.begin("query", "run", "checkpoint")
-        operator = self.host[UID]
-        operator.batches.settle()
-
-        def exchange() -> list[Any]:
-            attempt = {
-                "query_id": "query",
-                "run_id": "run",
-                "execution_id": "execution",
-                "batch_id": times.batch_id,
-                "attempt": next(self.attempts),
-                "partition": 0,
-                "partitions": 1,
-                "shards": [0],
-                "time_ms": times.time_ms,
-                "watermark_ms": times.watermark_ms,
-                "policy": in_force.policy.to_json(),
-            }
-            opened = self.wire.call("open", {"uid": UID, "attempt": attempt}).header
-            is_event_time = self.policy.time is TimeDomain.EVENT
-            spec: Any = SimpleNamespace(uid=UID, work=work, is_event_time=is_event_time)
-            routes: Any = SimpleNamespace(
-                main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
-            )
-            step = StepInTask(routes, spec, table, 1)
-            *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
-            assert (
-                figures["0"]["input"] == operator.state.shards[0].rows.input + total(counts).input
-            )
-            return made
-
-        made = exchange()
-        if self.dies:
-            self.close()
-            self.open()
-            operator = self.host[UID]
-            assert exchange() == made
-        self.committed.add(times.batch_id)
-        self.watermark_ms = max(self.watermark_ms, times.watermark_ms)
-        operator.batches.settle()
-        assert not operator.sweeper.sweep(2**60, self.clock, 1000)
-        assert not operator.sweeper.compact()
-        return Advanced(operator.state.shards[0], *made)
+from tests.sidecar.steps_in_tasks import UID, Sidecar
 
 
 @short_and_long("examples", 15, 100)
@@ -196,7 +75,7 @@ def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int)
             assert [*map(Counter, found)] == [*map(Counter, expected)]
             state = sidecar.host[UID].state
             (shard,) = state.shards
-            lives, _ = state.work.lives(shard, 0, policy, -(2**63))
+            lives, _ = state.work.lives(shard, 0, (policy, policy), -(2**63))
             assert lives.to_pylist() == plain.lives()
             assert shard.tally == plain._record.tally
 
