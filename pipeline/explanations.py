@@ -19,7 +19,7 @@ from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, operato
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain, right_policy
 from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import SidecarError
@@ -119,9 +119,9 @@ def _asked(
     except SidecarError as error:
         raise RefusedError(str(error)) from error
     policy = replace(Policy.from_json(facts["policy"]), chosen_by=facts["chosen_by"])
-    right = facts["right"] and Policy.from_json(facts["right"])
     (shown,) = rows.to_pylist()
     found = KeyFacts.from_json(facts["facts"])
+    right = right_policy(facts)
     return Explanation(uid, shown, facts["now_ms"], found, policy, right_policy=right)
 
 

@@ -7,7 +7,7 @@ A policy has its spans as plain numbers. `idlestate.config` reads files with def
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from idlestate.retention.durations import Duration, DurationError, duration_ms, format_duration
 
@@ -219,6 +219,12 @@ Policies = tuple[Policy, Policy]
 def of_sides(policy: Policy, right: Policy | None) -> Policies:
     """The policies of left and right rows of a join; of other operators, theirs twice."""
     return policy, right or policy
+
+
+def right_policy(written: Mapping[str, Any]) -> Policy | None:
+    """The policy of right rows of a join, from the field `right` of what was written."""
+    facts = written.get("right")
+    return None if facts is None else Policy.from_json(facts)
 
 
 def is_too_narrow(idle_min_ms: int, idle_max_ms: int, min_gap_ms: int) -> bool:

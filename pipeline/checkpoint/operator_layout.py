@@ -20,7 +20,7 @@ from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline.shard_partitions import shard_numbers
-from idlestate.retention.policy import Policies, Policy, TimeDomain, of_sides
+from idlestate.retention.policy import Policies, Policy, TimeDomain, of_sides, right_policy
 
 _FORMAT = 2
 
@@ -195,7 +195,7 @@ class PolicyJournal:
                 e["version"],
                 e["effective_ms"],
                 replace(Policy.from_json(e["policy"]), chosen_by=e["chosen_by"]),
-                None if e.get("right") is None else Policy.from_json(e["right"]),
+                right_policy(e),
             )
             for e in entries
         ]

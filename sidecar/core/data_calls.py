@@ -8,7 +8,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import EXCHANGE_DURATION
 from idlestate.metrics.samples import Samples, to_json
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, right_policy
 from idlestate.sidecar.core.attempt import Attempt
 from idlestate.sidecar.core.exchanges import Exchanges
 from idlestate.sidecar.core.one_way_writes import Write
@@ -97,7 +97,7 @@ class Calls:
             Policy.from_json(header["policy"]),
             Owner(**{name: str(value) for name, value in query.items()}) if query else None,
             made,
-            _right(header),
+            right_policy(header),
         )
         return Message({"batch_id": found.record.committed, "made": found.record.made})
 
@@ -119,7 +119,7 @@ class Calls:
     def _open(self, header: Header, _parts: Parts) -> Message:
         found = self._operator(header)
         facts = dict(header["attempt"])
-        facts |= {"policy": Policy.from_json(facts["policy"]), "right": _right(facts)}
+        facts |= {"policy": Policy.from_json(facts["policy"]), "right": right_policy(facts)}
         facts["shards"] = tuple(int(each) for each in facts["shards"])
         if any(not 0 <= each < len(found.state.shards) for each in facts["shards"]):
             raise DoesNotFitError(f"operator {found.state.uid!r} has no such shard")
@@ -235,7 +235,7 @@ class Calls:
 
     def _plan(self, header: Header, _parts: Parts) -> Message:
         policy = Policy.from_json(header["policy"])
-        plan = self._operator(header).plan(policy, self._clock.now_ms(), _right(header))
+        plan = self._operator(header).plan(policy, self._clock.now_ms(), right_policy(header))
         return Message({"plan": plan.to_message()})
 
     def _explain(self, header: Header, parts: Parts) -> Message:
@@ -300,11 +300,6 @@ class Calls:
         divergence_ms = self._clock.divergence_ms
         self._clock.accept()
         return Message({"divergence_ms": divergence_ms})
-
-
-def _right(header: Header) -> Policy | None:
-    """Of a join the policy of right rows."""
-    return None if header.get("right") is None else Policy.from_json(header["right"])
 
 
 def _handed_over(header: Header) -> Given:

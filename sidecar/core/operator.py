@@ -287,8 +287,10 @@ class Operator:
         return self.state.shards[0].inputs  # packing tasks give their counts to the first shard
 
     def _open_at(self, lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
-        if self.state.spec.ends_by_batches:
-            return lives  # a batch may change them before it ends them
+        if self.state.spec.in_order or self.state.spec.is_of_sides:
+            return (
+                lives  # rows that wait may come before a deadline; rows of a join leave by batches
+            )
         t_ms = _time_of(record, now_ms)
         deadline = lives.column("deadline")
         is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))

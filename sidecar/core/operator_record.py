@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from idlestate.retention.policy import Policies, Policy, of_sides
+from idlestate.retention.policy import Policies, Policy, of_sides, right_policy
 from idlestate.sidecar.protocol.declaration import Declaration
 
 NO_BATCH = -1
@@ -120,15 +120,11 @@ class OperatorRecord:
         facts["declaration"] = Declaration.from_json(facts["declaration"])
         chosen_by = facts.pop("chosen_by")
         facts["policy"] = replace(Policy.from_json(facts["policy"]), chosen_by=chosen_by)
-        facts["right"] = _right(facts)
+        facts["right"] = right_policy(facts)
         facts["owner"] = Owner(**facts["owner"]) if facts["owner"] else None
         facts["superseded"] = tuple(facts["superseded"])
         if facts["open"]:
             opened = facts["open"]
-            policies = {"policy": Policy.from_json(opened["policy"]), "right": _right(opened)}
+            policies = {"policy": Policy.from_json(opened["policy"]), "right": right_policy(opened)}
             facts["open"] = OpenBatch(**opened | policies)
         return cls(**facts)
-
-
-def _right(facts: Mapping[str, Any]) -> Policy | None:
-    return None if facts.get("right") is None else Policy.from_json(facts["right"])

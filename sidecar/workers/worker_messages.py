@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, right_policy
 from idlestate.sidecar.core.expired_log import Staged
 from idlestate.sidecar.core.shard_work import Going, Shards, Stepped
 from idlestate.sidecar.protocol.message import Message
@@ -27,8 +27,8 @@ def going_header(going: Going) -> Header:
 
 def going_of(header: Header) -> Going:
     """Read it back."""
-    right = header["right"] and Policy.from_json(header["right"])
-    return Going(**header | {"policy": Policy.from_json(header["policy"]), "right": right})
+    policies = {"policy": Policy.from_json(header["policy"]), "right": right_policy(header)}
+    return Going(**header | policies)
 
 
 def shard_parts(shards: Shards) -> tuple[list[int], list[bytes]]:

@@ -136,8 +136,7 @@ def check_state(
         sum(new <= now_ms + in_ms < old for old, new in zip(*ends, strict=True))
         for in_ms in HORIZONS_MS
     ]
-    first_ms = min((row["deadline"] for row in shown if row["deadline"]), default=None)
-    assert first_ms is None or operator.state.shards[0].next_end_ms <= first_ms.timestamp() * 1000
+    assert record.next_end_ms <= min(ends[0], default=math.inf)
     if not explains:
         return
     for key in "abc":
