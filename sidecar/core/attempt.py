@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.core.operator_record import OpenBatch
 from idlestate.sidecar.core.prepared_sets import SetId
 
 
@@ -33,6 +34,23 @@ class Attempt:
     def set_id(self) -> SetId:
         """Its execution of the batch."""
         return self.run_id, self.execution_id
+
+    def opening(self, t_ms: int, version: int) -> OpenBatch:
+        """What is journaled of its batch if it is the first to open it.
+
+        Args:
+            t_ms: the time of the batch.
+            version: of the tables.
+        """
+        return OpenBatch(
+            self.batch_id,
+            t_ms,
+            version,
+            self.policy,
+            self.policy_version,
+            self.time_ms,
+            self.right,
+        )
 
 
 @dataclass(frozen=True, slots=True)

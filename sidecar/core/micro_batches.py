@@ -79,16 +79,7 @@ class Batches:
                 now_ms = attempt.watermark_ms
                 if not self._state.is_event_time:
                     now_ms = max(attempt.time_ms, record.time_ms)
-                first = OpenBatch(
-                    attempt.batch_id,
-                    now_ms,
-                    record.version,
-                    attempt.policy,
-                    attempt.policy_version,
-                    attempt.time_ms,
-                    attempt.right,
-                )
-                self._state.save(replace(record, open=first))
+                self._state.save(replace(record, open=attempt.opening(now_ms, record.version)))
             elif attempt.batch_id < record.open.batch_id:
                 raise DoesNotFitError(
                     f"operator {self._state.uid!r}: batch {attempt.batch_id} came after batch "
