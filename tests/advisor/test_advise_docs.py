@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from idlestate.config.loading import load_config
+from idlestate.service.cli import main
 from idlestate.service.click_stream import generate_clicks
 from tests.docs_pages import blocks
+from tests.pipeline.conftest import spark, start_in  # noqa: F401 - fixtures
 from tests.service.command_line import INNARDS
 
 BLOCKS = blocks("docs/advise.md")
@@ -35,11 +38,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [pytest.param(each, marks=[pytest.mark.spark] * ("--spark" in each)) for each in COMMANDS],
     ids=shlex.join,
 )
-def test_command_runs(command: list[str], place: Path) -> None:
-    program = [str(Path(sys.executable).parent / command[0]), *command[1:]]
-    done = subprocess.run(program, cwd=place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not any(word in done.stdout + done.stderr for word in INNARDS), done.stderr
+def test_command_runs(
+    command: list[str],
+    place: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program, *words = command
+    assert program == "idlestate"
+    if "--spark" in command:
+        request.getfixturevalue("start_in")(place)
+    else:
+        monkeypatch.chdir(place)
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert not any(word in done.output for word in INNARDS), done.output
     if "json" in command:
         windows = json.loads(done.stdout)["windows"]
         assert [each["idle_max_ms"] for each in windows] == [1_800_000, 2_700_000]

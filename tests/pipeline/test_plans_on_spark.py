@@ -132,7 +132,7 @@ def test_commands_answer_while_the_query_runs(
             assert last["state"] == "open"
             assert last["created_at_ms"] == record(click("a", 0)).t_ms
             assert last["last_access_ms"] == record(click("a", 60 * hour + 40)).t_ms
-            assert told("explain", checkpoint, "--key", "never")["state"] == "never_seen"
+        assert told("explain", checkpoint, "--key", "never")["state"] == "never_seen"
         (plan,) = told("plan", short, "--against", checkpoint)
         assert plan["live_keys"] > 0
         assert [each["new"]["keys"] for each in plan["horizons"]][-1] == plan["live_keys"]
