@@ -9,7 +9,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -285,33 +284,6 @@ def test_a_query_calls_a_function_with_many_keys(
     ]
     assert counted(sink.table.to_pylist()) == counted(rows)
     assert {row["what"] for row in rows} == {"a", "b", "c", "quiet"}
-
-
-class Quoted(KeyedProcessFunction):
-    def process_element(self, row: Any, ctx: Any) -> Any:
-        yield ctx.key, row[0]
-
-
-def test_only_the_columns_that_a_function_sees_are_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    columns = {"a`user": ["u"], "a`time": pa.array([BEGIN], TIMESTAMP), "a`page": ["/"]}
-    pq.write_table(pa.table({**columns, "unused": [1]}), tmp_path / "part.parquet")
-    found = process(
-        spark.read.parquet(str(tmp_path)),
-        key="a`user",
-        event_time="a`time",
-        columns="a`page",
-        function=Quoted(),
-        output="user string, page string",
-        uid=UID,
-        policy=POLICY,
-    )
-    java: Any = found._jdf
-    plan = java.queryExecution().executedPlan().toString()
-    assert all(name in plan for name in columns)
-    assert "unused" not in plan
-    assert [row.asDict() for row in found.collect()] == [{"user": "u", "page": "/"}]
 
 
 def test_states_change_as_definitions_do(spark: SparkSession, tmp_path: Path) -> None:
