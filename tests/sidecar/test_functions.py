@@ -8,12 +8,14 @@ from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
+from idlestate.functions import large_states
 from idlestate.metrics.key_age_figures import keys_due
 from idlestate.pipeline import retain_harness
 from idlestate.retention.policy import TimeDomain
@@ -52,12 +54,26 @@ def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int)
         st.sets(st.integers(0, 40), max_size=8),
         st.booleans(),
         st.booleans(),
+        st.sampled_from([0, 20, large_states.ROW_BYTES]),
     )
     def law(
         function: Scripted,
         policy: Policy,
         records: list[Any],
         cuts: set[int],
+        in_order: bool,
+        dies: bool,
+        row_bytes: int,
+    ) -> None:
+        with mock.patch.object(large_states, "ROW_BYTES", row_bytes):
+            compare(function, policy, records, cuts, in_order=in_order, dies=dies)
+
+    def compare(
+        function: Scripted,
+        policy: Policy,
+        records: list[Any],
+        cuts: set[int],
+        *,
         in_order: bool,
         dies: bool,
     ) -> None:
