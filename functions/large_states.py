@@ -21,8 +21,8 @@ Ints = npt.NDArray[np.int64]
 ROW_BYTES: Final = 1 << 14
 """A list or map whose bytes in the row are more becomes large, until nothing is left of it.
 
-Measured on maps of 1,000 entries (28 KB): the table makes a put 5 times as fast, and reading a whole
-map 1.7 times as slow.
+Measured on maps of 1,000 entries (28 KB): the table makes a put 5 times as fast, and reading a
+whole map 1.7 times as slow.
 """
 
 
