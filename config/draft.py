@@ -1,6 +1,7 @@
 """A draft of a configuration: what could be read of a document, and everything wrong in it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -16,6 +17,7 @@ from idlestate.config.policy_selectors import AGGREGATES, choose
 from idlestate.config.problems import Finding
 from idlestate.config.pydantic_errors import findings_of
 from idlestate.config.query_fields import read_queries
+from idlestate.config.query_sources import origin_of
 from idlestate.config.sidecar_rules import check_sidecar
 from idlestate.retention.policy import TimeDomain
 
@@ -29,6 +31,7 @@ class Draft:
         defaults: the fields of `defaults`.
         policies: the fields of each policy over those of the defaults, by name.
         plans: the plans of queries, by pipeline.
+        origins: where fields that sources of queries fill in are written.
     """
 
     def __init__(self, document: object) -> None:
@@ -37,6 +40,7 @@ class Draft:
         document = queries.document
         self.top = Raw((), document)
         self.plans = queries.plans
+        self.origins = queries.origins
         self._query_findings = queries.findings
         self.model: ConfigFile | None = None
         self._model_findings: list[Finding] = []
@@ -55,14 +59,19 @@ class Draft:
         ]
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong; a problem may be listed twice."""
+        """Everything that is wrong, where it is written; a problem may be listed twice."""
         yield from self._query_findings
+        for each in self._findings():
+            yield replace(each, path=origin_of(each.path, self.origins))
+
+    def _findings(self) -> Iterator[Finding]:
         yield from self._model_findings
         for merged in (self.defaults, *self.policies.values()):
             yield from merged.check()
         named = [each["policy"] for each in self.top["selectors"].items]
         for each in self.top["pipelines"].sections:
             named += [each["policy"], each["right"]["policy"]]
+            named += [of["policy"] for of in each["sources"].sections]
         for each in named:
             yield from check_policy_name(each, self.policies)
         yield from check_pipelines(self.top["pipelines"], self._time_of)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from idlestate.config.draft import Draft
+from idlestate.config.join_policies import check_join_policy
 from idlestate.config.pipeline_settings import Pipeline, Selector
 from idlestate.config.policy_rules import Merged
 from idlestate.config.policy_selectors import AGGREGATES, Choice, choose
@@ -25,9 +26,10 @@ from idlestate.config.problems import (
     locate,
     nearest,
 )
+from idlestate.config.query_sources import origin_of
 from idlestate.config.sidecar_rules import clear_text_warnings
 from idlestate.config.sidecar_settings import HostedOperator, Sidecar
-from idlestate.config.sql.query_plan import QueryPlan
+from idlestate.config.sql.query_plan import QueryPlan, Retention
 from idlestate.config.unbounded_growth import unbounded_advice
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
 from idlestate.retention.budget import Budget
@@ -47,6 +49,7 @@ class Config:
         selectors: in the order of the file.
         pipelines: pipelines by name, which is the operator's uid.
         queries: the plans of pipelines with a query, by the pipeline's name.
+        origins: where fields of pipelines are written that the sources of a query fill in.
         sidecar: the settings of `idlestate serve`; None if the file has no `sidecar` section.
         warnings: what is allowed, but probably not intended.
     """
@@ -58,6 +61,7 @@ class Config:
     selectors: tuple[Selector, ...]
     pipelines: Mapping[str, Pipeline]
     queries: Mapping[str, QueryPlan]
+    origins: Mapping[FieldPath, FieldPath]
     sidecar: Sidecar | None
     warnings: tuple[Problem, ...]
 
@@ -76,21 +80,31 @@ class Config:
         window = self.pipelines[uid].window if uid in self.pipelines else None
         if window is not None:
             return window.policy
-        choice = self.choice_for(uid, state)
-        policy = self.defaults if choice.policy is None else self.policies[choice.policy]
-        what = f"policy {choice.policy}, {choice.because}" if choice.policy else choice.because
-        ttl_ms = self._hinted_ttl_ms(uid)
-        if ttl_ms is not None:
-            return policy.with_ttl_alone(ttl_ms, f"STATE_TTL in its query ({self.file})")
-        return replace(policy, chosen_by=f"{what} ({self.file})")
+        query = self.queries.get(uid)
+        return self._kept(self.choice_for(uid, state), query.retention if query else None)
 
     def right_policy_for(self, uid: str) -> Policy | None:
         """The policy of a join's right rows, if it has one of its own; for any uid."""
         right = self.pipelines[uid].right if uid in self.pipelines else None
-        if right is None or right.policy is None:
+        query = self.queries.get(uid)
+        if right is None or (right.policy is None and query is None):
             return None
-        because = f"policy {right.policy}, named under right ({self.file})"
-        return replace(self.policies[right.policy], chosen_by=because)
+        choice = self._right_choice(uid, right.policy)
+        policy = self._kept(choice, query.second_retention if query else None)
+        return None if policy == self.policy_for(uid) else policy
+
+    def _right_choice(self, uid: str, named: str | None) -> Choice:
+        if named is not None:
+            return Choice(named, "named for the right rows")
+        return choose(uid, AGGREGATES, None, self.selectors)
+
+    def _kept(self, choice: Choice, hint: Retention | None) -> Policy:
+        """The policy of a choice, unless a hint says how long rows are kept."""
+        policy = self.defaults if choice.policy is None else self.policies[choice.policy]
+        if hint is not None and hint.ttl_ms is not None:
+            return policy.with_ttl_alone(hint.ttl_ms, f"STATE_TTL in its query ({self.file})")
+        what = f"policy {choice.policy}, {choice.because}" if choice.policy else choice.because
+        return replace(policy, chosen_by=f"{what} ({self.file})")
 
     def budget_for(self, uid: str) -> Budget:
         """The budget of an operator: its own, or that of its policy; for any uid."""
@@ -101,12 +115,17 @@ class Config:
 
     def unbounded_advice(self, uid: str) -> tuple[str, str]:
         """The warning about an operator whose state grows without bound, and what to set."""
-        by_hint = self._hinted_ttl_ms(uid) is not None
-        return unbounded_advice(uid, self.choice_for(uid), by_hint=by_hint)
+        query = self.queries.get(uid)
+        return unbounded_advice(
+            uid, self.choice_for(uid), by_hint=_ends(query.retention if query else None)
+        )
 
-    def _hinted_ttl_ms(self, uid: str) -> int | None:
-        hint = self.queries[uid].retention if uid in self.queries else None
-        return hint.ttl_ms if hint else None
+    def right_unbounded_advice(self, uid: str) -> tuple[str, str]:
+        """The same about the right rows of a join, which have a policy of their own."""
+        query, right = self.queries.get(uid), self.pipelines[uid].right
+        choice = self._right_choice(uid, right.policy if right else None)
+        by_hint = _ends(query.second_retention if query else None)
+        return unbounded_advice(f"the right input of {uid}", choice, by_hint=by_hint)
 
     def _named(self, uid: str) -> Pipeline | HostedOperator | None:
         hosted = self.sidecar.operators if self.sidecar else {}
@@ -173,11 +192,27 @@ def parse(data: bytes, file: str = "config.yaml") -> Config:
         selectors=draft.model.selectors,
         pipelines=draft.model.pipelines,
         queries=draft.plans,
+        origins=draft.origins,
         sidecar=draft.model.sidecar,
         warnings=(),
     )
+    if wrong := [locate(each, file, document.lines) for each in _join_policies(config)]:
+        raise ConfigError(wrong)
     warnings = (locate(each, file, document.lines) for each in _warnings(config))
     return replace(config, warnings=tuple(warnings))
+
+
+def _join_policies(config: Config) -> Iterator[Finding]:
+    """What is wrong with policies of joins, where they are written."""
+    for uid, pipeline in config.pipelines.items():
+        query = config.queries.get(uid)
+        path: FieldPath = ("pipelines", uid)
+        policies = [(path, config.policy_for(uid), query.retention if query else None)]
+        if (right := config.right_policy_for(uid)) is not None:
+            policies.append(((*path, "right"), right, query.second_retention if query else None))
+        for place, policy, hint in policies:
+            for each in check_join_policy(pipeline.kind, place, policy, hint):
+                yield replace(each, path=origin_of(each.path, config.origins))
 
 
 def _warnings(config: Config) -> Iterator[Finding]:
@@ -191,9 +226,13 @@ def _warnings(config: Config) -> Iterator[Finding]:
         right = config.right_policy_for(uid)
         if config.policy_for(uid).is_unbounded:
             yield Finding(path, *config.unbounded_advice(uid))
-        elif pipeline is not None and pipeline.right is not None and right and right.is_unbounded:
-            choice = Choice(pipeline.right.policy, "")
-            what, fix = unbounded_advice(f"the right rows of {uid}", choice, by_hint=False)
-            yield Finding((*path, "right"), what, fix)
+        elif right is not None and right.is_unbounded:
+            place = origin_of((*path, "right"), config.origins)
+            yield Finding(place, *config.right_unbounded_advice(uid))
     if config.sidecar:
         yield from clear_text_warnings(config.sidecar)
+
+
+def _ends(hint: Retention | None) -> bool:
+    """Whether a hint says when rows end, in the place of a policy."""
+    return hint is not None and hint.ttl_ms is not None

@@ -21,7 +21,8 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
 _KINDS = ("retain", "deduplicate", "over", "process", "co_process", "join", "join_asof")
-_OF_TWO_INPUTS = ("join", "join_asof", "co_process")
+_JOINS = ("join", "join_asof")
+_OF_TWO_INPUTS = (*_JOINS, "co_process")
 _FUNCTIONS = ("process", "co_process")
 _SECOND_INPUTS = ("versions", "right")
 _ONLY_FOR = {
@@ -36,7 +37,7 @@ _ONLY_FOR = {
     "versions": ("join_asof",),
     "right": ("join", "co_process"),
     "between": ("join",),
-    "how": ("join", "join_asof"),
+    "how": _JOINS,
     "order": ("retain", "deduplicate", "over", *_FUNCTIONS, "join_asof"),
     "in_order": ("retain", "deduplicate", *_FUNCTIONS),
 }
@@ -163,7 +164,8 @@ def _check_time(pipeline: Raw, time: TimeDomain | None) -> Iterator[Finding]:
                 what = f"{name} is missing, and the policy uses event time"
                 fix = f"add {name}: {example}, or set time: processing in the policy"
                 yield Finding((*pipeline.path, name), what, fix)
-    for name in _EVENT_TIME_ONLY if time is TimeDomain.PROCESSING else ():
+    is_join = pipeline["kind"].text in _JOINS  # which `join_policies` checks
+    for name in _EVENT_TIME_ONLY if time is TimeDomain.PROCESSING and not is_join else ():
         if name in pipeline.fields:
             what = f"{name} applies to event time, but the policy sets time: processing"
             fix = "remove it, or set time: event in the policy"
@@ -194,7 +196,11 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
         for name, kinds in only.items():
             if name in section.fields and kind in _KINDS and kind not in kinds:
                 what = f"{name} does not apply to kind: {kind}"
-                fix = f"remove it, or set kind: {' or '.join(kinds)}"
+                fix = "remove it"
+                if "query" in pipeline.fields:
+                    what += ", which the query is"
+                else:
+                    fix += f", or set kind: {' or '.join(kinds)}"
                 yield Finding((*section.path, name), what, fix)
     how = pipeline["how"].text
     if kind == "join_asof" and how in ("right", "full", "semi", "anti"):

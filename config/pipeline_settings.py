@@ -5,7 +5,7 @@ other, as far as they could be read, so that one wrong field hides no other prob
 in the file is its alias: the attribute `ttl_ms` is `ttl` in the file.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -146,6 +146,22 @@ class SourceSection(Section):
     """json, csv: Spark's pattern for timestamps; default ISO 8601."""
 
 
+class NamedSource(SourceSection):
+    """A table of a query: where its rows come from, and what is said of them.
+
+    The fields that are not about files default to those of the pipeline.
+    """
+
+    event_time: text.Column | None = Field(default=None, examples=["ordered_at"])
+    """Timestamp column with the event time; default also: the one that the query names."""
+    delay_ms: times.Span | None = Field(default=None, alias="delay")
+    """How far a row may lag behind the newest one."""
+    idle_after_ms: times.Span | None = Field(default=None, alias="idle_after", examples=["15m"])
+    """In a join: how long this input holds the watermark back while it has no rows."""
+    policy: text.Name | None = None
+    """The policy of its rows; a hint of the query takes precedence."""
+
+
 class SecondInput(Section):
     """The second input of an operator."""
 
@@ -199,11 +215,25 @@ class Metrics(Section):
     """IP address to listen on."""
 
 
+def _takes_source_or_sources(schema: dict[str, Any]) -> None:
+    """A file has one of them; a query's sources are `source` and `right` once it is read."""
+    schema["required"].remove("source")
+    schema["anyOf"] = [{"required": ["source"]}, {"required": ["sources", "query"]}]
+
+
 class Pipeline(Section):
-    """A query over one source; its name is the operator's uid."""
+    """A query over one source or two; its name is the operator's uid."""
+
+    model_config = ConfigDict(json_schema_extra=_takes_source_or_sources)
 
     source: SourceSection = Field(examples=["{path: build/clicks, format: parquet}"])
     """Where the events come from."""
+    sources: dict[text.Table, NamedSource] = Field(
+        default_factory=dict,
+        min_length=1,
+        examples=["{orders: {path: build/orders, format: parquet}}"],
+    )
+    """With a query, in the place of source: where its tables come from, by name; two for a join."""
     event_time: text.Column | None = None
     """Timestamp column with the event time; required unless the policy sets time: processing."""
     delay_ms: times.Span = Field(default=0, alias="delay")
@@ -225,8 +255,8 @@ class Pipeline(Section):
     read_when: text.Column | None = None
     """Boolean column; rows in which it is true read the key and write nothing."""
     query: text.Query | None = None
-    """A query in SQL over `source`, in the place of key, aggregates, kind, keep, order, window,
-    rows and range."""
+    """A query in SQL over `source` or `sources`, in the place of key, aggregates, kind, keep,
+    order, window, rows, range, right, versions, between and how."""
     key: text.KeyColumns = Field(default=(), examples=["[session_id]"])
     """The columns that make up the key; required without a query."""
     null_key: NullKey = "keep"

@@ -81,6 +81,20 @@ Query = Annotated[str, FieldKind(_read_query, {"type": "string", "minLength": 1}
 """A query in SQL, which may have several lines."""
 
 
+def _read_table(value: object) -> str:
+    fix = "use letters, digits and _, such as orders"
+    if not isinstance(value, str):
+        raise refuse(f"expected the name of a table, found {show(value)}", fix)
+    if not re.fullmatch(_TABLE.removesuffix("$"), value):
+        raise refuse(f"{show(value)} is not the name of a table", fix)
+    return value
+
+
+_TABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
+Table = Annotated[str, FieldKind(_read_table, {"type": "string", "pattern": _TABLE})]
+"""The name of a table in a query."""
+
+
 def _read_class(value: object) -> str:
     fix = "use text such as my_job.alerts:Alert"
     if not isinstance(value, str):

@@ -49,7 +49,7 @@ _OF_GROUPS = ("read_when", "renamed", "fire_after")
 _NOT_TAKEN = {
     "retain": _OF_TWO_INPUTS,
     "deduplicate": (*_OF_GROUPS, *_OF_TWO_INPUTS),
-    "join": (*_OF_GROUPS, "malformed", "rejects", "in_order", *_OF_VERSIONS),
+    "join": (*_OF_GROUPS, "malformed", "in_order", *_OF_VERSIONS),
     "join_asof": (*_OF_GROUPS, "malformed", "in_order", *_OF_RIGHT),
     "over": (*_OF_GROUPS, "rejects", "in_order", *_OF_TWO_INPUTS),
 }

@@ -68,8 +68,8 @@ def sql(
     Returns:
         The columns that the query selects and those that its operator adds: for `retain` and
         `deduplicate` `change`, `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and
-        with `rejects` the column `rejected`; for `over` and the joins `batch_id`, and for
-        `join_asof` with `rejects` `reason`, `input` and `rejected`.
+        with `rejects` the column `rejected`; for `over` and the joins `batch_id`, and for the
+        joins with `rejects` `reason`, `input` and `rejected`.
 
     Raises:
         RefusedError: the query is not supported, or the input, session or arguments are not valid;

@@ -87,8 +87,11 @@ class Job:
         self.pipeline: Pipeline = config.pipelines[uid]
         self.policy = config.policy_for(uid)
         self._source: SourceSection = self.pipeline.source
+        self._second = self.pipeline.second.source if self.pipeline.second else None
         if source is not None:
+            both = self._second == self._source
             self._source = elsewhere(self._source, source)
+            self._second = self._source if both else self._second
         self.checkpoint = Path(self.pipeline.checkpoint).absolute()
         self._folder = Folder(str(self.checkpoint))
         sinks = self.pipeline.sinks
@@ -197,8 +200,8 @@ class Job:
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
         check_owner(self._folder, self.uid)
         check_there(self._source)
-        if self.pipeline.second is not None:
-            check_there(self.pipeline.second.source)
+        if self._second is not None:
+            check_there(self._second)
         if self.pipeline.function is not None:
             load = load_co_function if self.pipeline.kind == "co_process" else load_function
             load(self.uid, self.pipeline.function)
@@ -272,8 +275,9 @@ class Job:
 
     def _changes(self, spark: SparkSession) -> DataFrame:
         events = read_events(spark, self._source, self.pipeline.event_time)
-        read = self.pipeline.second
-        second = None if read is None else read_events(spark, read.source, read.event_time)
+        second = None
+        if self.pipeline.second is not None and self._second is not None:
+            second = read_events(spark, self._second, self.pipeline.second.event_time)
         rejects = self._sinks.rejects is not None
         return pipeline_changelog(
             events,
@@ -316,9 +320,9 @@ class Job:
         """Refuse a checkpoint that has already read another source."""
         name = self._name("source.json")
         read = {"path": _absolute(self._source.path)}
-        if self.pipeline.second is not None:
+        if self._second is not None:
             name_of_second = "versions" if self.pipeline.versions else "right"
-            read[name_of_second] = _absolute(self.pipeline.second.source.path)
+            read[name_of_second] = _absolute(self._second.path)
         if newest_batch(self._folder, "offsets") is None:
             self._folder.replace(name, json.dumps(read).encode())
             return

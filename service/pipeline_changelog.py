@@ -8,8 +8,7 @@ from typing import Any, TypedDict
 from pyspark.sql import DataFrame
 
 from idlestate.config.pipeline_settings import Pipeline
-from idlestate.config.query_fields import SOURCE
-from idlestate.config.sql.query_plan import QueryPlan
+from idlestate.config.sql.query_plan import QueryPlan, QueryRows
 from idlestate.pipeline.co_process import co_process
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.function_class import load_co_function, load_function
@@ -97,6 +96,10 @@ def pipeline_changelog(
         "sidecar": sidecar,
         "runs": pipeline.runs,
     }
+    if query is not None:
+        return _of_query(
+            query, events, second, pipeline, right_policy, every, sidecar, rejects=rejects
+        )
     if second is not None and pipeline.right is not None and pipeline.kind == "join":
         return join(
             *(each.frame.drop(CORRUPT) for each in (events, second)),
@@ -141,17 +144,6 @@ def pipeline_changelog(
             **common,
         )
     shared: _OfOneInput = {**common, "key": list(pipeline.key), "malformed": events.malformed}
-    if query is not None:
-        return planned_query(
-            replace(query, retention=None),  # the policy is what its hint says
-            lambda _: events.frame.alias(SOURCE),
-            read_when=pipeline.read_when,
-            renamed=pipeline.renamed or None,
-            fire_after=_span(pipeline.fire_after_ms),
-            in_order=pipeline.in_order,
-            rejects=rejects,
-            **shared,
-        )
     match pipeline.kind:
         case "over":
             return over(
@@ -194,6 +186,53 @@ def pipeline_changelog(
                 rejects=rejects,
                 **shared,
             )
+
+
+def _of_query(
+    query: QueryPlan,
+    events: Events,
+    second: Events | None,
+    pipeline: Pipeline,
+    right_policy: Policy | None,
+    every: _Arguments,
+    sidecar: Address | None,
+    *,
+    rejects: bool,
+) -> DataFrame:
+    """The operator that a query is."""
+    first, malformed = events.frame, events.malformed
+    of_join: dict[str, object] = {}
+    if second is not None and pipeline.second is not None:
+        first, malformed = first.drop(CORRUPT), None
+        is_join = pipeline.right is not None
+        names = (LEFT, RIGHT) if is_join else (PROBES, VERSIONS)
+        of = "right" if is_join else "version"
+        of_join = {
+            f"{of}_time": pipeline.second.event_time,
+            f"{of}_delay": _span(pipeline.second.delay_ms),
+            "idle_after": _idle_after(pipeline, *names) or None,
+        }
+
+    def table(rows: QueryRows) -> DataFrame:
+        read = first if second is None or rows is query.rows else second.frame.drop(CORRUPT)
+        return read.alias(rows.name)
+
+    return planned_query(
+        # The policies are what the hints say.
+        replace(query, retention=None, second_retention=None),
+        table,
+        malformed=malformed,
+        read_when=pipeline.read_when,
+        renamed=pipeline.renamed or None,
+        fire_after=_span(pipeline.fire_after_ms),
+        in_order=pipeline.in_order,
+        rejects=rejects,
+        backend=pipeline.backend,
+        sidecar=sidecar,
+        right_policy=right_policy,
+        **of_join,
+        **every,
+    )
 
 
 def _interval(between: tuple[int, int] | None) -> tuple[timedelta, timedelta] | None:

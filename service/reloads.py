@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config, load_config
 from idlestate.config.pipeline_settings import Pipeline, Right
+from idlestate.config.problems import render_path
+from idlestate.config.query_sources import origin_of
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts
@@ -118,14 +120,15 @@ class Reloads:
                 f"{self._file}: pipeline {self._uid} is missing; restore it, or stop the run"
             )
         changed = [
-            f"pipelines.{self._uid}.{field.alias or name}"
+            origin_of(("pipelines", self._uid, field.alias or name), config.origins)
             for name, field in Pipeline.model_fields.items()
-            if name not in {"policy", "budget"}
+            if name not in {"policy", "budget", "sources"}
             and _fixed(getattr(pipeline, name)) != _fixed(getattr(self._pipeline, name))
         ]
         if changed:
+            names = ", ".join(dict.fromkeys(map(render_path, changed)))
             raise RefusedError(
-                f"{self._file}: {', '.join(changed)}: changed, which needs a restart; restore the "
+                f"{self._file}: {names}: changed, which needs a restart; restore the "
                 "previous value, or stop the run and start it again"
             )
 

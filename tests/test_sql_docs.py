@@ -7,6 +7,8 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
+from idlestate import Policy
+from idlestate.config.loading import parse
 from idlestate.config.sql.planning import plan_query
 from idlestate.service.cli import main
 from tests.docs_pages import blocks
@@ -33,7 +35,14 @@ EXPIRED = [("a", 2, "/cart")]
 
 
 def test_blocks_are_those_that_are_tested() -> None:
-    assert [block.language for block in BLOCKS] == ["python", "yaml", "sql", "sql"]
+    assert [block.language for block in BLOCKS] == ["python", "yaml", "yaml", "sql", "sql"]
+
+
+def test_the_file_with_a_join_is_right() -> None:
+    config = parse(BLOCKS[2].text.encode())
+    assert config.queries["matched-orders"].operator == "join"
+    assert config.right_policy_for("matched-orders") == Policy(ttl="1h")
+    assert config.warnings == ()
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -66,6 +66,11 @@ class QueryRows:
     steps: tuple[Step, ...]
     place: QueryPlace = field(compare=False)
 
+    @property
+    def name(self) -> str:
+        """The table's name without quotes; of a name with several parts they stay around dots."""
+        return self.table[1:-1].replace("``", "`")
+
     def then(self, *steps: Step) -> "QueryRows":
         """The same with more steps behind."""
         return QueryRows(self.table, (*self.steps, *steps), self.place)

@@ -31,7 +31,7 @@ def table(name: str) -> list[tuple[str, list[str]]]:
     return cases
 
 
-def edited(change: str) -> str:
+def edited(change: str, pipeline: str = PIPELINE) -> str:
     """The pipeline with the lines after `-` replaced by those after `+`.
 
     A change without `-` goes behind the policy.
@@ -39,8 +39,8 @@ def edited(change: str) -> str:
     old = "".join(f"{line[1:]}\n" for line in change.split("\n") if line.startswith("-"))
     new = "".join(f"{line[1:]}\n" for line in change.split("\n") if line.startswith("+"))
     anchor = old or "    policy: sessions\n"
-    assert PIPELINE.count(anchor) == 1
-    return PIPELINE.replace(anchor, new if old else anchor + new)
+    assert pipeline.count(anchor) == 1
+    return pipeline.replace(anchor, new if old else anchor + new)
 
 
 def test_the_pipeline_that_the_cases_edit_is_right() -> None:

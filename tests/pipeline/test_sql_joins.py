@@ -135,7 +135,6 @@ def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
     ("given", "what"),
     [
         ({}, 'line 1, column 32, "payments p": the query names no event time; pass event_time'),
-        ({"event_time": "t", "rejects": True}, "rejects does not apply to this query, which is a"),
         ({"event_time": "t", "version_time": "t"}, "version_time does not apply to this query"),
     ],
 )

@@ -14,7 +14,7 @@ from idlestate.config.loading import parse
 from idlestate.errors import RefusedError
 from idlestate.pipeline.function_class import load_function
 from idlestate.pipeline.sources import Events
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy
 from idlestate.service import pipeline_changelog as under_test
 from idlestate.service.cli import main
 from idlestate.sidecar.protocol.connection import Address
@@ -106,7 +106,7 @@ class _Frame:
             join,
             (
                 'kind: join\n    how: semi\n    between: ["-1m", 1h]\n    right:\n'
-                "      {source: {path: v, format: json}, event_time: at, delay: 1h, policy: now}\n"
+                "      {source: {path: v, format: json}, event_time: at, delay: 1h, policy: day}\n"
                 "    idle_after: 0s\n    backend: heap"
             ),
             {
@@ -118,7 +118,7 @@ class _Frame:
                 "right_time": "at",
                 "right_delay": "3600000ms",
                 "idle_after": {"left": "0ms"},
-                "right_policy": Policy(ttl="1d", time=TimeDomain.PROCESSING),
+                "right_policy": Policy(ttl="1d"),
                 "rejects": False,
             },
         ),
@@ -128,6 +128,7 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
     operator: Any, fields: str, expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = PIPELINE.replace(AGGREGATES, f"    {fields}\n")
+    text = text.replace("policies: {", "policies: {day: {ttl: 1d}, ")
     if operator is not over:
         text = text.replace("{results: out/results}", "{results: out/results, rejects: out/bad}")
     config = parse(text.encode(), "f.yaml")

@@ -147,6 +147,30 @@ def test_right_rows_of_a_join_get_a_policy_of_their_own(line: CommandLine) -> No
     assert "pipelines.clicks.right: changed, which needs a restart" in followed.told[-1]
 
 
+def test_one_input_of_a_query_gets_another_policy(line: CommandLine) -> None:
+    files = {"path": "in", "format": "parquet", "delay": "5m", "event_time": "at"}
+    joined = stream_join("inner", None, [], ["p.sum"], {"p.sum": pa.int64()})
+    followed = Followed(
+        line,
+        joined,
+        **dict.fromkeys(("source", "event_time", "delay", "key", "aggregates")),
+        sources={"orders": files, "payments": {**files, "policy": "short"}},
+        query="SELECT o.user, p.sum FROM orders o JOIN payments p ON o.user = p.user",
+        sinks={"results": "out/results"},
+    )
+    followed.save("policies:\n", "policies:\n  long: {ttl: 2h, max_shrink: 100%}\n")
+    followed.save("        policy: short", "        policy: long")
+    followed.look()
+    (said,) = followed.told
+    assert "gets idle 30m to 45m for left rows and ttl 2h for right rows as version 2" in said
+    version = reload(line.checkpoint, uid="clicks", config=followed.file)
+    assert version == PolicyJournal(followed.checkpoint, "clicks").versions[-1]
+    followed.save("event_time: at\n        policy", "event_time: sent_at\n        policy")
+    followed.look()
+    told = "pipelines.clicks.sources.payments: changed, which needs a restart"
+    assert told in followed.told[-1]
+
+
 def test_a_policy_that_removes_too_many_keys_is_refused_until_the_file_allows_it(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
