@@ -4,38 +4,62 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError
+from idlestate.functions.co_function import KeyedCoProcessFunction
+from idlestate.functions.function import KeyedProcessFunction
+from idlestate.pipeline.co_function_harness import CoFunctionHarness
+from idlestate.pipeline.file_harness import columns_of, file_harness
 from idlestate.pipeline.function_harness import FunctionHarness
 from idlestate.pipeline.retain_harness import OperatorHarness
+from idlestate.pipeline.two_inputs import LEFT, RIGHT
 
 Records = Sequence[Any]
 Rows = Counter[str]
 Make = Callable[[], OperatorHarness[Any]]
 
 
-def check_cuts(make: Make, records: Records | pa.Table, *, runs: int = 50) -> None:
+def check_cuts(
+    subject: Make | OperatorHarness[Any] | KeyedProcessFunction | Config | str | Path,
+    records: Records | pa.Table,
+    *,
+    uid: str | None = None,
+    runs: int = 50,
+    **arguments: Any,
+) -> None:
     """Divide records into batches in many ways, and compare what comes out.
 
-    Each run feeds the records to a new harness, in the given order. They are cut at other places in
-    each run, and a function starts anew before each batch, as after a restart. Compared are the
-    rows and the lives that are open in the end; of the updates of one life only the last one. A
-    function in both forms (`BatchedProcessFunction`) is called in each of them, and all must agree.
+    Each run feeds the records to a new operator, in the given order. They are cut at other places
+    in each run, and a function starts anew before each batch, as after a restart. Compared are the
+    rows and the lives that are open in the end; of the updates of one life only the last one, of
+    those of sessions none. A function in both forms (`BatchedProcessFunction`) is called in each of
+    them, and all must agree.
+    No JVM is started.
 
     Args:
-        make: returns a new `FunctionHarness`, `CoFunctionHarness` or `RetainHarness`.
-        records: as for `batch`.
+        subject: a pipeline of a configuration file, as the file's path; a function of `process` or
+            `co_process`; a `FunctionHarness`, `CoFunctionHarness` or `RetainHarness` that has seen
+            nothing; or what returns a new one.
+        records: as for `batch`. Of a pipeline or function with two inputs they are pairs of the
+            input's name and a row.
+        uid: which pipeline, if the file has several.
         runs: how many divisions are tried, besides one batch and a batch for each record.
+        arguments: with a function those of its harness, such as `key`, `output` and `event_time`.
+            Without `schema` (`left` and `right`), types of columns are those of the records.
 
     Raises:
         AssertionError: results differ; the text has the fewest records for which they do.
-        RefusedError: a record is late in some divisions, which changes results by itself, or
-            `make` does not return a new harness.
+        RefusedError: a record is late in some divisions, which changes results by itself; or the
+            subject cannot be used.
+        ConfigError: the file is invalid.
     """
     given = records.to_pylist() if isinstance(records, pa.Table) else list(records)
+    make = _maker(subject, given, uid, arguments)
     if make() is make():
         raise RefusedError("make returns the same harness twice; return a new one in each call")
     _refuse_late(make, given)
@@ -48,6 +72,58 @@ def check_cuts(make: Make, records: Records | pa.Table, *, runs: int = 50) -> No
                 raise AssertionError(
                     _report(forms[0], form, *_smallest(forms[0], form, given, cuts))
                 )
+
+
+def _maker(
+    subject: object, records: Records, uid: str | None, arguments: Mapping[str, Any]
+) -> Make:
+    """What makes new harnesses of a subject.
+
+    Raises:
+        RefusedError: it is none that `check_cuts` takes.
+    """
+    if isinstance(subject, KeyedProcessFunction):
+        return _of_function(subject, records, dict(arguments))
+    if arguments:
+        raise RefusedError(f"{', '.join(arguments)}: pass these with a function alone")
+    if isinstance(subject, str | Path):
+        subject = load_config(subject)
+    if isinstance(subject, Config):
+        config, chosen = subject, _chosen(subject, uid)
+        return lambda: file_harness(config, chosen, records)
+    if uid is not None:
+        raise RefusedError(f"uid {uid!r}: pass it with a configuration file alone")
+    if isinstance(subject, OperatorHarness):
+        return subject.anew
+    if callable(subject) and not isinstance(subject, type):
+        return subject
+    raise RefusedError(
+        f"{subject!r} cannot be checked; pass the path of a configuration file, an object of a "
+        "function's class, a harness, or a function that makes one"
+    )
+
+
+def _of_function(
+    function: KeyedProcessFunction, records: Records, arguments: dict[str, Any]
+) -> Make:
+    if isinstance(function, KeyedCoProcessFunction):
+        for name in (LEFT, RIGHT):
+            rows = [row for side, row in records if side == name]
+            arguments.setdefault(name, columns_of(rows))
+        return lambda: CoFunctionHarness(function=function, **arguments)
+    arguments.setdefault("schema", columns_of(records))
+    return lambda: FunctionHarness(function=function, **arguments)
+
+
+def _chosen(config: Config, uid: str | None) -> str:
+    names = ", ".join(config.pipelines)
+    if uid is None and len(config.pipelines) == 1:
+        return next(iter(config.pipelines))
+    if uid is None:
+        raise RefusedError(f"{config.file} defines {names or 'no pipelines'}; pass uid with one")
+    if uid not in config.pipelines:
+        raise RefusedError(f"{config.file} does not define pipeline {uid!r}; it defines {names}")
+    return uid
 
 
 def _forms(make: Make) -> list[Make]:
@@ -94,6 +170,8 @@ def _run(make: Make, records: Records, cuts: Sequence[int]) -> list[Rows]:
         rows += harness.batch(batch)
     harness.restart()
     rows += harness.finish()
+    if harness.is_of_sessions:  # early results name an end that the session outgrows
+        rows = [row for row in rows if row["change"] != "update"]
     return [_counted(_last(rows, harness.key_names)), _counted(harness.lives())]
 
 

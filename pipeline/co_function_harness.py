@@ -2,25 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.shards.inputs import InputRecord, joint_watermark_ms
-from idlestate.backends.shards.row_counts import RowsByInput
-from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.errors import RefusedError
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.pipeline.co_process import co_operator
 from idlestate.pipeline.process_arguments import with_function
-from idlestate.pipeline.retain_harness import HARNESS, Input, OperatorHarness, spark_schema_of
-from idlestate.pipeline.two_inputs import LEFT, RIGHT
+from idlestate.pipeline.retain_harness import HARNESS, Input
+from idlestate.pipeline.spark_types import spark_schema_of
+from idlestate.pipeline.two_input_harness import TwoInputHarness
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
 
 
-class CoFunctionHarness(OperatorHarness[Sequence[tuple[str, Mapping[str, Any]]]]):
+class CoFunctionHarness(TwoInputHarness):
     """One `co_process` operator, fed batch by batch.
 
     Its rows are those of a query on the same batches. As in Spark, the watermark of a batch comes
@@ -95,25 +91,3 @@ class CoFunctionHarness(OperatorHarness[Sequence[tuple[str, Mapping[str, Any]]]]
         self._bind = lambda spec: with_function(spec, function, on_error)
         schemas = map(pa.schema, (left, right))
         self._begin([Input(schema, *of) for schema, of in zip(schemas, inputs, strict=True)], clock)
-
-    def _tables(self, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[pa.Table]:
-        given: dict[str, list[Mapping[str, Any]]] = {LEFT: [], RIGHT: []}
-        for name, row in rows:
-            if name not in given:
-                raise RefusedError(f"{name!r} is not an input; the inputs are left and right")
-            given[name].append(row)
-        return [each.table(some) for each, some in zip(self._inputs, given.values(), strict=True)]
-
-    def _reached_ms(self, counts: RowsByInput, before: ShardRecord) -> int:
-        terms = self._spec.terms
-        if self._spec.may_be_idle:
-            found = [
-                joint_watermark_ms(name, rows.highest_ms, before.inputs, terms)
-                for name, rows in counts.items()
-                if rows.input
-            ]
-            return max((each for each in found if each is not None), default=0)
-        inputs = self._record.inputs
-        reached_ms = [inputs.get(name, InputRecord()).reached_ms(of) for name, of in terms.items()]
-        known = [each for each in reached_ms if each is not None]
-        return min(known) if len(known) == len(reached_ms) else 0

@@ -65,8 +65,7 @@ def deduplicate(
     """
 
     def kind_of(columns: Columns) -> Deduplication:
-        ignored = None if malformed is None else columns.given.column("malformed", malformed)
-        return _deduplication(columns, keep, ignored)
+        return deduplication_of(columns, keep, malformed)
 
     return operator_dataframe(
         events,
@@ -92,8 +91,16 @@ def deduplicate(
     )
 
 
-def _deduplication(columns: Columns, keep: object, ignored: str | None) -> Deduplication:
+def deduplication_of(
+    columns: Columns, keep: object, malformed: ColumnArgument | None
+) -> Deduplication:
+    """The kind of a `deduplicate` operator on an input with these columns.
+
+    Raises:
+        RefusedError: an argument or a column does not fit.
+    """
     given = columns.given
+    ignored = None if malformed is None else given.column("malformed", malformed)
     if not isinstance(keep, str) or keep not in list(Keep):
         raise given.refused(f"keep {keep!r} is not valid; pass 'first' or 'last'")
     names = [name for name in columns.schema.names if name not in (*columns.keys, ignored)]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
@@ -13,8 +14,9 @@ from idlestate.backends.shards.join_rows import JOIN_SIDE
 from idlestate.backends.shards.stream_join import HOW, Between, JoinWork, StreamJoin, stream_join
 from idlestate.config.unbounded_growth import unbounded_warning
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
-from idlestate.pipeline.operator_checks import Columns, check_columns, checked_operator
+from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
+from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.policy_plans import refuse_counted_reads
 from idlestate.pipeline.row_checks import marked_rows
@@ -109,21 +111,78 @@ def join(
     """
     spark = left.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
-    given = Arguments(uid, left.columns, ignores_case=ignores_case)
-    given_right = Arguments(uid, right.columns, ignores_case=ignores_case)
+    check_two_inputs(Arguments(uid, left.columns, ignores_case=ignores_case), uid, left, right)
+    operators = join_operator(
+        left.schema,
+        right.schema,
+        ignores_case=ignores_case,
+        on=on,
+        uid=uid,
+        event_time=event_time,
+        right_time=right_time,
+        how=how,
+        between=between,
+        policy=policy,
+        right_policy=right_policy,
+        config=config,
+        delay=delay,
+        right_delay=right_delay,
+        idle_after=idle_after,
+        max_ahead=max_ahead,
+        min_event_time=min_event_time,
+        null_key=null_key,
+        rejects=rejects,
+        shards=shards,
+        place=state_place(spark, uid, backend, sidecar, runs),
+    )
+    marked = [
+        (marked_rows(frame, spec, marking), spec)
+        for frame, (spec, marking) in zip((left, right), operators, strict=True)
+    ]
+    return changelog(marked, operators[0][0])
+
+
+def join_operator(
+    left: StructType,
+    right: StructType,
+    *,
+    ignores_case: bool,
+    on: Sequence[ColumnArgument] | ColumnArgument,
+    uid: str,
+    event_time: ColumnArgument,
+    right_time: ColumnArgument | None,
+    how: str,
+    between: tuple[Duration, Duration] | None,
+    policy: str | Policy | None,
+    right_policy: str | Policy | None,
+    config: str | Path | None,
+    delay: Duration,
+    right_delay: Duration | None,
+    idle_after: Duration | Mapping[str, Duration] | None,
+    **arguments: Any,
+) -> list[tuple[OperatorSpec, Marking]]:
+    """The operator as the rows of each input are marked and packed; the first one stands for both.
+
+    Arguments as of `join` and `checked_operator`, with the schemas of the inputs.
+
+    Raises:
+        RefusedError: schemas or arguments do not fit; the text says how to fix it.
+        ConfigError: the policy file is invalid.
+    """
+    given = Arguments(uid, left.names, ignores_case=ignores_case)
+    given_right = Arguments(uid, right.names, ignores_case=ignores_case)
     if how not in HOW:
         raise given.refused(f"how {how!r} is not valid; pass one of {', '.join(HOW)}")
-    check_two_inputs(given, uid, left, right)
     interval = None if between is None else _interval(given, between)
     keys = given.columns("on", on)
     time = given_right.column("right_time", right_time or event_time)
-    check_columns(right.schema, uid, event_time=time)
+    check_columns(right, uid, event_time=time)
     emits_pairs = how not in ("semi", "anti")
-    of_left = tuple(name for name in left.columns if name not in keys)
-    of_right = tuple(name for name in right.columns if name not in keys) if emits_pairs else ()
-    if JOIN_SIDE in (*left.columns, *of_right):
+    of_left = tuple(name for name in left.names if name not in keys)
+    of_right = tuple(name for name in right.names if name not in keys) if emits_pairs else ()
+    if JOIN_SIDE in (*left.names, *of_right):
         raise given.refused(f"column {JOIN_SIDE} is added by read_state; rename the one you have")
-    schema = _joined_schema(given, left.schema, right.schema, keys, of_right)
+    schema = _joined_schema(given, left, right, keys, of_right)
 
     def kind_of(found: Columns) -> StreamJoin:
         check_types(found, (*of_left, *of_right))
@@ -141,14 +200,9 @@ def join(
         config=config,
         order=(),
         read_when=None,
-        max_ahead=max_ahead,
-        min_event_time=min_event_time,
         malformed=None,
-        null_key=null_key,
-        rejects=rejects,
-        shards=shards,
         is_bounded=interval is not None,
-        place=state_place(spark, uid, backend, sidecar, runs),
+        **arguments,
     )
     right_kept = spec.policy
     if right_policy is not None:
@@ -161,7 +215,7 @@ def join(
         refuse_counted_reads(uid, each)
     spec = replace(spec, work=JoinWork(), right_policy=right_kept)
     behind = delay if right_delay is None else right_delay
-    left_spec, right_spec = specs_of_inputs(
+    of_inputs = specs_of_inputs(
         given,
         spec,
         [
@@ -170,11 +224,7 @@ def join(
         ],
         idle_after,
     )
-    inputs = [
-        (marked_rows(left, left_spec, marking), left_spec),
-        (marked_rows(right, right_spec, replace(marking, event_time=time)), right_spec),
-    ]
-    return changelog(inputs, left_spec)
+    return [(of_inputs[0], marking), (of_inputs[1], replace(marking, event_time=time))]
 
 
 def _interval(given: Arguments, between: object) -> Between:

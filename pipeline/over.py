@@ -78,26 +78,7 @@ def over(
     """
 
     def kind_of(found: Columns) -> Over:
-        frame = _frame(found.given, rows, range)
-        bound = aggregation_of(found, columns, {})
-        texts = {each.name: each.text for each in bound.aggregates}
-        ignored = None if malformed is None else found.given.column("malformed", malformed)
-        own = [name for name in found.schema.names if name not in (*found.keys, ignored)]
-        for name in (*own, *found.keys):
-            if name in texts:
-                raise found.given.refused(
-                    f"columns: {name} is a column of the input too; choose another name"
-                )
-            if name not in found.types:
-                raise found.given.refused(
-                    f"column {name} is of type {found.schema[name].dataType.simpleString()}; drop "
-                    "it, select a part, or cast it (to_json) first"
-                )
-        made = [each.accumulator for each in bound.aggregates]
-        classes = {
-            each.reference: type(each.made) for each in made if isinstance(each, OwnAccumulator)
-        }
-        return over_kind(texts, own, found.types, found.order, frame, classes)
+        return over_of(found, columns, rows, range, malformed)
 
     return operator_dataframe(
         events,
@@ -121,6 +102,38 @@ def over(
         runs=runs,
         in_order=True,
     )
+
+
+def over_of(
+    found: Columns,
+    columns: object,
+    rows: object,
+    span: object,
+    malformed: ColumnArgument | None,
+) -> Over:
+    """The kind of an `over` operator on an input with these columns; arguments as of `over`.
+
+    Raises:
+        RefusedError: an argument or a column does not fit.
+    """
+    frame = _frame(found.given, rows, span)
+    bound = aggregation_of(found, columns, {})
+    texts = {each.name: each.text for each in bound.aggregates}
+    ignored = None if malformed is None else found.given.column("malformed", malformed)
+    own = [name for name in found.schema.names if name not in (*found.keys, ignored)]
+    for name in (*own, *found.keys):
+        if name in texts:
+            raise found.given.refused(
+                f"columns: {name} is a column of the input too; choose another name"
+            )
+        if name not in found.types:
+            raise found.given.refused(
+                f"column {name} is of type {found.schema[name].dataType.simpleString()}; drop "
+                "it, select a part, or cast it (to_json) first"
+            )
+    made = [each.accumulator for each in bound.aggregates]
+    classes = {each.reference: type(each.made) for each in made if isinstance(each, OwnAccumulator)}
+    return over_kind(texts, own, found.types, found.order, frame, classes)
 
 
 def _frame(given: Arguments, rows: object, span: object) -> Frame:

@@ -4,13 +4,13 @@ Rows take the same path as in a query: they are marked, packed, applied to a sha
 marks and the watermark, which Spark computes in a query, are computed here.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.run import Run
@@ -24,6 +24,7 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts, total
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_step import open_table
+from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
@@ -35,7 +36,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
-from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.spark_types import spark_schema_of
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -47,22 +48,6 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]] | pa.Table
 """Rows of one input, as dicts or as an Arrow table."""
 Given = TypeVar("Given")
 """What a batch is given as: rows of one input, or of two."""
-
-
-def spark_schema_of(schema: pa.Schema | Mapping[str, pa.DataType]) -> StructType:
-    """The schema of an input in Spark.
-
-    Raises:
-        RefusedError: Spark does not have a type.
-    """
-    found = pa.schema(schema)
-    for field in found:
-        if not _is_of_spark(field.type):
-            raise RefusedError(
-                f"schema: column {field.name} is of type {field.type}, which Spark does not "
-                'have; for timestamps use pa.timestamp("us", "UTC")'
-            )
-    return spark_schema(found)
 
 
 @dataclass(frozen=True)
@@ -162,7 +147,7 @@ class OperatorHarness(Generic[Given]):
             BatchTimes(self._batch_id, self._watermark_ms, self._now_ms()),
             self._spec.table,
             [0],
-            PolicyVersion(1, 0, self._spec.policy),
+            PolicyVersion(1, 0, self._spec.policy, self._spec.right_policy),
             0,
             None,
         )
@@ -205,6 +190,20 @@ class OperatorHarness(Generic[Given]):
             rows += self._take(nothing)
         return rows
 
+    def anew(self) -> Self:
+        """The same operator that saw nothing.
+
+        Raises:
+            RefusedError: this one has seen batches, so that its clock may have moved.
+        """
+        if self._batch_id:
+            raise RefusedError("this harness has seen batches; pass a new one")
+        other = copy.copy(self)
+        clock = self.clock
+        other._begin(self._inputs, None if clock is None else FakeClock(clock.now_ms()))  # noqa: SLF001 - of its own class
+        other.restart()
+        return other
+
     def restart(self) -> None:
         """Go on as a query does after a restart: a function keeps nothing but its states."""
         if self._bind is not None:
@@ -216,6 +215,12 @@ class OperatorHarness(Generic[Given]):
         return [name for name, _ in self._spec.table.shown_keys]
 
     @property
+    def is_of_sessions(self) -> bool:
+        """Whether lives are session windows, whose early results name an end that may move."""
+        window = self._spec.table.window
+        return window is not None and window.is_session
+
+    @property
     def late_rows(self) -> int:
         """Rows that were late so far."""
         return self._record.rows.late
@@ -223,8 +228,9 @@ class OperatorHarness(Generic[Given]):
     def lives(self) -> list[dict[str, Any]]:
         """The open lives, with the columns of `read_state`."""
         table = open_table(self._spec.table, self._record, self._runs)
-        found: list[dict[str, Any]] = table.lives(self._spec.policy).to_pylist()
-        return found
+        policies = self._spec.policy, self._spec.right_policy or self._spec.policy
+        found = pa.concat_tables(rows_in_state(table, policies))
+        return list(found.to_pylist())
 
     def _now_ms(self) -> int:
         if self.clock is None:
@@ -321,11 +327,3 @@ class _RunsInMemory:
         of_table = {name for name in self._runs if name.endswith(f"-{table}")}
         for name in of_table - {ref.name for ref in runs}:
             del self._runs[name]
-
-
-def _is_of_spark(kind: pa.DataType) -> bool:
-    try:
-        spark_schema(pa.schema([("column", kind)]))
-    except KeyError:
-        return False
-    return True

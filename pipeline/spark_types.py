@@ -1,7 +1,11 @@
 """Conversion between Spark's and Arrow's types, for keys, aggregates and results."""
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from pyspark.sql import types as spark
+
+from idlestate.errors import RefusedError
 
 _PAIRS: tuple[tuple[spark.DataType, pa.DataType], ...] = (
     (spark.BooleanType(), pa.bool_()),
@@ -43,3 +47,27 @@ def _spark_type(kind: pa.DataType) -> spark.DataType:
     if pa.types.is_struct(kind):
         return spark_schema(pa.schema(list(kind)))
     return _TO_SPARK[kind]
+
+
+def spark_schema_of(schema: pa.Schema | Mapping[str, pa.DataType]) -> spark.StructType:
+    """The schema of an input in Spark.
+
+    Raises:
+        RefusedError: Spark does not have a type.
+    """
+    found = pa.schema(schema)
+    for field in found:
+        if not _is_of_spark(field.type):
+            raise RefusedError(
+                f"schema: column {field.name} is of type {field.type}, which Spark does not "
+                'have; for timestamps use pa.timestamp("us", "UTC")'
+            )
+    return spark_schema(found)
+
+
+def _is_of_spark(kind: pa.DataType) -> bool:
+    try:
+        spark_schema(pa.schema([("column", kind)]))
+    except KeyError:
+        return False
+    return True
