@@ -53,7 +53,7 @@ class AsOfJoin(JoinInputs):
             if is_time:
                 self._times.append((probe, version))
             else:
-                self.keys[probe] = version
+                self.add_key(probe, version)
 
     def plan(self) -> tuple[QueryPlan, list[QuerySource]]:
         """The plan of the join and its inputs."""

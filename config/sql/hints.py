@@ -35,8 +35,10 @@ def retention_by_input(
         for name, retention in _entries(words):
             meant = [at for at, each in enumerate(names) if name.lower() in each]
             if len(meant) != 1:
-                fix = f"use {' or '.join(sorted(set().union(*names)))}"
-                raise QueryError(retention.place, f"{show(name)} is not an input here", fix)
+                every = [each for some in names for each in some]
+                fix = f"use {' or '.join(sorted(n for n in every if every.count(n) == 1))}"
+                what = "is both inputs" if meant else "is not an input here"
+                raise QueryError(retention.place, f"{show(name)} {what}", fix)
             if found[meant[0]] is not None:
                 what = f"a second hint for {show(name)}"
                 raise QueryError(retention.place, what, "keep one of them")

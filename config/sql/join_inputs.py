@@ -88,6 +88,21 @@ class JoinInputs:
             raise self.on.refused(f"a column of {side.name} is expected", fix)
         return str(tree.name)
 
+    def add_key(self, one: str, other: str) -> None:
+        """Take two columns that are compared with `=`, of the first and the second input.
+
+        Raises:
+            QueryError: the first one is compared with another column too.
+        """
+        compared = {name.lower(): with_.lower() for name, with_ in self.keys.items()}
+        before = compared.get(one.lower())
+        if before is None:
+            self.keys[one] = other
+        elif before != other.lower():
+            what = f"{self.first.name}.{one} is compared with two columns"
+            fix = f"compare those of {self.second.name} with each other in a subquery"
+            raise self.on.refused(what, fix)
+
     def items(self) -> list[Expression]:
         """The selected expressions."""
         items = [read_expression(words) for words in self.select.items]

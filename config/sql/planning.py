@@ -22,6 +22,8 @@ def plan_query(query: object) -> QueryPlan:
             write instead.
     """
     select = read_select(read_words(query), may_join=True)
+    if select.having is not None and select.keys is None:
+        raise select.words.at("having").refused("HAVING needs GROUP BY", "write WHERE")
     joined = join_plan(select)
     numbered = numbered_plan(select) if joined is None else None
     if joined is not None:

@@ -54,7 +54,7 @@ class RowJoin(JoinInputs):
             case exp.EQ():
                 if isinstance(one, exp.Column) and one.table.lower() == self.second.name:
                     one, other = other, one
-                self.keys[self.column(one, self.first)] = self.column(other, self.second)
+                self.add_key(self.column(one, self.first), self.column(other, self.second))
             case exp.Between():
                 self._read_bound(one, part.args["low"])
                 self._read_bound(part.args["high"], one)

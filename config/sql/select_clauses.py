@@ -88,9 +88,11 @@ def read_select(words: Words, *, may_join: bool = False) -> Select:
         raise words[first : first + 2].refused("DISTINCT ON is not supported", fix)
     is_distinct = bool(distinct)
     source = after(TokenType.FROM)
-    if source is None:
+    if source is None or tree.args.get("from_") is None:
         raise words.refused("there is no FROM", "add FROM and the name of a table or view")
     first += words.words[first].kind in {TokenType.DISTINCT, TokenType.ALL}
+    if source.words and source.words[-1].kind is TokenType.COMMA:
+        raise source[len(source) - 1 :].refused("a table is missing", "remove the comma")
     keys = after(TokenType.GROUP_BY)
     select = Select(
         words,

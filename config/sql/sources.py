@@ -61,6 +61,8 @@ def read_relation(words: Words, tree: exp.Expression, hint: Words | None) -> Que
     if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
         fix = "put it into a view (createOrReplaceTempView)"
         raise words.refused("FROM takes the name of a table or view, or a subquery", fix)
+    if "*" in words.folded:
+        raise words.at("*").refused("FROM has no *", "remove it")
     parts = [part.name for part in tree.parts]
     rows = QueryRows(".".join(map(quoted, parts)), (Named(name),) if name else (), words.place)
     called = name or tree.name.lower()

@@ -168,6 +168,12 @@ def read_words(query: object) -> Words:
         raise QueryError(end, what, "close it") from error
     words = Words(query, list(_words(query, tokens)), 0)
     _check(words)
+    starts = [word.start for word in words.words] + [len(query)]
+    for word, following in zip(words.words, starts[1:], strict=True):
+        at = query.find("/*+", word.end, following)
+        if at >= 0:
+            what = "a hint may stand right behind SELECT alone"
+            raise QueryError(place_in(query, at, query[at:following].strip()), what, "move it")
     return words
 
 

@@ -16,6 +16,8 @@ from tests.config.test_refusals import table
 ACCEPTED = [
     *(case[0] for case in (*PLAIN, *COMPUTED, *DEDUPLICATED, *JOINS, *ROW_JOINS, *OVERS)),
     "SELECT k, window.start, count(*) AS n FROM t GROUP BY k, window(ts, '1 hour', '10 minutes')",
+    "SELECT /*+ STATE_TTL('o'='1d', 'p'='0s') */ o.i, p.x FROM o FULL JOIN p ON o.j = p.k",
+    "SELECT /*+ RETENTION('r'='long') */ o.id, r.x FROM o ASOF JOIN r ON o.k = r.k AND o.t >= r.t",
 ]
 REFUSED = table("queries.txt")
 
@@ -63,7 +65,8 @@ def test_deep_and_long_queries(query: str, what: str) -> None:
 
 
 SIGNS = r"""( ) , ' " ` /*+ */ -- ; . :: \ ${a} @ # é 😀 1L x'1 r' OVER WINDOW window( FILTER
-QUALIFY INTERVAL LATERAL VIEW DISTINCT UNION JOIN ASOF WITH CASE END EXCEPT"""
+QUALIFY INTERVAL LATERAL VIEW DISTINCT UNION JOIN ASOF WITH CASE END EXCEPT USING NATURAL HAVING
+STATE_TTL( RETENTION( 'o'='1d' FOR SYSTEM_TIME OF BETWEEN MONTH"""
 WORDS = [*sorted({word for query in ACCEPTED for word in query.split()}), *SIGNS.split(), "\n"]
 
 
