@@ -141,6 +141,7 @@ QUICK_NAMES = (
     "forget/retain-event",
     "sparse",
     "executors",
+    "metrics",
     "sidecar",
 )
 """What the quick form runs: every kind of query and every line of the report once."""

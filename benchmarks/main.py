@@ -51,14 +51,15 @@ PROGRAMS = {
     ),
     "table/dense": ("dense.py", "--quick"),
     "advise": ("advise.py", "--quick"),
-    "scrape": ("scrape.py", "--quick"),
+    "metrics/scrape": ("scrape.py", "--quick"),
+    "metrics/served": ("served_metrics.py", "--quick"),
     "sidecar": (
         "sidecar.py",
         *("--backend", "heap", "--keys", "3000", "--start-keys", "3000", "--calls", "1"),
-        *("--rounds", "1", "--sweeps", "1"),
+        *("--rounds", "1", "--sweeps", "1", "--scrape-turns", "1", "--scrape-calls", "20"),
     ),
 }
-"""What measures without Spark, and its options in the quick form."""
+"""What measures in a program of its own, and its options in the quick form."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -163,7 +164,7 @@ def _run(job: Job, at: int, out: Path) -> dict[str, Any]:
 
 
 def _run_program(name: str, *, quick: bool) -> str:
-    """A program that measures without Spark: what it printed, as a section of the report."""
+    """A program of its own: what it printed, as a section of the report."""
     file, *options = PROGRAMS[name]
     command = [sys.executable, str(HERE / file), *(options if quick else ())]
     done = subprocess.run(  # noqa: S603 - our own program

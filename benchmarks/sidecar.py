@@ -1,26 +1,27 @@
 """The sidecar by itself: `python benchmarks/sidecar.py [--backend rocksdb|heap] [--keys 500000]`.
 
 Per backend: direct writes of two writers with one worker and with two, look-ups alone and under
-load, how much a sweep of all keys delays writes, and a start on what is stored (`--start-keys
-10000000`). Beside them Redis, told by a script of 1,000 keys with expiry what a write is.
+load, how much a sweep of all keys delays writes, writes beside a scrape every second, and a start
+on what is stored (`--start-keys 10000000`). Beside them Redis, told by a script of 1,000 keys with
+expiry what a write is.
 """
 
 import argparse
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 
+from beside import SCRAPE_EVERY_S, beside
 from idlestate.sidecar.client.client import SidecarClient
 from sidecar_room import (
     BATCH_ROWS,
     SCRIPT_KEYS,
     Served,
     Writing,
-    beside,
     fill,
     histogram,
     keys_of,
@@ -43,6 +44,7 @@ SEED = 20_250_303
 SWEEP_TIME_MS = 50
 SHORT_LIVED = {"min": "5s", "max": "6s"}
 SCALING_AIM = 1.6
+SCRAPE_AIM = 1.05
 LOOK_AIM_MS, LOADED_LOOK_AIM_MS = 5, 25
 START_AIM_S = {"rocksdb": 1.0, "heap": 5.0}
 
@@ -154,6 +156,27 @@ def sweeping(backend: str, keys: int, sweeps: int) -> None:
     )
 
 
+def scraping(backend: str, keys: int, turns: int, calls: int) -> None:
+    """Writes beside a scrape of the metrics every second, and without, by turns."""
+    draw = np.random.default_rng(SEED)
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    with filled(backend, keys) as (sidecar, client):
+        for turn in range(2 * turns):
+            is_scraped = turn % 2 == 1
+            drawn = [keys_of(draw.integers(0, keys, SMALL_ROWS)) for _ in range(calls)]
+            scrapes = beside(sidecar.scrape, SCRAPE_EVERY_S) if is_scraped else nullcontext()
+            with scrapes:
+                taken[is_scraped] += [
+                    timed(lambda rows=rows: client.add_many(rows)) for rows in drawn
+                ]
+    without, scraped = (float(np.percentile(taken[kind], 99)) for kind in (False, True))
+    print(
+        f"  writes of {SMALL_ROWS:,} rows: {shown(taken[False])}\n"
+        f"  beside a scrape a second: {shown(taken[True])}; p99 {scraped / without:.3f} times "
+        f"(aim {SCRAPE_AIM})"
+    )
+
+
 def starting(backend: str, keys: int) -> None:
     """A start on what is stored."""
     with served(backend) as sidecar:
@@ -167,7 +190,7 @@ def starting(backend: str, keys: int) -> None:
     print(f"  start on {keys:,} keys: {again:.2f} s{aim}")
 
 
-PARTS = ("writes", "looks", "sweep", "start")
+PARTS = ("writes", "looks", "sweep", "scrape", "start")
 
 
 def main() -> None:
@@ -179,6 +202,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=20, help="Calls of each writer.")
     parser.add_argument("--rounds", type=int, default=3, help="So often with each of the workers.")
     parser.add_argument("--sweeps", type=int, default=8)
+    parser.add_argument("--scrape-turns", type=int, default=12, help="With scrapes, and without.")
+    parser.add_argument("--scrape-calls", type=int, default=800, help="Calls of a turn.")
     parser.add_argument("--only", choices=PARTS, action="append")
     words = parser.parse_args()
     parts = words.only or PARTS
@@ -191,6 +216,8 @@ def main() -> None:
             look_ups(backend, words.keys)
         if "sweep" in parts:
             sweeping(backend, words.keys, words.sweeps)
+        if "scrape" in parts:
+            scraping(backend, words.keys, words.scrape_turns, words.scrape_calls)
         if "start" in parts:
             starting(backend, words.start_keys)
 

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,11 +57,13 @@ class Served:
                 "backend": backend,
                 "workers": workers,
                 "data": self.place,
+                "control": "127.0.0.1:0",
                 "operators": {UID: operator},
             },
         }
         self._file.write_text(json.dumps(document))
         self._process: subprocess.Popen[str] | None = None
+        self._control_url = ""
 
     def start(self) -> float:
         """Start it; seconds until it answers."""
@@ -73,7 +75,8 @@ class Served:
         )
         assert self._process.stderr is not None
         line = self._process.stderr.readline()
-        assert line.startswith("data at"), line
+        data, _, self._control_url = line.strip().partition(", control at ")
+        assert data.startswith("data at"), line
         return time.perf_counter() - began
 
     def stop(self) -> None:
@@ -81,6 +84,11 @@ class Served:
         assert self._process is not None
         self._process.terminate()
         self._process.wait()
+
+    def scrape(self) -> None:
+        """Fetch its metrics, as Prometheus does."""
+        with urllib.request.urlopen(f"{self._control_url}/metrics", timeout=10) as reply:  # noqa: S310 - our own
+            reply.read()
 
     def client(self) -> SidecarClient:
         """A client of it."""
@@ -136,24 +144,6 @@ def histogram(title: str, seconds: list[float]) -> Iterator[str]:
     for low, high, count in zip(edges, edges[1:], counts.tolist(), strict=False):
         bar = "#" * round(50 * count / max(1, len(seconds)))
         yield f"      {low:>4} to {high:>4} ms {count:>6} {bar}"
-
-
-@contextmanager
-def beside(work: Callable[[], Any]) -> Iterator[None]:
-    """Do a piece of work over and over beside something else."""
-    done = threading.Event()
-
-    def run() -> None:
-        while not done.is_set():
-            work()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 # ---- queries and writers in processes of their own

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -294,6 +295,40 @@ def test_micro_benchmark_runs() -> None:
     done = run("micro.py", "--quick", "--case", "churn", "--in-order")
     assert "pack, both tasks" in done.stdout
     assert "shard_batch.py" in done.stdout
+
+
+def test_processor_time_of_a_batch_counts_where_metrics_were_served_all_the_while(
+    bench: Callable[[str], ModuleType],
+) -> None:
+    served_metrics, usage = bench("served_metrics"), bench("usage").Usage()
+    usage.samples = [(at, 100.0 * at, 50.0 * at) for at in range(100)]
+    turns = [
+        served_metrics.Turn(served, begin_s, begin_s + 10.0)
+        for served, begin_s in ((False, 0.0), (True, 10.0), (False, 20.0))
+    ]
+    begins = ("00:00:01", "00:00:09", "00:00:12", "00:00:20")
+    batches = [
+        SimpleNamespace(
+            timestamp=f"1970-01-01T{begin}.000Z", durationMs={"triggerExecution": 2_000}
+        )
+        for begin in begins
+    ]
+
+    def taken(*, served: bool) -> list[float]:
+        found: list[float] = served_metrics.taken_ms(batches, turns, usage, served=served)
+        return found
+
+    assert taken(served=False) == [300.0, 300.0]  # the second batch saw both
+    assert taken(served=True) == [300.0]
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_metrics_are_measured_against_the_same_query_without() -> None:
+    done = run("served_metrics.py", "--quick")
+    assert re.search(r"ms without metrics \([1-9]\d* batches\), \d+ ms with metrics", done.stdout)
+    assert re.search(r"copies of the records: [0-9.]+ ms of each", done.stdout)
+    assert re.search(r"times without: [0-9.]+, standard error [0-9.]+ +aim 1.01", done.stdout)
 
 
 @pytest.mark.long

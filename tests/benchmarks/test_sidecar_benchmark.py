@@ -33,3 +33,4 @@ def test_writes_beside_redis_look_ups_sweeps_and_starts_are_in_the_report(tmp_pa
     for title in ("without", "with"):
         assert re.search(rf"{title}: \d+ calls\n +0 to +5 ms +\d+", report)
     assert re.search(r"delay p50 .* p99 .* \(sweep time 50 ms\)", report)
+    assert re.search(r"beside a scrape a second: p50 .* p99 .* times \(aim 1.05\)", report)
