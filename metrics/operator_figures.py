@@ -138,6 +138,11 @@ class OperatorFigures:
         )
         return {name: 0.0 if size >= most else full_s for name, most, size, full_s in each if most}
 
+    @property
+    def never_expires(self) -> bool:
+        """Whether nothing ends its lives: no rule of its policy, no interval, window or timer."""
+        return self.policy.is_unbounded and self.next_end_ms == FOREVER_MS
+
     def expiry_lag_ms(self, now_ms: int) -> int | None:
         """How long ago the oldest expired life that is still open ended, by the operator's time.
 

@@ -83,7 +83,7 @@ def _totals(every: Sequence[OperatorFigures], now_ms: int) -> list[tuple[str, st
             "Greatest expiry lag",
             span_in_words(max(each.expiry_lag_ms(now_ms) or 0 for each in every), 2),
         ),
-        ("Without expiry rule", f"{sum(each.policy.is_unbounded for each in every):,}"),
+        ("Operators that never expire keys", f"{sum(each.never_expires for each in every):,}"),
     ]
 
 

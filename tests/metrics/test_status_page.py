@@ -199,6 +199,14 @@ def test_a_thousand_operators_are_paged_found_and_sorted() -> None:
     assert len(ask(many, "/").body) < 100_000
 
 
+def test_operators_that_never_expire_keys_are_those_with_no_rule_and_no_end() -> None:
+    rule = Policy(idle_min_ms=1_000, idle_max_ms=2_000, min_gap_ms=0)
+    an_interval = figures("joined", live_keys=1, next_end_ms=NOW_MS + 1)
+    every = (figures("grows", live_keys=1), an_interval, figures("expires", policy=rule))
+    facts = Reader(ask(page(*every), "/")).facts
+    assert facts["Operators that never expire keys"] == "1"
+
+
 def test_each_operator_has_a_page_and_its_notices() -> None:
     two = page(figures("a"), figures("b"))
     assert "notice of b" in [text for _, text in Reader(ask(two, "/")).texts]
