@@ -202,8 +202,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=20, help="Calls of each writer.")
     parser.add_argument("--rounds", type=int, default=3, help="So often with each of the workers.")
     parser.add_argument("--sweeps", type=int, default=8)
-    parser.add_argument("--scrape-turns", type=int, default=12, help="With scrapes, and without.")
-    parser.add_argument("--scrape-calls", type=int, default=800, help="Calls of a turn.")
+    parser.add_argument("--scrape-turns", type=int, default=6, help="With scrapes, and without.")
+    parser.add_argument("--scrape-calls", type=int, default=300, help="Calls of a turn.")
     parser.add_argument("--only", choices=PARTS, action="append")
     words = parser.parse_args()
     parts = words.only or PARTS
