@@ -40,7 +40,7 @@ from usage import Usage
 
 AIM = 1.01
 """Processor time of a batch with metrics and copies, times that without."""
-BATCHES = 100
+BATCHES = 64
 TURN_BATCHES = 4
 """Batches between a start and an end of `serve_metrics`."""
 SAMPLE_S = 0.1
