@@ -297,36 +297,40 @@ def test_micro_benchmark_runs() -> None:
     assert "shard_batch.py" in done.stdout
 
 
-def test_processor_time_of_a_batch_counts_where_metrics_were_served_all_the_while(
+def test_a_batch_with_metrics_is_compared_with_the_same_batch_without(
     bench: Callable[[str], ModuleType],
 ) -> None:
     served_metrics, usage = bench("served_metrics"), bench("usage").Usage()
     usage.samples = [(at, 100.0 * at, 50.0 * at) for at in range(100)]
-    turns = [
-        served_metrics.Turn(served, begin_s, begin_s + 10.0)
-        for served, begin_s in ((False, 0.0), (True, 10.0), (False, 20.0))
-    ]
-    begins = ("00:00:01", "00:00:09", "00:00:12", "00:00:20")
+    begins = ("00:00:01", "00:00:09", "00:00:12", "00:00:21")
     batches = [
         SimpleNamespace(
-            timestamp=f"1970-01-01T{begin}.000Z", durationMs={"triggerExecution": 2_000}
+            batchId=at,
+            timestamp=f"1970-01-01T{begin}.000Z",
+            durationMs={"triggerExecution": 2_000},
         )
-        for begin in begins
+        for at, begin in enumerate(begins)
     ]
 
-    def taken(*, served: bool) -> list[float]:
-        found: list[float] = served_metrics.taken_ms(batches, turns, usage, served=served)
+    def taken(begin_served: bool) -> dict[bool, dict[int, float]]:
+        turns = [
+            served_metrics.Turn(begin_served == (at % 2 == 0), at * 10.0, at * 10.0 + 10.0)
+            for at in range(3)
+        ]
+        found: dict[bool, dict[int, float]] = served_metrics.taken_ms(batches, turns, usage)
         return found
 
-    assert taken(served=False) == [300.0, 300.0]  # the second batch saw both
-    assert taken(served=True) == [300.0]
+    # The second batch saw both.
+    assert taken(False) == {False: {0: 300.0, 3: 300.0}, True: {2: 300.0}}
+    assert served_metrics.pairs(taken(False), taken(True)) == [(300.0, 300.0)] * 3
+    assert served_metrics.pairs(taken(False), taken(False)) == []
 
 
 @pytest.mark.long
 @pytest.mark.spark
 def test_metrics_are_measured_against_the_same_query_without() -> None:
     done = run("served_metrics.py", "--quick")
-    assert re.search(r"ms without metrics \([1-9]\d* batches\), \d+ ms with metrics", done.stdout)
+    assert re.search(r"of [1-9]\d* batches, each in two runs: \d+ ms without", done.stdout)
     assert re.search(r"copies of the records: [0-9.]+ ms of each", done.stdout)
     assert re.search(r"times without: [0-9.]+, standard error [0-9.]+ +aim 1.01", done.stdout)
 
