@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -295,44 +294,6 @@ def test_micro_benchmark_runs() -> None:
     done = run("micro.py", "--quick", "--case", "churn", "--in-order")
     assert "pack, both tasks" in done.stdout
     assert "shard_batch.py" in done.stdout
-
-
-def test_a_batch_with_metrics_is_compared_with_the_same_batch_without(
-    bench: Callable[[str], ModuleType],
-) -> None:
-    served_metrics, usage = bench("served_metrics"), bench("usage").Usage()
-    usage.samples = [(at, 100.0 * at, 50.0 * at) for at in range(100)]
-    begins = ("00:00:01", "00:00:09", "00:00:12", "00:00:21")
-    batches = [
-        SimpleNamespace(
-            batchId=at,
-            timestamp=f"1970-01-01T{begin}.000Z",
-            durationMs={"triggerExecution": 2_000},
-        )
-        for at, begin in enumerate(begins)
-    ]
-
-    def taken(begin_served: bool) -> dict[bool, dict[int, float]]:
-        turns = [
-            served_metrics.Turn(begin_served == (at % 2 == 0), at * 10.0, at * 10.0 + 10.0)
-            for at in range(3)
-        ]
-        found: dict[bool, dict[int, float]] = served_metrics.taken_ms(batches, turns, usage)
-        return found
-
-    # The second batch saw both.
-    assert taken(False) == {False: {0: 300.0, 3: 300.0}, True: {2: 300.0}}
-    assert served_metrics.pairs(taken(False), taken(True)) == [(300.0, 300.0)] * 3
-    assert served_metrics.pairs(taken(False), taken(False)) == []
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_metrics_are_measured_against_the_same_query_without() -> None:
-    done = run("served_metrics.py", "--quick")
-    assert re.search(r"of [1-9]\d* batches, each in two runs: \d+ ms without", done.stdout)
-    assert re.search(r"copies of the records: [0-9.]+ ms of each", done.stdout)
-    assert re.search(r"times without: [0-9.]+, standard error [0-9.]+ +aim 1.01", done.stdout)
 
 
 @pytest.mark.long
