@@ -131,7 +131,7 @@ class LogPart:
         """How many lives have begun and how many have ended, for each window.
 
         Args:
-            asked: windows, each with stretches as of `Moments.since`.
+            asked: windows, each with stretches as in `Moments.since`.
         """
         answers: dict[int, tuple[Ints, Ints]] = {}
         narrow = self.gaps

@@ -60,7 +60,7 @@ class Spans:
     end_shift_ms: int
 
     def since(self, stretches_ms: Times) -> tuple[Ints, Ints]:
-        """How many lives have begun and ended in each stretch so far, as of `Moments.since`.
+        """How many lives have begun and ended in each stretch so far, as in `Moments.since`.
 
         A life has ended at its deadline.
         """

@@ -69,10 +69,10 @@ def overrides(function: KeyedProcessFunction, method: str) -> bool:
 
 
 def form_of(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> str:
-    """The form in which a function is called, as of `BoundFunction`; arguments as of `check_forms`.
+    """The form in which a function is called, as in `BoundFunction`; arguments as in `check_forms`.
 
     Raises:
-        RefusedError: as of `check_forms`.
+        RefusedError: as in `check_forms`.
     """
     check_forms(function, kinds)
     if not isinstance(function, BatchedProcessFunction):

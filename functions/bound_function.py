@@ -57,7 +57,7 @@ class BoundFunction:
         merge: "MergePolicy",
         shown_ms: int | None,  # noqa: ARG002
     ) -> "Outcome":
-        """As of `idlestate.backends.shards.batch_work.BatchWork`."""
+        """See `idlestate.backends.shards.batch_work.BatchWork`."""
         # The driver, which only sends functions, loads no states.
         from idlestate.functions.function_step import apply_function  # noqa: PLC0415
 

@@ -31,7 +31,7 @@ class CountTriggeredFunction(KeyedProcessFunction):
         self.every = every
 
     def add(self, row: Any, ctx: FunctionContext) -> None:
-        """Take a record into states; arguments as of `process_element`."""
+        """Take a record into states; arguments as in `process_element`."""
 
     def fire(self, count: int, ctx: FunctionContext) -> Rows:
         """What is yielded for the last records of the key.
@@ -46,7 +46,7 @@ class CountTriggeredFunction(KeyedProcessFunction):
         raise NotImplementedError("define fire")
 
     def process_element(self, row: Any, ctx: FunctionContext) -> Rows:
-        """As of `KeyedProcessFunction`."""
+        """See `KeyedProcessFunction`."""
         self.add(row, ctx)
         counted = ctx.state(self.counted)
         count = counted.value() + 1
@@ -56,6 +56,6 @@ class CountTriggeredFunction(KeyedProcessFunction):
         return self.fire(count, ctx) if is_full else None
 
     def on_expire(self, ctx: FunctionContext) -> Rows:
-        """As of `KeyedProcessFunction`."""
+        """See `KeyedProcessFunction`."""
         count = ctx.state(self.counted).value()
         return self.fire(count, ctx) if count else None

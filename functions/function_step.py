@@ -45,7 +45,7 @@ def apply_function(
     batch_id: int,
     merge: MergePolicy,
 ) -> Outcome:
-    """Take a batch into a shard; arguments after the function as of `ShardTable.apply`.
+    """Take a batch into a shard; arguments after the function as in `ShardTable.apply`.
 
     Raises:
         FunctionError: the function raised an error, or yielded what is not valid.

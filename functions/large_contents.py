@@ -93,7 +93,7 @@ class LargeMap(LargeContent):
     __slots__ = ("_all", "_looked", "_read")
 
     def __init__(self, marker: Marker, key_hash: int, entries: ReadAhead, *, stamped: bool) -> None:
-        """As of `LargeContent`; nothing is changed."""
+        """See `LargeContent`; nothing is changed."""
         super().__init__(marker, key_hash, entries, stamped=stamped)
         # Per user key the item, None if removed; whether it goes to the end of the order though it
         # is stored; and up to which stamp a stored one was gone when it was put.
@@ -162,7 +162,7 @@ class LargeMap(LargeContent):
         return was
 
     def copy(self) -> "LargeMap":
-        """As of `LargeContent`."""
+        """See `LargeContent`."""
         found = LargeMap(self.marker, self._hash, self._entries, stamped=self._stamped)
         found.pending, found._read = dict(self.pending), self._read
         found._all = None if self._all is None else dict(self._all)
@@ -171,13 +171,13 @@ class LargeMap(LargeContent):
         return found
 
     def shown(self) -> dict[Any, Any]:
-        """As of `LargeContent`."""
+        """See `LargeContent`."""
         if not self._stamped:
             return dict(self.items())
         return {key: item[0] for key, item in self.items()}
 
     def changes(self, edits: Edits) -> None:
-        """As of `LargeContent`."""
+        """See `LargeContent`."""
         self._begin(edits, len(self.pending))
         for key, (item, at_end, horizon_ms) in self.pending.items():
             value, stamp_ms = item if self._stamped and item is not None else (item, 0)
@@ -228,7 +228,7 @@ class LargeList(LargeContent):
     __slots__ = ("_before",)
 
     def __init__(self, marker: Marker, key_hash: int, entries: ReadAhead, *, stamped: bool) -> None:
-        """As of `LargeContent`; nothing is added."""
+        """See `LargeContent`; nothing is added."""
         super().__init__(marker, key_hash, entries, stamped=stamped)
         self.pending: list[Any] = []
         self._before: list[Any] | None = None
@@ -249,18 +249,18 @@ class LargeList(LargeContent):
         return iter(found)
 
     def copy(self) -> "LargeList":
-        """As of `LargeContent`."""
+        """See `LargeContent`."""
         found = LargeList(self.marker, self._hash, self._entries, stamped=self._stamped)
         found.pending, found._before = list(self.pending), self._before
         found.latest_ms, found.horizon_ms = self.latest_ms, self.horizon_ms
         return found
 
     def shown(self) -> list[Any]:
-        """As of `LargeContent`."""
+        """See `LargeContent`."""
         return [each[0] for each in self] if self._stamped else list(self)
 
     def changes(self, edits: Edits) -> None:
-        """As of `LargeContent`."""
+        """See `LargeContent`."""
         count, first = len(self.pending), self.marker.following
         self._begin(edits, count)
         edits.keys += range(first, first + count)

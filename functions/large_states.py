@@ -66,7 +66,7 @@ class LargeState:
 
         Args:
             fields: the columns of `plain`.
-            contents, hashes: as of `opened`, after the batch.
+            contents, hashes: as in `opened`, after the batch.
         """
         edits, is_large = Edits(), np.zeros(len(contents), dtype=bool)
         is_large[self._too_long(fields)] = True

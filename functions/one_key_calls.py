@@ -30,17 +30,17 @@ class OneKeyCalls(KeyedProcessFunction):
         self._states, self._keys, self._columns, self._output = states, keys, columns, output
 
     def process_element(self, row: Any, ctx: FunctionContext) -> Any:
-        """As of `KeyedProcessFunction`."""
+        """See `KeyedProcessFunction`."""
         arrays = [pa.array([v], kind) for v, kind in zip(row, self._columns, strict=True)]
         rows = type(row)(*arrays)
         return self._rows(self.function.process_batch(rows, self._context(ctx)))
 
     def on_timer(self, name: str | None, ctx: FunctionContext) -> Any:
-        """As of `KeyedProcessFunction`."""
+        """See `KeyedProcessFunction`."""
         return self._rows(self.function.on_timers(name, self._context(ctx)))
 
     def on_expire(self, ctx: FunctionContext) -> Any:
-        """As of `KeyedProcessFunction`."""
+        """See `KeyedProcessFunction`."""
         if not overrides(self.function, "on_expires"):
             return None
         return self._rows(self.function.on_expires(self._context(ctx)))
@@ -68,7 +68,7 @@ def call_name(function: KeyedProcessFunction, method: str) -> str:
 
 
 class _OneValue:
-    """As of `BatchState`, of one key."""
+    """See `BatchState`, of one key."""
 
     def __init__(self, descriptor: ValueStateDescriptor, cell: Any) -> None:
         self._kind, self._name, self._cell = descriptor.value_type, descriptor.name, cell
@@ -93,7 +93,7 @@ class _OneValue:
 
 
 class _Timers:
-    """As of `CallTimers`, of one key."""
+    """See `CallTimers`, of one key."""
 
     def __init__(self, context: FunctionContext) -> None:
         self._context = context

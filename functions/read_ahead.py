@@ -32,12 +32,12 @@ class ReadAhead:
         self._keys.append((marker, key_hash))
 
     def one(self, marker: Marker, key: Any) -> Any:
-        """As of `StateEntries.one`."""
+        """See `StateEntries.one`."""
         _, key_hash = self._keys[self._at[marker.owner]]
         return self._entries.one(marker, key_hash, key)
 
     def whole(self, marker: Marker) -> Any:
-        """All entries of a list or map, as of `StateEntries.contents`."""
+        """All entries of a list or map, as in `StateEntries.contents`."""
         if marker.owner in self._ahead:
             self._used += 1
             return self._ahead.pop(marker.owner)

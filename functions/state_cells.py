@@ -109,11 +109,11 @@ class ListCell(Cell):
         return list(self.content or ())
 
     def seen(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         return self.content and self.content.copy()
 
     def copied(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         return self.content and self.content.copy()
 
 
@@ -176,11 +176,11 @@ class MapCell(Cell):
         return key if key.__class__ is self._key_class else self._fit_key(key)
 
     def seen(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         return self.content and self.content.copy()
 
     def copied(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         return self.content and self.content.copy()
 
 

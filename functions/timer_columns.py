@@ -19,7 +19,7 @@ def timers_of(fields: Sequence[Field]) -> list[Timers | None]:
     """The timers of each life, None without one.
 
     Args:
-        fields: names and times, as of `timer_fields`.
+        fields: names and times, as in `timer_fields`.
     """
     names, times = map(python_values, fields)
     each_ms = iter(np.frombuffer(b"".join(filter(None, times)), dtype="<i8").tolist())

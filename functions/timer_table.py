@@ -106,14 +106,14 @@ class TimerTable:
         ]
 
     def set(self, name: str | None, rows: Ints, at_ms: Ints) -> None:
-        """As of `CallTimers`."""
+        """See `CallTimers`."""
         if name is None:
             self._set_plain(self._at[rows], at_ms)
         else:
             self._column(name)[self._at[rows]] = at_ms
 
     def delete(self, name: str | None, rows: Ints, at_ms: Ints | None) -> None:
-        """As of `CallTimers`."""
+        """See `CallTimers`."""
         keys = self._at[rows]
         for each, column in zip(self._names, self._columns, strict=True):
             if at_ms is None and name and each == name:
@@ -122,7 +122,7 @@ class TimerTable:
                 column[keys[column[keys] == at_ms]] = FOREVER_MS
 
     def times_ms(self, name: str) -> pa.Array:
-        """As of `CallTimers`."""
+        """See `CallTimers`."""
         found = np.full(len(self._at), FOREVER_MS)
         if name and name in self._names:
             found = self._columns[self._names.index(name)][self._at]

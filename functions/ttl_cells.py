@@ -28,7 +28,7 @@ class TtlSingleCell(Cell):
         return int(self.content[1] + self._ttl_ms)
 
     def seen(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         found = self.content
         is_live = found is not None and found[1] + self._ttl_ms > self._context.timestamp_ms
         return found[0] if is_live else None
@@ -103,7 +103,7 @@ class TtlListCell(ListCell):
     __slots__ = ()
 
     def ends_at_ms(self) -> int:
-        """As of `TtlSingleCell`."""
+        """See `TtlSingleCell`."""
         if isinstance(self.content, LargeContent):
             return int(self.content.latest_ms + self._ttl_ms)
         return int(max(at_ms for _, at_ms in self.content) + self._ttl_ms)
@@ -131,7 +131,7 @@ class TtlListCell(ListCell):
         return [value for value, _ in live]
 
     def seen(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         horizon_ms = self._context.timestamp_ms - self._ttl_ms
         if isinstance(self.content, LargeContent):
             return self.content.seen(horizon_ms) or []
@@ -154,7 +154,7 @@ class TtlMapCell(MapCell):
     __slots__ = ()
 
     def ends_at_ms(self) -> int:
-        """As of `TtlSingleCell`."""
+        """See `TtlSingleCell`."""
         if isinstance(self.content, LargeContent):
             return int(self.content.latest_ms + self._ttl_ms)
         return int(max(at_ms for _, at_ms in self.content.values()) + self._ttl_ms)
@@ -196,7 +196,7 @@ class TtlMapCell(MapCell):
         return [(key, value) for key, (value, _) in live]
 
     def seen(self) -> Any:
-        """As of `Cell`."""
+        """See `Cell`."""
         horizon_ms = self._context.timestamp_ms - self._ttl_ms
         if isinstance(self.content, LargeContent):
             return self.content.seen(horizon_ms) or {}

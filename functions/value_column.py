@@ -97,7 +97,7 @@ class ValueColumn:
         return there, self._values[self._at]
 
     def value(self) -> Any:
-        """As of `BatchState`."""
+        """See `BatchState`."""
         there = self._live()
         if self._columns.stamped:
             self.valid[self._at] = there
@@ -107,7 +107,7 @@ class ValueColumn:
         return shown(self._values[self._at], there, self._kind, self._default)
 
     def update(self, values: Any, where: Any = None) -> None:
-        """As of `BatchState`."""
+        """See `BatchState`."""
         n = len(self._at)
         rows = rows_of(where, n)
         column = fitted(values, self._kind, n, self._what)
@@ -118,7 +118,7 @@ class ValueColumn:
             self._stamps_ms[keys] = self._now_ms[rows]
 
     def clear(self, where: Any = None) -> None:
-        """As of `BatchState`."""
+        """See `BatchState`."""
         self.valid[self._at[rows_of(where, len(self._at))]] = False
 
     def _live(self) -> Flags:

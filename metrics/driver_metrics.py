@@ -21,7 +21,7 @@ class DriverMetrics:
     Args:
         exporter: where they are exported.
         budget_for: the budget of an operator, by its uid; default: no budgets.
-        file_of: as of `Outlooks`.
+        file_of: as in `Outlooks`.
 
     Attributes:
         durations: takes the durations of batches.

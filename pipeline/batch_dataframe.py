@@ -31,7 +31,7 @@ _OUTPUT = StructType([StructField("cell", BinaryType()), StructField("rejected",
 
 
 def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec) -> DataFrame:
-    """The changelog of the whole input as one batch; arguments as of `changelog`.
+    """The changelog of the whole input as one batch; arguments as in `changelog`.
 
     Its time is the time of this call. There is no earlier watermark, so no row is late. Lives that
     are due at the highest event time minus the delay are closed. With `in_order`, those due at the

@@ -163,7 +163,7 @@ def co_operator(
 ) -> _Inputs:
     """The operator as the rows of each input are marked and packed; the first one stands for both.
 
-    Arguments as of `co_process` and `checked_operator`, with the schemas of the inputs.
+    Arguments as in `co_process` and `checked_operator`, with the schemas of the inputs.
 
     Raises:
         RefusedError: schemas or arguments do not fit; the text says how to fix it.

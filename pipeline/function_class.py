@@ -25,7 +25,7 @@ def load_co_function(uid: str, reference: str) -> KeyedCoProcessFunction:
     """The same of a `co_process` operator.
 
     Raises:
-        RefusedError: as of `load_function`.
+        RefusedError: as in `load_function`.
     """
     return _load(uid, reference, KeyedCoProcessFunction)
 

@@ -86,7 +86,7 @@ class FunctionHarness(OperatorHarness[Rows]):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The forms in which the function can be called, as of `BoundFunction`."""
+        """The forms in which the function can be called, as in `BoundFunction`."""
         form = _work(self._spec).form
         return ("keyed", "batched") if form == "both" else (form,)
 

@@ -163,7 +163,7 @@ def join_operator(
 ) -> list[tuple[OperatorSpec, Marking]]:
     """The operator as the rows of each input are marked and packed; the first one stands for both.
 
-    Arguments as of `join` and `checked_operator`, with the schemas of the inputs.
+    Arguments as in `join` and `checked_operator`, with the schemas of the inputs.
 
     Raises:
         RefusedError: schemas or arguments do not fit; the text says how to fix it.

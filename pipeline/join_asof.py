@@ -145,7 +145,7 @@ def as_of_operator(
 ) -> tuple[OperatorSpec, list[tuple[OperatorSpec, Marking]]]:
     """The operator, and how the rows of both inputs are marked and packed.
 
-    Arguments as of `join_asof` and `checked_operator`, with the schemas of the inputs.
+    Arguments as in `join_asof` and `checked_operator`, with the schemas of the inputs.
 
     Raises:
         RefusedError: schemas or arguments do not fit; the text says how to fix it.

@@ -36,7 +36,7 @@ def operator_dataframe(
     bind: Callable[[OperatorSpec], OperatorSpec] | None = None,
     **arguments: Unpack[OperatorArguments],
 ) -> DataFrame:
-    """The changelog of an operator of some kind; arguments as of `retain` and `checked_operator`.
+    """The changelog of an operator of some kind; arguments as in `retain` and `checked_operator`.
 
     Args:
         bind: gives the operator its work, such as a function; None for kinds of lives.

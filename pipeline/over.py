@@ -111,7 +111,7 @@ def over_of(
     span: object,
     malformed: ColumnArgument | None,
 ) -> Over:
-    """The kind of an `over` operator on an input with these columns; arguments as of `over`.
+    """The kind of an `over` operator on an input with these columns; arguments as in `over`.
 
     Raises:
         RefusedError: an argument or a column does not fit.

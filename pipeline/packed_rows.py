@@ -15,7 +15,7 @@ from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 
 
 def packed(inputs: Sequence[tuple[DataFrame, OperatorSpec]]) -> DataFrame:
-    """Marked rows of streams as cells: a packet per task and shard; arguments as of `changelog`."""
+    """Marked rows of streams as cells: a packet per task and shard; arguments as in `changelog`."""
     every = [_cells(marked, spec) for marked, spec in inputs]
     spec = inputs[0][1]
     if spec.may_be_idle:

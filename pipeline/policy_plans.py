@@ -105,7 +105,7 @@ def plan_for(
     """The plan of one operator of a checkpoint; see `plan`.
 
     Args:
-        checkpoint, uid, policy, now_ms, address, spark: as of `plan`.
+        checkpoint, uid, policy, now_ms, address, spark: as in `plan`.
         right: of a join the new policy of right rows; None: as `policy`.
 
     Raises:

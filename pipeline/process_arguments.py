@@ -83,7 +83,7 @@ def function_state(
 
     Args:
         columns: the input.
-        function, output: as of `process`.
+        function, output: as in `process`.
         used: the columns that the function sees; None: all of simple types.
         rejects: whether reject rows come out too.
 
@@ -109,7 +109,7 @@ def co_function_state(
 
     Args:
         columns: those of both inputs, and `INPUT_NUMBER`.
-        function, output: as of `co_process`.
+        function, output: as in `co_process`.
         inputs: the columns that the function sees of each input.
         rejects: whether reject rows come out too.
 

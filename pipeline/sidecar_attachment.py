@@ -162,7 +162,7 @@ def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
 
 def owes_batch(checkpoint: Folder, link: SidecarLink) -> bool:
     """Whether the next start begins with a batch without data, in which rows in order take their
-    turn; arguments and errors as of `finish_input`.
+    turn; arguments and errors as in `finish_input`.
     """
     with _asking(link) as connection:
         return _settled(connection, checkpoint, link)["owed_ms"] is not None

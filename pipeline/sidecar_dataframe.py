@@ -22,7 +22,7 @@ from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
 def sidecar_dataframe(
     inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec
 ) -> DataFrame:
-    """The changelog of an operator that a sidecar keeps; arguments as of `changelog`."""
+    """The changelog of an operator that a sidecar keeps; arguments as in `changelog`."""
     spark, link_file = inputs[0][0].sparkSession, spec.link_file or ""
     cells = packed(inputs)
     if spec.table.ends_by_batches and spec.is_event_time:

@@ -12,7 +12,7 @@ class SingleLife:
     """The life that is being looked at; `begin` and `resume` set it to another one.
 
     Attributes:
-        created_at_ms, written_at_ms, read_at_ms, armed_at_ms: as of `Lives`.
+        created_at_ms, written_at_ms, read_at_ms, armed_at_ms: as in `Lives`.
         deadline_ms: when it ends; may be past `FOREVER_MS`.
     """
 

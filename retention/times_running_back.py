@@ -20,7 +20,7 @@ from idlestate.retention.rules import NEVER_MS, Times
 
 
 def walk_sequence(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> DividedLives:
-    """Split accesses in any order of time into lives; arguments as of `walk`."""
+    """Split accesses in any order of time into lives; arguments as in `walk`."""
     if not _descends(accesses):
         return walk(accesses, old, has_old, policy)
     floor = np.full(len(accesses.counts), NEVER_MS)

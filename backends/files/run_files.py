@@ -58,7 +58,7 @@ class RunFiles:
             _opened[self._store.place] = (run_id, self._known)
 
     def write(self, table: str, segments: Iterator[Segment], following: Next) -> tuple[RunRef, Run]:
-        """As of `RunPlace`: a file.
+        """See `RunPlace`: a file.
 
         Raises:
             OSError: the disk is full or gone; nothing is left behind.
@@ -73,7 +73,7 @@ class RunFiles:
         return ref, decode_run(self._store.open_written(ref), schema, version)
 
     def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:
-        """As of `RunPlace`.
+        """See `RunPlace`.
 
         Raises:
             DamagedStateError: the file is lost or damaged; damage of rows is found later, by
@@ -89,7 +89,7 @@ class RunFiles:
             raise DamagedStateError(f"{self._store.shown(ref)}: {error}") from error
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
-        """As of `RunPlace`."""
+        """See `RunPlace`."""
         self._known[table] = dict(runs)
 
     def save(self, record: ShardRecord, batch_id: int) -> bytes:

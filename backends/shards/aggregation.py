@@ -20,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Aggregation:
-    """As of `idlestate.backends.shards.operator_kind.LifeKind`: the sums of accumulators.
+    """See `idlestate.backends.shards.operator_kind.LifeKind`: the sums of accumulators.
 
     A life's accumulators are one more row in front of its records, so that adding to state and
     adding up a batch are one operation.
@@ -30,54 +30,54 @@ class Aggregation:
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return "aggregate"
 
     @property
     def writes_once(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return False
 
     @property
     def combines(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return True
 
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return {name: kind for each in self.aggregates for name, kind in each.inputs}
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: the fields of each accumulator."""
+        """See `OperatorKind`: the fields of each accumulator."""
         return tuple(column for each in self.aggregates for column in each.columns)
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.carried
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.carried
 
     @cached_property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return tuple((each.name, each.result_type) for each in self.aggregates)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return [field for each in self.aggregates for field in each.lift(values, is_write, t_ms)]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return [field for each, fields in self._split(carried) for field in each.at(fields, t_ms)]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return [
             field
             for each, fields in self._split(carried)
@@ -85,7 +85,7 @@ class Aggregation:
         ]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         rows = [
             take(join([stored, added]), walk.source)
             for stored, added in zip(old, carried, strict=True)
@@ -93,11 +93,11 @@ class Aggregation:
         return self.combined(rows, walk.life_start)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """As of `LifeKind`: every life that the batch touched and that goes on."""
+        """See `LifeKind`: every life that the batch touched and that goes on."""
         return walk.is_touched & ~is_over
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return [each.accumulator.result(fields) for each, fields in self._split(life)]
 
     def _split(self, columns: list[Field]) -> list[tuple[Aggregate, list[Field]]]:
@@ -115,5 +115,5 @@ def aggregation(
     order: tuple[str, ...] = (),
     classes: Classes | None = None,
 ) -> Aggregation:
-    """The kind of these aggregates, as of `bind`."""
+    """The kind of these aggregates, as in `bind`."""
     return Aggregation(bind(texts, types, order, classes))

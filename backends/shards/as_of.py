@@ -32,7 +32,7 @@ HOW = ("inner", "left")
 
 @dataclass(frozen=True)
 class AsOf(EmitsRecords):
-    """As of `idlestate.backends.shards.operator_kind.LifeKind`.
+    """See `idlestate.backends.shards.operator_kind.LifeKind`.
 
     In a definition, version columns stand as the aggregates `last` of them, probe columns as
     `first`.
@@ -64,90 +64,90 @@ class AsOf(EmitsRecords):
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return f"as-of {HOW[self.is_left]}"
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return (*self.versions.aggregates, *self.probes)
 
     @property
     def writes_once(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return False
 
     @property
     def combines(self) -> bool:
-        """As of `LifeKind`: versions of one time."""
+        """See `LifeKind`: versions of one time."""
         return True
 
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return dict(self.versions.inputs) | {each.name: each.result_type for each in self.probes}
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: those of the version, then the probe's."""
+        """See `OperatorKind`: those of the version, then the probe's."""
         probes = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.probes)
         return (*self.versions.carried, *probes)
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.versions.carried
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.versions.carried
 
     @property
     def results(self) -> KeyColumns:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.versions.results
 
     @cached_property
     def emitted(self) -> KeyColumns:
-        """As of `EmitsRecords`."""
+        """See `EmitsRecords`."""
         probes = ((each.name, each.result_type) for each in self.probes)
         return (*probes, *self.versions.results)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         version = self.versions.lift(values, is_write, t_ms)
         return version + [values[each.name] for each in self.probes]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.versions.at(carried[: self._width], t_ms) + carried[self._width :]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `LifeKind`; a probe is always a step of its own."""
+        """See `LifeKind`; a probe is always a step of its own."""
         versions = self.versions.combined(carried[: self._width], starts)
         return versions + [take(field, starts) for field in carried[self._width :]]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.versions.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
-        """As of `LifeKind`; records are shown, no lives."""
+        """See `LifeKind`; records are shown, no lives."""
         return np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.versions.result(life)
 
     def is_emitted(self, is_read: Flags) -> Flags:
-        """As of `EmitsRecords`: probes."""
+        """See `EmitsRecords`: probes."""
         return is_read
 
     def rows(
         self, old: list[Field], steps: "Steps", walk: DividedLives
     ) -> tuple[Ints, list[pa.Array]]:
-        """As of `EmitsRecords`: each probe with the last version before it whose life is open."""
+        """See `EmitsRecords`: each probe with the last version before it whose life is open."""
         m, n, carried = len(old[0]), len(steps.t_ms), steps.carried
         is_read = np.zeros(n, dtype=bool) if steps.is_read is None else steps.is_read
         is_probe = np.concatenate([np.zeros(m, dtype=bool), is_read])[walk.source]

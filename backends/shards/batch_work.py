@@ -26,7 +26,7 @@ class BatchWork(Protocol):
         merge: "MergePolicy",
         shown_ms: int | None,
     ) -> "Outcome":
-        """Take a batch into a shard; arguments as of `ShardTable.apply`.
+        """Take a batch into a shard; arguments as in `ShardTable.apply`.
 
         Of the policies, the first is that of the operator or of its first input, the second that of
         a second input with retention of its own.
@@ -47,7 +47,7 @@ class LivesWork:
         merge: "MergePolicy",
         shown_ms: int | None,
     ) -> "Outcome":
-        """As of `BatchWork`."""
+        """See `BatchWork`."""
         return table.apply(steps, policies[0], sweep_at_ms, batch_id, merge, shown_ms=shown_ms)
 
 

@@ -47,7 +47,7 @@ class _FrameRows:
 
 @dataclass(frozen=True)
 class BoundedOver(Over):
-    """As of `idlestate.backends.shards.operator_kind.OperatorKind`.
+    """See `idlestate.backends.shards.operator_kind.OperatorKind`.
 
     A column of a life is named by the record's column and its type. So a column that comes back
     after a definition did without it is never read as something else.
@@ -55,14 +55,14 @@ class BoundedOver(Over):
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: the time, the record's columns, and others that aggregates read."""
+        """See `OperatorKind`: the time, the record's columns, and others that aggregates read."""
         own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
         others = (Column(f"i_{name}", pa.nulls(1, self.inputs[name])) for name in self._others)
         return (Column("t", np.zeros(1, dtype=np.int64)), *own, *others)
 
     @cached_property
     def life(self) -> tuple[Column, ...]:
-        """As of `LifeKind`: a list of times, and one of each column that aggregates read."""
+        """See `LifeKind`: a list of times, and one of each column that aggregates read."""
         (times,) = _TIMES.pack([pa.array([], pa.int64())], np.zeros(1, dtype=np.int64))
         found = [Column("f", times)]
         for name, part in self._kept.items():
@@ -72,19 +72,19 @@ class BoundedOver(Over):
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.life
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:  # noqa: ARG002
-        """As of `OperatorKind`; every record is a write."""
+        """See `OperatorKind`; every record is a write."""
         return [t_ms, *(values[name] for name in self._names)]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return [np.full(len(carried[0]), t_ms), *carried[1:]]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `LifeKind`: the rows in the frame of each life's last record."""
+        """See `LifeKind`: the rows in the frame of each life's last record."""
         rows = self._frame_rows(old, carried, walk)
         stays = self.frame.stays(rows.life, rows.t_ms)
         counts = np.bincount(rows.life[stays], minlength=len(walk.life_start))
@@ -95,7 +95,7 @@ class BoundedOver(Over):
         return found
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`: those of the life's last record."""
+        """See `OperatorKind`: those of the life's last record."""
         t_ms, values, counts = self._unpacked(life)
         lifted = self.aggregation.lift(values, np.ones(len(t_ms), dtype=bool), t_ms)
         if not len(counts):
@@ -106,7 +106,7 @@ class BoundedOver(Over):
     def rows(
         self, old: list[Field], steps: "Steps", walk: DividedLives
     ) -> tuple[Ints, list[pa.Array]]:
-        """As of `EmitsRecords`."""
+        """See `EmitsRecords`."""
         rows = self._frame_rows(old, steps.carried, walk)
         n = len(rows.life)
         is_record = rows.record >= 0

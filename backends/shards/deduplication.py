@@ -35,7 +35,7 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True)
 class Deduplication:
-    """As of `idlestate.backends.shards.operator_kind.LifeKind`: a record is carried as its event
+    """See `idlestate.backends.shards.operator_kind.LifeKind`: a record is carried as its event
     time and columns.
 
     The columns stand as the aggregates `first` or `last` of them, so that a definition says of them
@@ -49,27 +49,27 @@ class Deduplication:
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return f"deduplicate {self.keep.value}"
 
     @property
     def writes_once(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.keep is Keep.FIRST
 
     @property
     def combines(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return True
 
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return dict(self.results)
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: event time (ms), then the columns."""
+        """See `OperatorKind`: event time (ms), then the columns."""
         nothing = {name: pa.nulls(1, kind) for name, kind in self.results}
         none = np.zeros(1, dtype=np.int64)
         blank = self._record.lift(nothing, np.zeros(1, dtype=bool), none)
@@ -78,42 +78,42 @@ class Deduplication:
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.carried
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return () if self.writes_once else self.carried
 
     @cached_property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return tuple((each.name, each.result_type) for each in self.aggregates)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self._record.lift(dict(values), is_write, t_ms)
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self._record.at(carried, t_ms)
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self._record.picked(carried, starts, np.arange(len(carried[0])))
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         joined = [join([stored, added]) for stored, added in zip(old, carried, strict=True)]
         return self._record.picked(joined, walk.life_start, walk.source)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """As of `LifeKind`: with `first` each life as it begins, with `last` none."""
+        """See `LifeKind`: with `first` each life as it begins, with `last` none."""
         return ~walk.is_old if self.writes_once else np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return list(life[1:])
 
     @cached_property

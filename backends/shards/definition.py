@@ -39,11 +39,11 @@ class Definition:
     window: str = ""
     """The windows, as `hopping(10m, 1m)`; none."""
     shows_ahead_ms: int | None = None
-    """When windows are first shown, as of `TableSpec`; it may change."""
+    """When windows are first shown, as in `TableSpec`; it may change."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them."""
     own: tuple[tuple[str, str], ...] = ()
-    """Of users' accumulators the result name and the state, as of `OwnAccumulator`."""
+    """Of users' accumulators the result name and the state, as in `OwnAccumulator`."""
 
     @classmethod
     def of(

@@ -47,7 +47,7 @@ _TIMERS_TYPE = pa.list_(pa.struct([("name", pa.string()), ("at_ms", pa.int64())]
 
 @dataclass(frozen=True)
 class FunctionState:
-    """As of `idlestate.backends.shards.operator_kind.OperatorKind`: a record is carried as it is.
+    """See `idlestate.backends.shards.operator_kind.OperatorKind`: a record is carried as it is.
 
     Attributes:
         function: the qualified name of the function, which is recorded and may change.
@@ -90,45 +90,45 @@ class FunctionState:
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return PROCESS
 
     @property
     def aggregates(self) -> tuple[StateColumns, ...]:
-        """As of `OperatorKind`: the states."""
+        """See `OperatorKind`: the states."""
         return self.states
 
     @property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return dict(self.payload)
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         # By name, for rows that wait while the columns change.
         return tuple(Column(f"p_{name}", pa.nulls(1, kind)) for name, kind in self.payload)
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: the columns of each state, then those of the timers."""
+        """See `OperatorKind`: the columns of each state, then those of the timers."""
         return (*(column for each in self.states for column in each.columns), *_TIMER_COLUMNS)
 
     @cached_property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """As of `OperatorKind`: the states, then the timers."""
+        """See `OperatorKind`: the states, then the timers."""
         return (*((each.name, each.shown_type) for each in self.states), (TIMERS, _TIMERS_TYPE))
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:  # noqa: ARG002
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return [values[name] for name, _ in self.payload]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:  # noqa: ARG002
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return carried
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         shown = [each.shown(fields) for each, fields in self.split(life)]
         names, times = (python_values(field) for field in life[-2:])
         timers = [

@@ -36,7 +36,7 @@ def release(
         held: the rows that wait.
         steps: the rows of the batch.
         upto_ms: the watermark: rows at or before it are released (None: none is).
-        batch_id, merge: as of `Runs.after`.
+        batch_id, merge: as in `Runs.after`.
     """
     fresh = _rows(steps)
     is_due = np.zeros(len(fresh), dtype=bool)

@@ -23,7 +23,7 @@ def some_rows(
     Args:
         table: of a join.
         policies: of left and of right rows.
-        since, most_rows: as of `Runs.open_rows`, of each input.
+        since, most_rows: as in `Runs.open_rows`, of each input.
     """
     kind = table.spec.kind
     assert isinstance(kind, StreamJoin)

@@ -132,7 +132,7 @@ class JoinSide:
             is_matched: which of `rows` have found a match in it.
             due: of `due`.
             sweep_at_ms: how far the sweep goes.
-            batch_id, merge: as of `Runs.after`.
+            batch_id, merge: as in `Runs.after`.
             keeps_matched: whether rows that have found a match stay.
         """
         is_new_matched = is_matched[self.rows.stored :]

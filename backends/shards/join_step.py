@@ -38,7 +38,7 @@ def apply_join(
     batch_id: int,
     merge: MergePolicy,
 ) -> Outcome:
-    """Take a batch into a shard; arguments as of `ShardTable.apply`, with a policy per input.
+    """Take a batch into a shard; arguments as in `ShardTable.apply`, with a policy per input.
 
     The change rows are a reader that makes them a portion at a time.
     """

@@ -29,9 +29,9 @@ def kind_of(
     Args:
         name: of the kind.
         aggregates: names, texts and ids.
-        schema: the types that they are bound to, as of `schema_of`.
+        schema: the types that they are bound to, as in `schema_of`.
         order: the order columns.
-        classes, blanks: of users' accumulators, as of `bind`.
+        classes, blanks: of users' accumulators, as in `bind`.
 
     Raises:
         AggregateError: an aggregate makes no sense.

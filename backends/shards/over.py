@@ -32,7 +32,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Over(EmitsRecords):
-    """As of `idlestate.backends.shards.operator_kind.LifeKind`.
+    """See `idlestate.backends.shards.operator_kind.LifeKind`.
 
     In a definition, columns of the record stand as the aggregate `first` of themselves.
     """
@@ -61,90 +61,90 @@ class Over(EmitsRecords):
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`: with the frame, where it is not the default."""
+        """See `OperatorKind`: with the frame, where it is not the default."""
         return OVER if self.frame == WHOLE_LIFE else f"{OVER} {self.frame}"
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return (*self.aggregation.aggregates, *self.columns)
 
     @property
     def writes_once(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return False
 
     @property
     def combines(self) -> bool:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return False
 
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         own = {each.name: each.result_type for each in self.columns}
         return dict(self.aggregation.inputs) | own
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: those of the aggregates, then the record's."""
+        """See `OperatorKind`: those of the aggregates, then the record's."""
         own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
         return (*self.aggregation.carried, *own)
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.aggregation.life
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.aggregation.stored
 
     @property
     def results(self) -> KeyColumns:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.aggregation.results
 
     @cached_property
     def emitted(self) -> KeyColumns:
-        """As of `EmitsRecords`."""
+        """See `EmitsRecords`."""
         own = ((each.name, each.result_type) for each in self.columns)
         return (*own, *self.aggregation.results)
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         lifted = self.aggregation.lift(values, is_write, t_ms)
         return lifted + [values[each.name] for each in self.columns]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.aggregation.at(carried[: self._width], t_ms) + carried[self._width :]
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """As of `LifeKind`; each record is a step of its own."""
+        """See `LifeKind`; each record is a step of its own."""
         return [take(field, starts) for field in carried]
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """As of `LifeKind`."""
+        """See `LifeKind`."""
         return self.aggregation.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
-        """As of `LifeKind`; records are shown, no lives."""
+        """See `LifeKind`; records are shown, no lives."""
         return np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return self.aggregation.result(life)
 
     def is_emitted(self, is_read: Flags) -> Flags:
-        """As of `EmitsRecords`: all of them."""
+        """See `EmitsRecords`: all of them."""
         return np.ones(len(is_read), dtype=bool)
 
     def rows(
         self, old: list[Field], steps: "Steps", walk: DividedLives
     ) -> tuple[Ints, list[pa.Array]]:
-        """As of `EmitsRecords`."""
+        """See `EmitsRecords`."""
         m, n = len(walk.source) - len(steps.t_ms), len(walk.source)
         own = steps.carried[self._width :]
         source, last = walk.source, np.arange(n)

@@ -114,7 +114,7 @@ class OwnAccumulator:
         """Import the class, if that has not happened.
 
         Raises:
-            AggregateError, AccumulatorError: as of `made`.
+            AggregateError, AccumulatorError: as in `made`.
         """
         self.made  # noqa: B018 - made when it is asked for
 

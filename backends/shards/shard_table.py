@@ -128,7 +128,7 @@ class ShardTable:
             yield lives
 
     def some_lives(self, policy: Policy, since: int, most_rows: int) -> tuple[pa.Table, int | None]:
-        """Some of the same, and the hash to go on from, as of `Runs.open_rows`."""
+        """Some of the same, and the hash to go on from, as in `Runs.open_rows`."""
         rows, following = self.current.open_rows(since, most_rows)
         return self.shown_lives(rows, policy), following
 

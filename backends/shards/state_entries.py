@@ -250,7 +250,7 @@ class StateEntries:
         batch_id: int,
         merge: MergePolicy,
     ) -> Next:
-        """The table after a batch; arguments after the changes as of `Runs.after`."""
+        """The table after a batch; arguments after the changes as in `Runs.after`."""
         runs, rule = self._runs, _BY_STAMP if self._is_stamped else NO_POLICY
         if changed is None:
             changed = ChangedEntries(Rows.empty(runs.schema), np.zeros(0, dtype=np.int64), 0)

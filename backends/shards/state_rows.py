@@ -22,7 +22,7 @@ def rows_in_state(table: ShardTable, policies: Policies) -> Iterator[pa.Table]:
 def some_rows(
     table: ShardTable, policies: Policies, since: int, most_rows: int
 ) -> tuple[pa.Table, int | None]:
-    """Some of them, and the hash to go on from, as of `Runs.open_rows`.
+    """Some of them, and the hash to go on from, as in `Runs.open_rows`.
 
     Args:
         table: the shard.

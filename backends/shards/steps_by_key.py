@@ -201,7 +201,7 @@ def grouped(
         hashes, keys: of each row, or of what `key_of_row` says.
         key_of_row: which of the keys each row has.
         t_ms, reads, order, carried: the rows.
-        sort: as of `Steps.from_records`.
+        sort: as in `Steps.from_records`.
     """
     distinct = find_distinct(hashes, keys)
     key = distinct.key if key_of_row is None else distinct.key[key_of_row]

@@ -92,7 +92,7 @@ class JoinWork:
         merge: "MergePolicy",
         shown_ms: int | None,  # noqa: ARG002
     ) -> "Outcome":
-        """As of `idlestate.backends.shards.batch_work.BatchWork`."""
+        """See `idlestate.backends.shards.batch_work.BatchWork`."""
         # Tables know this kind, and the step knows tables.
         from idlestate.backends.shards.join_step import apply_join  # noqa: PLC0415
 
@@ -101,7 +101,7 @@ class JoinWork:
 
 @dataclass(frozen=True)
 class StreamJoin(EmitsRows):
-    """As of `idlestate.backends.shards.operator_kind.OperatorKind`.
+    """See `idlestate.backends.shards.operator_kind.OperatorKind`.
 
     In a definition, columns of the left input stand as the aggregate `first` of themselves, those
     of the right input as `last`.
@@ -140,7 +140,7 @@ class StreamJoin(EmitsRows):
 
     @property
     def name(self) -> str:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         if self.between is None:
             return f"{JOIN}{self.how}"
         low, high = map(_signed, self.between)
@@ -179,44 +179,44 @@ class StreamJoin(EmitsRows):
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return (*self.left_columns, *self.right_columns)
 
     @cached_property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return {each.name: each.result_type for each in self.aggregates}
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`: the columns of both inputs."""
+        """See `OperatorKind`: the columns of both inputs."""
         return tuple(map(_column, self.aggregates))
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:
-        """As of `OperatorKind`, of left rows."""
+        """See `OperatorKind`, of left rows."""
         return self.inputs_of[0].schema(()).columns
 
     @cached_property
     def results(self) -> KeyColumns:
-        """As of `OperatorKind`: what is shown of rows in state."""
+        """See `OperatorKind`: what is shown of rows in state."""
         return tuple((each.name, each.result_type) for each in self.aggregates)
 
     @property
     def emitted(self) -> KeyColumns:
-        """As of `EmitsRows`."""
+        """See `EmitsRows`."""
         return self.results
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:  # noqa: ARG002
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return [values[each.name] for each in self.aggregates]
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """As of `OperatorKind`; joins use event time."""
+        """See `OperatorKind`; joins use event time."""
         raise NotImplementedError
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """As of `OperatorKind`."""
+        """See `OperatorKind`."""
         return life
 
 

@@ -42,7 +42,7 @@ def windowed_steps(
         times_ms: event times.
         values: the columns that the kind reads, by name.
         order: the spec's order columns.
-        hashes: hashes of these key columns, as of `hash_before`.
+        hashes: hashes of these key columns, as in `hash_before`.
     """
     if not len(times_ms):
         return Steps.empty(spec)

@@ -167,7 +167,7 @@ class RowJoin(JoinInputs):
         return pairs.get(column.lower())
 
     def replaced(self, words: Words) -> Words:
-        """As of `JoinInputs`; of a full join also `coalesce(a.key, b.key)`, which is the key."""
+        """See `JoinInputs`; of a full join also `coalesce(a.key, b.key)`, which is the key."""
         texts = []
         for key, column in self.keys.items() if self._how == "full" else ():
             names = (self.first.name, key.lower()), (self.second.name, column.lower())

@@ -178,7 +178,7 @@ class PolicyVersion:
 
     @property
     def of_sides(self) -> Policies:
-        """As of `idlestate.retention.policy.of_sides`."""
+        """See `idlestate.retention.policy.of_sides`."""
         return of_sides(self.policy, self.right)
 
 

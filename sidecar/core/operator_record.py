@@ -39,7 +39,7 @@ class OpenBatch:
 
     @property
     def of_sides(self) -> Policies:
-        """As of `idlestate.retention.policy.of_sides`."""
+        """See `idlestate.retention.policy.of_sides`."""
         return of_sides(self.policy, self.right)
 
 
@@ -83,7 +83,7 @@ class OperatorRecord:
 
     @property
     def of_sides(self) -> Policies:
-        """As of `idlestate.retention.policy.of_sides`."""
+        """See `idlestate.retention.policy.of_sides`."""
         return of_sides(self.policy, self.right)
 
     @property

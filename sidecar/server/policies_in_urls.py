@@ -1,4 +1,4 @@
-"""A policy as the query of a URL: `?idle_min=30m&idle_max=45m&ttl=1d`, fields as of `Policy`."""
+"""A policy as the query of a URL: `?idle_min=30m&idle_max=45m&ttl=1d`, fields as in `Policy`."""
 
 from typing import Any
 from urllib.parse import parse_qsl
