@@ -159,7 +159,7 @@ class FunctionState:
                 entries = StateEntries(state, tables[state.table])
                 markers = [found[row] for row in at]
                 for row, each in zip(at, entries.contents(markers, rows.hashes[at]), strict=True):
-                    found[row] = each
+                    found[row] = each or None  # sweeps may have removed all entries
                 fields = state.to_fields(found)
             payload += fields
         return replace(rows, payload=[*payload, *rows.payload[-2:]])

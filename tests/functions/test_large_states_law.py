@@ -241,3 +241,6 @@ def test_sweeps_remove_entries_that_nobody_asks_for() -> None:
         tested.batch([row(("b", 21, "put", 1))])
         tested.batch([])
         assert entries(tested)["entries1"] == 0
+        # The life goes on without them: its other state has not expired.
+        (life,) = [each for each in tested.lives() if each["key"] == "a"]
+        assert (life["map"], life["many"]) == ([("k1", 1)], None)
