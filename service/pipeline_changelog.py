@@ -97,9 +97,7 @@ def pipeline_changelog(
         "runs": pipeline.runs,
     }
     if query is not None:
-        return _of_query(
-            query, events, second, pipeline, right_policy, every, sidecar, rejects=rejects
-        )
+        return _of_query(query, events, second, pipeline, right_policy, every, rejects=rejects)
     if second is not None and pipeline.right is not None and pipeline.kind == "join":
         return join(
             *(each.frame.drop(CORRUPT) for each in (events, second)),
@@ -195,7 +193,6 @@ def _of_query(
     pipeline: Pipeline,
     right_policy: Policy | None,
     every: _Arguments,
-    sidecar: Address | None,
     *,
     rejects: bool,
 ) -> DataFrame:
@@ -227,8 +224,6 @@ def _of_query(
         fire_after=_span(pipeline.fire_after_ms),
         in_order=pipeline.in_order,
         rejects=rejects,
-        backend=pipeline.backend,
-        sidecar=sidecar,
         right_policy=right_policy,
         **of_join,
         **every,

@@ -186,7 +186,7 @@ def test_workers_keep_what_is_named_however_much_it_is(
     """A week of sweeps names more values than the header of a message can."""
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     named = list(world.host.named_values())
-    monkeypatch.setattr(message, "MAX_HEADER_BYTES", 1000)
+    monkeypatch.setattr(message, "MAX_HEADER_BYTES", 1500)
     some = [(f"x/counts/{at % 4:05}/{at}", 4) for at in range(100)]
     world.works.keep([*named, *some])  # type: ignore[attr-defined]
     assert {row["key"][0] for row in world.lives()} == set(KEYS)
