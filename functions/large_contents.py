@@ -150,7 +150,7 @@ class LargeMap(LargeContent):
             if self._stamped and item[1] > self.latest_ms:
                 self.latest_ms = item[1]
 
-    def pop(self, key: Any, otherwise: Any = None) -> Any:  # noqa: ARG002 - as of dict
+    def pop(self, key: Any, otherwise: Any = None) -> Any:  # noqa: ARG002 - as in dict
         """Remove a user key."""
         was = self.get(key) if self._stamped else None
         self.pending.pop(key, None)

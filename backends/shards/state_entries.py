@@ -12,7 +12,7 @@ of a table of the state:
 
 Where a row is in its runs follows from the hash of the life's key and that of the entry
 (`idlestate.backends.runs.entry_places`). It is written at the entry's stamp, and with a time to
-live it ends when the entry expires, so that sweeps remove entries that nobody asks for.
+live it ends when the entry expires: a sweep removes it although nobody reads it.
 """
 
 import struct

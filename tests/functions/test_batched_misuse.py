@@ -107,7 +107,7 @@ def test_output_that_does_not_fit_is_told(found: Any, message: str) -> None:
 
     with pytest.raises(RefusedError, match=message) as raised:
         harness(Yielding()).batch(RECORDS)
-    assert ".py" not in str(raised.value)  # the place of the check is no place to look
+    assert ".py" not in str(raised.value)  # it names no file of ours
 
 
 def test_the_key_and_the_time_of_the_record_are_found_where_a_call_fails() -> None:

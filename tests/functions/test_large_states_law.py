@@ -92,7 +92,7 @@ def check(
     for key, t_ms, op, n in records:
         model.record(key, BASE_MS + t_ms, SimpleNamespace(op=op, n=n))
     model.sweep(highest_ms)
-    if more.get("rejects"):  # two more columns, which are empty of rows that are no rejects
+    if more.get("rejects"):  # only rejected rows fill the two columns
         found = [each[:4] for each in found if each[4] is None]
     assert Counter(found) == Counter(model.rows)
     lives = {each["key"]: each for each in tested.lives()}
@@ -241,6 +241,6 @@ def test_sweeps_remove_entries_that_nobody_asks_for() -> None:
         tested.batch([row(("b", 21, "put", 1))])
         tested.batch([])
         assert entries(tested)["entries1"] == 0
-        # The life goes on without them: its other state has not expired.
+        # The life continues without them: its other state has not expired.
         (life,) = [each for each in tested.lives() if each["key"] == "a"]
         assert (life["map"], life["many"]) == ([("k1", 1)], None)
