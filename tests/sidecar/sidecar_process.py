@@ -21,6 +21,7 @@ from idlestate.service.cli import main
 from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.protocol.errors import DiskFullError
+from tests.crash.processes import processes
 from tests.sidecar.forked_process import ForkedProcess
 
 COMMAND = [sys.executable, "-m", "idlestate.service.cli"]
@@ -151,8 +152,7 @@ class Sidecar:
 
     def workers(self) -> list[int]:
         """The pids of its workers."""
-        tasks = Path(f"/proc/{self.pid}/task").glob("*/children")
-        return sorted(int(each) for task in tasks for each in task.read_text().split())
+        return sorted(each.pid for each in processes().values() if each.parent == self.pid)
 
     def next_line(self) -> str:
         assert self.process is not None
