@@ -17,8 +17,8 @@ from idlestate.advisor.knee import find_knee
 from idlestate.advisor.policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
-from idlestate.advisor.window import Window, WindowLike, span_ms, windows_of
 from idlestate.advisor.window_figures import WindowFigures, figures, half_figures
+from idlestate.advisor.window_ladder import Window, WindowLike, span_ms, windows_of
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import Duration
 from idlestate.timers.clock import SystemClock

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.advisor.window import span_ms
+from idlestate.advisor.window_ladder import span_ms
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import Duration
 from idlestate.retention.rules import NEVER_MS, Times

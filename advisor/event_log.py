@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idlestate.advisor.partial_counts import LifeCounts, LogPart
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 from idlestate.retention.rules import Times
 
 Ints = npt.NDArray[np.int64]

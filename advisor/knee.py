@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from idlestate.advisor.event_log import EventLog
-from idlestate.advisor.window import Window, lowest_ms
+from idlestate.advisor.window_ladder import Window, lowest_ms
 
 LEAST_DISTANCE = 0.2
 """Logs of real traffic were below 0.1, or above 0.5."""

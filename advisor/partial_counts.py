@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from idlestate.advisor.gaps import Gaps
 from idlestate.advisor.sequences import Sequences, WalkedLives
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 from idlestate.retention.rules import Times
 
 Ints = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 from idlestate.retention.rules import Times
 
 Ints = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idlestate.advisor.spans import Moments, Spans
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 from idlestate.retention.lives import Accesses, Lives, walk
 from idlestate.retention.rules import Times, is_due, saturating_add
 

@@ -41,7 +41,7 @@ from idlestate.advisor.events import (
     unusable_time,
 )
 from idlestate.advisor.partial_counts import LifeCounts, LogPart
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS
 from idlestate.errors import RefusedError
 from idlestate.retention.rules import Times

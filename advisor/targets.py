@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from idlestate.advisor.bisection import first_true
 from idlestate.advisor.event_log import EventLog
-from idlestate.advisor.window import Window
 from idlestate.advisor.window_figures import WindowFigures, is_censored
+from idlestate.advisor.window_ladder import Window
 
 RETURNING_SHARES = (0.05, 0.01)
 _SECOND_MS = 1000

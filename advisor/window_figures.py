@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from idlestate.advisor.event_log import EventLog, Extent
 from idlestate.advisor.partial_counts import LifeCounts
 from idlestate.advisor.peak import peaks
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 
 CENSORED_SHARE = 3
 """A window longer than the log's span divided by this is censored."""
