@@ -10,7 +10,7 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import BusyError, SidecarError
-from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.timers.steady_clock import SteadyClock
 
 _SETTLE_MS = 500
@@ -41,13 +41,13 @@ class Background:
         self._settings = settings
         self._stopping = stopping
 
-    def plan(self, ticks: Ticks) -> None:
+    def plan(self, scheduler: Scheduler) -> None:
         """Schedule the jobs."""
-        ticks.add("settle", _SETTLE_MS, self.settle)
-        ticks.add("sweep", self._settings.sweep_every_ms, self.sweep, pool="sweep")
-        ticks.add("compact", _COMPACT_MS, self.compact, pool="sweep")
-        ticks.add("trim", _TRIM_MS, self.trim)
-        ticks.add("tidy", _TIDY_MS, self._host.works.tidy)
+        scheduler.add("settle", _SETTLE_MS, self.settle)
+        scheduler.add("sweep", self._settings.sweep_every_ms, self.sweep, pool="sweep")
+        scheduler.add("compact", _COMPACT_MS, self.compact, pool="sweep")
+        scheduler.add("trim", _TRIM_MS, self.trim)
+        scheduler.add("tidy", _TIDY_MS, self._host.works.tidy)
 
     def settle(self) -> None:
         """Commit prepared batches that their queries have committed."""

@@ -13,7 +13,7 @@ from idlestate.metrics.samples import Samples
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.operator import Operator, Sizes
 from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.sidecar.workers.worker_supervisor import Workers
 from idlestate.timers.steady_clock import SteadyClock
 
@@ -47,7 +47,7 @@ class Facts:
         host: Host,
         clock: SteadyClock,
         calls: Calls,
-        ticks: Ticks,
+        scheduler: Scheduler,
         workers: Workers | None,
         reloads: ReloadCounts,
     ) -> None:
@@ -55,7 +55,7 @@ class Facts:
         self._host = host
         self._clock = clock
         self._calls = calls
-        self._ticks = ticks
+        self._scheduler = scheduler
         self._workers = workers
         self._reloads = reloads
 
@@ -75,7 +75,7 @@ class Facts:
             own.EXCHANGES: {(): len(self._calls.exchanges)},
             own.CLOCK_DIVERGENCE: {(): self._clock.divergence_ms / 1000},
             own.CLOCK_STEPPED: {(): float(self._clock.is_stepped)},
-            own.TROUBLES: {(result,): count for result, count in self._ticks.troubles.items()},
+            own.TROUBLES: {(result,): count for result, count in self._scheduler.troubles.items()},
             **self._reloads.samples(now_ms),
             **rocksdb_samples([self._host.store.properties(), *of_workers]),
         }

@@ -31,11 +31,11 @@ from idlestate.sidecar.server.control_plane import ControlPlane
 from idlestate.sidecar.server.data_plane import DataPlane
 from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock
-from idlestate.sidecar.server.job_schedule import Ticks
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
 from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
+from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.server.status import sidecar_page
 from idlestate.sidecar.server.systemd_notify import notify
@@ -110,24 +110,24 @@ class Process:
             declare_all(host, self._config)
             self._host = host
             calls = Calls(host, self._clock)
-            ticks = Ticks()
-            background = Background(host, self._clock, settings, ticks.stopping)
+            scheduler = Scheduler()
+            background = Background(host, self._clock, settings, scheduler.stopping)
             self._count_reload(good=True)
-            facts = Facts(host, self._clock, calls, ticks, self._workers, self._reloads)
-            plane = self._control_plane(host, directory, facts, calls, ticks)
+            facts = Facts(host, self._clock, calls, scheduler, self._workers, self._reloads)
+            plane = self._control_plane(host, directory, facts, calls, scheduler)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
             control = self._open_control(directory, plane, token, tls)
             stack.callback(control.stop)
             data = DataPlane(place, calls.table, token, settings.tls)
             stack.callback(data.stop)
-            background.plan(ticks)
+            background.plan(scheduler)
             keep_objects()
-            ticks.start()
-            stack.callback(ticks.stop)
+            scheduler.start()
+            stack.callback(scheduler.stop)
             self._is_ready = True
             self._tell(f"data at {data.place}, control at {self._url(directory, control)}")
             notify("READY=1")
-            is_mended = self._follow(ticks)
+            is_mended = self._follow(scheduler)
             self._is_ready = False
             notify("STOPPING=1")
             last = threading.Timer(_DRAIN_S + _END_S, self._cut_off)
@@ -193,14 +193,14 @@ class Process:
     # ---- inside
 
     def _control_plane(
-        self, host: Host, directory: Path, facts: Facts, calls: Calls, ticks: Ticks
+        self, host: Host, directory: Path, facts: Facts, calls: Calls, scheduler: Scheduler
     ) -> ControlPlane:
         """The control plane; from now on, the sizes of operators are recorded."""
         folder = Folder(str(directory / "history"))
         outlooks = Outlooks(self._budget_for, lambda uid: HistoryFile(folder, f"{uid}.npy"))
         snapshot = OperatorSnapshot(host, outlooks)
         snapshot.note_sizes(self._clock.now_ms())
-        ticks.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))
+        scheduler.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))
         exporter = sidecar_exporter(snapshot.at, self._clock, facts)
         calls.samples = exporter.samples
         page = sidecar_page(host, self._clock, snapshot.at, outlooks.sizes)
@@ -220,7 +220,7 @@ class Process:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._signals.put(number)
 
-    def _follow(self, ticks: Ticks) -> bool:
+    def _follow(self, scheduler: Scheduler) -> bool:
         """Wait for signals, saved files and jumps of the clock; return whether the process must be
         restarted, because its store refuses writes but its disk accepts them.
         """
@@ -245,7 +245,7 @@ class Process:
             # The steady clock reports a small step only to the first caller.
             before, offset_ms = offset_ms, self._clock.wall_offset_ms
             if abs(offset_ms - before) > _STEP_NOTICED_MS:
-                ticks.realign()
+                scheduler.realign()
 
     def _look_at(self, store: Store) -> None:
         if store.is_mended():

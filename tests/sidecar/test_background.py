@@ -11,8 +11,8 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.server.background_jobs import Background
-from idlestate.sidecar.server.job_schedule import Ticks
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
+from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.expiry_lag import lag_ms
 from tests.sidecar.sidecar_world import (
@@ -61,7 +61,7 @@ def test_an_operator_that_is_damaged_keeps_no_other_from_its_sweeps(folder: Path
     world.clock.advance(RULE.idle_max_ms)
     settings = Settings.model_validate({"directory": str(folder)})
     clock = SteadyClock(world.clock)
-    background = Background(world.host, clock, settings, Ticks().stopping)
+    background = Background(world.host, clock, settings, Scheduler().stopping)
     with pytest.raises(DamagedError, match=f"s/{UID}/.* is missing"):
         background.sweep()
     assert world.host["second"].sizes().live_keys == 0

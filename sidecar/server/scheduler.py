@@ -28,7 +28,7 @@ _TROUBLES = {
 }
 
 
-class Ticks:
+class Scheduler:
     """Runs jobs at intervals from `start` until `stop`.
 
     Attributes:

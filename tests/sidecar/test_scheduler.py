@@ -1,4 +1,4 @@
-"""APScheduler's ticks: a job that fails or is slow costs nobody else theirs."""
+"""The scheduler: a job that fails or is slow costs nobody else theirs."""
 
 import threading
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from idlestate.sidecar.protocol.errors import SidecarError
-from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.sidecar.server.scheduler import Scheduler
 
 PATIENCE_S = 30
 
 
 @pytest.fixture
-def ticks() -> Iterator[Ticks]:
-    made = Ticks()
+def scheduler() -> Iterator[Scheduler]:
+    made = Scheduler()
     yield made
     made.stop()
 
@@ -39,19 +39,19 @@ class Counted:
 
 
 def test_a_job_that_fails_is_counted_and_runs_again(
-    ticks: Ticks, caplog: pytest.LogCaptureFixture
+    scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     failing, good = Counted(fails=True), Counted()
-    ticks.add("failing", 10, failing)
-    ticks.add("good", 10, good)
-    ticks.start()
+    scheduler.add("failing", 10, failing)
+    scheduler.add("good", 10, good)
+    scheduler.start()
     assert failing.wait(3)
     assert good.wait(3)
-    assert ticks.troubles["error"] >= 2
+    assert scheduler.troubles["error"] >= 2
     assert "on purpose" in caplog.text
 
 
-def test_a_slow_sweep_keeps_nobody_else_waiting_and_never_overlaps(ticks: Ticks) -> None:
+def test_a_slow_sweep_keeps_nobody_else_waiting_and_never_overlaps(scheduler: Scheduler) -> None:
     good, running, most, go_on = Counted(), [0], [0], threading.Event()
 
     def slow() -> None:
@@ -60,41 +60,41 @@ def test_a_slow_sweep_keeps_nobody_else_waiting_and_never_overlaps(ticks: Ticks)
         go_on.wait(PATIENCE_S)
         running[0] -= 1
 
-    ticks.add("slow", 10, slow, pool="sweep")
-    ticks.add("good", 10, good)
-    ticks.start()
+    scheduler.add("slow", 10, slow, pool="sweep")
+    scheduler.add("good", 10, good)
+    scheduler.start()
     assert good.wait(10)
     assert most[0] == 1
-    assert ticks.troubles["overlapped"] > 0
+    assert scheduler.troubles["overlapped"] > 0
     go_on.set()
 
 
-def test_stopping_waits_for_the_job_that_runs_and_starts_no_other(ticks: Ticks) -> None:
+def test_stopping_waits_for_the_job_that_runs_and_starts_no_other(scheduler: Scheduler) -> None:
     began, ended = threading.Event(), []
 
     def job() -> None:
         began.set()
-        ticks.stopping.wait(PATIENCE_S)
+        scheduler.stopping.wait(PATIENCE_S)
         ended.append(True)
 
-    ticks.add("job", 10, job, pool="sweep")
-    ticks.start()
+    scheduler.add("job", 10, job, pool="sweep")
+    scheduler.start()
     assert began.wait(PATIENCE_S)
-    ticks.stop()
+    scheduler.stop()
     assert ended == [True]
 
 
-def test_intervals_begin_anew_when_the_clock_was_set(ticks: Ticks) -> None:
+def test_intervals_begin_anew_when_the_clock_was_set(scheduler: Scheduler) -> None:
     job = Counted()
-    ticks.add("job", 20, job)
-    ticks.start()
+    scheduler.add("job", 20, job)
+    scheduler.start()
     assert job.wait(1)
-    ticks.realign()
+    scheduler.realign()
     assert job.wait(job.count + 2)
 
 
 def test_what_stands_in_a_jobs_way_is_told_once_in_a_line_until_the_job_gets_on(
-    ticks: Ticks, caplog: pytest.LogCaptureFixture
+    scheduler: Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A disk may stay full for days."""
     ways: Iterator[str] = iter(["full"] * 3 + [""] + ["full"] * 2 + ["gone"] * 2)
@@ -107,11 +107,11 @@ def test_what_stands_in_a_jobs_way_is_told_once_in_a_line_until_the_job_gets_on(
         elif way:
             raise SidecarError(f"the disk is {way}")
 
-    ticks.add("job", 5, work)
-    ticks.start()
+    scheduler.add("job", 5, work)
+    scheduler.start()
     assert over.wait(PATIENCE_S)
-    ticks.stop()
+    scheduler.stop()
     told = [f"job job failed: the disk is {way}" for way in ("full", "full", "gone")]
     assert [each.getMessage() for each in caplog.records] == told
     assert "Traceback" not in caplog.text
-    assert ticks.troubles["error"] == 7
+    assert scheduler.troubles["error"] == 7
