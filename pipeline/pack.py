@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
-from idlestate.backends.shards.inputs import joint_watermark_ms
+from idlestate.backends.shards.input_watermarks import joint_watermark_ms
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts, to_text
 from idlestate.backends.shards.shard_ranges import shard_bounds

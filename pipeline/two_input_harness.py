@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.shards.inputs import InputRecord, joint_watermark_ms
+from idlestate.backends.shards.input_watermarks import InputRecord, joint_watermark_ms
 from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import RefusedError

@@ -15,7 +15,7 @@ import numpy as np
 
 from idlestate.backends.runs.sweeps import Sweep, Sweeps
 from idlestate.backends.shards import keys_seen_sketch
-from idlestate.backends.shards.inputs import InputRecord, counted
+from idlestate.backends.shards.input_watermarks import InputRecord, counted
 from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput, total
