@@ -12,7 +12,8 @@ of its own, one batch in `turns`, and merges in it what would be too large befor
 rows (a newer run has the key) and closed ones are left out; tombstones go when the oldest run takes
 part. A closed row that is left out cannot bring back an older row of its key: every time of the
 older row is at or before the newer one's, so under any policy it ended no later, and the sweep that
-closed the newer row closed it too.
+closed the newer row closed it too. Where that does not hold (`TableSchema.ends_run_back`), a
+tombstone takes its place (`idlestate.backends.runs.table_runs`).
 """
 
 from collections.abc import Iterator, Sequence

@@ -25,6 +25,7 @@ from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, since, wit
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.rules import NEVER_MS
 
 _FIRST_LOOK_MS, _WIDER = 1_000, 16
 """How far beyond the next end the first deadline is looked for at first, and then each time."""
@@ -115,7 +116,7 @@ class Runs:
             return found[0]
         for at, (run, start) in enumerate(zip(self.runs, self._starts(), strict=True)):
             rows = run.due(policy, upto_ms, since(self.sweeps, run.batch_id))
-            if len(rows):
+            if len(rows) and len(besides):
                 rows = rows[~np.isin(rows + start, besides)]
             if len(rows) and at + 1 < len(self.runs) and not self.schema.is_log:
                 rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]
@@ -273,14 +274,17 @@ class Next:
         stay = len(self.before.runs) - self.taken
         with_filter = stay > 0 and not self.before.schema.is_log
         closed = [rows for _, rows in self.before.by_run(self.closed)]
-        extras = extras_of(self.fresh, self.before.schema).union(
+        fresh = self.fresh
+        if stay and self.before.schema.ends_run_back:
+            fresh = self._with_tombstones(self.before.runs[:stay], self.before.runs[stay:])
+        extras = extras_of(fresh, self.before.schema).union(
             *(run.extras for run in self.before.runs[stay:])
         )
         for rows in merged(
             self.before.runs[stay:],
             self.before.sweeps,
             closed[stay:],
-            self.fresh,
+            fresh,
             self.merge.segment_rows,
             keep_tombstones=stay > 0,
         ):
@@ -290,9 +294,8 @@ class Next:
         """The next runs; `run` is what was written of `segments()`, None for nothing."""
         stay = len(self.before.runs) - self.taken
         runs = self.before.runs[:stay] + ((run,) if run else ())
-        sweeps = with_sweep(self.before.sweeps, self.policy, self.sweep_at_ms, self.batch_id)
         oldest = min((run.batch_id for run in runs), default=self.batch_id)
-        return replace(self.before, runs=runs, sweeps=since(sweeps, oldest), live=self.live)
+        return replace(self.before, runs=runs, sweeps=since(self._sweeps, oldest), live=self.live)
 
     def in_memory(self) -> Runs:
         """The next runs without a file."""
@@ -301,6 +304,37 @@ class Next:
             return self.with_run(None)
         run = run_in_memory(segments, self.before.schema, self.policy, self.batch_id)
         return self.with_run(run)
+
+    @property
+    def _sweeps(self) -> Sweeps:
+        return with_sweep(self.before.sweeps, self.policy, self.sweep_at_ms, self.batch_id)
+
+    def _with_tombstones(self, older: tuple[Run, ...], taken: tuple[Run, ...]) -> Rows:
+        """The batch's rows, and tombstones in place of closed rows that would bring back an older
+        row of their key by being left out.
+        """
+        schema = self.before.schema
+        staying = replace(self.before, runs=older, sweeps=self._sweeps)
+        parts = [self.fresh]
+        for at, run in enumerate(taken):
+            passed = since(self._sweeps, run.batch_id)
+            if not passed:
+                continue
+            is_over = run.are_swept(0, len(run), passed) & ~run.are_tombstones(0, len(run))
+            replaced = run.look_up(self.fresh.hashes, self.fresh.keys)
+            is_over[replaced[replaced >= 0]] = False
+            begin = 0
+            for hashes, keys in run.keys_in_portions(0, len(run)):
+                over = np.flatnonzero(is_over[begin : begin + len(hashes)])
+                begin += len(hashes)
+                never = np.full(len(over), NEVER_MS)
+                blank = [column.blanks(len(over)) for column in schema.columns]
+                lives = Lives(never, never, never, never)
+                tombs = Rows(hashes[over], take_keys(keys, over), lives, blank)
+                tombs = tombs.take(staying.look_up(tombs.hashes, tombs.keys)[0] >= 0)
+                parts.append(tombs.take(~_shadowed(tombs, taken[at + 1 :])))
+        every = np.concatenate([part.hashes for part in parts])
+        return Rows.gathered(parts, np.argsort(every, kind="stable"))
 
 
 def _shadowed(rows: Rows, newer: Sequence[Run]) -> npt.NDArray[np.bool_]:

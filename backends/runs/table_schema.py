@@ -53,6 +53,10 @@ class TableSchema:
     columns: tuple[Column, ...] = ()
     is_log: bool = False
     """Whether rows replace no others, so that one key may have many and none is looked up."""
+    ends_run_back: bool = False
+    """Whether a row may end before an older one of its key would: a function removes a timer, or a
+    state that a late record sets again.
+    """
 
 
 @dataclass(frozen=True, slots=True)

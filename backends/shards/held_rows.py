@@ -2,7 +2,8 @@
 
 Waiting rows are a table of the shard, in runs as open lives are. A row is written when it comes
 and ends at its own time, so that the sweep at the watermark finds the rows to release by the due
-index and removes them without a write. It replaces no other row: one key may have many.
+index and removes them without a write. It replaces no other row: one key may have many. A row that
+only looks has a time of reading.
 """
 
 from dataclasses import replace
@@ -63,22 +64,22 @@ def waiting(held: Runs, hashes: Ints, keys: Keys) -> Ints:
 
 def _rows(steps: Steps) -> Rows:
     key = np.repeat(np.arange(len(steps)), steps.counts)
-    never = np.full(len(key), NEVER_MS)
-    is_read = np.zeros(len(key), np.int8) if steps.is_read is None else steps.is_read
+    never = read_ms = np.full(len(key), NEVER_MS)
     before_ms = steps.t_ms - 1
+    if steps.is_read is not None:
+        read_ms = np.where(steps.is_read, steps.t_ms, never)
     return Rows(
         steps.hashes[key],
         take_keys(steps.keys, key),
-        Lives(before_ms, before_ms, never, never),
-        [is_read.astype(np.int8), *steps.order, *steps.carried],
+        Lives(before_ms, before_ms, read_ms, never),
+        [*steps.order, *steps.carried],
     )
 
 
 def _steps(parts: list[Rows], like: Steps) -> Steps:
     rows = Rows.gathered([part for part in parts if len(part)] or parts)
-    is_read, *rest = rows.payload
-    reads = np.asarray(is_read) != 0
-    order: list[Field] = rest[: len(like.order)]
+    reads = rows.lives.read_at_ms != NEVER_MS
+    order: list[Field] = rows.payload[: len(like.order)]
     return grouped(
         rows.hashes,
         rows.keys,
@@ -86,6 +87,6 @@ def _steps(parts: list[Rows], like: Steps) -> Steps:
         rows.lives.written_at_ms + 1,
         reads if reads.any() else None,
         order,
-        rest[len(like.order) :],
+        rows.payload[len(like.order) :],
         sort=True,
     )

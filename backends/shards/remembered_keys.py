@@ -6,6 +6,8 @@ all are idle. A row is forgotten by expiry: `remember` is its ttl. A key that re
 tombstone.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +23,6 @@ from idlestate.retention.rules import NEVER_MS, Ends, Reason, is_due
 Ints = npt.NDArray[np.int64]
 Reasons = npt.NDArray[np.int8]
 SCHEMA = TableSchema(columns=(Column("reason", np.array([Reason.IDLE], dtype=np.int8)),))
-_ALL_IDLE = TableSchema()
 
 
 def remembering(policy: Policy) -> Policy:
@@ -94,7 +95,8 @@ def remembered(
     others = (reasons != Reason.IDLE).any() or any(
         "reason" in run.stored.layout.schema.names for run in ended.runs
     )
-    ended = ended.with_schema(SCHEMA if others else _ALL_IDLE)
+    columns = SCHEMA.columns if others else ()
+    ended = ended.with_schema(replace(ended.schema, columns=columns))
     payload: list[Field] = [reasons[written]] if others else []
     fresh = Rows(changed[written], [], _lives(times_ms), payload)
     closed = np.concatenate([known, forgotten])

@@ -121,8 +121,9 @@ def entry_schema(state: "StateColumns") -> TableSchema:
     keys = (("owner", pa.int64()), ("entry", state.key_type or pa.int64()))
     value = Column("value", pa.nulls(1, state.type))
     if state.key_type is None:
-        return TableSchema(keys, (value,))
-    return TableSchema(keys, (value, Column("number", np.zeros(1, dtype=np.int64))))
+        return TableSchema(keys, (value,), ends_run_back=True)
+    number = Column("number", np.zeros(1, dtype=np.int64))
+    return TableSchema(keys, (value, number), ends_run_back=True)
 
 
 def entry_counts(cells: Field) -> Ints:
@@ -192,7 +193,7 @@ class StateEntries:
         places = self._places(np.array(edits.hashes, dtype=np.int64)[of], keys)
         order = np.argsort(places, kind="stable")
         at, numbers = np.full(len(of), ABSENT), np.full(len(of), ABSENT)
-        written_ms, wakes_ms = np.full(len(of), NEVER_MS), np.full(len(of), NEVER_MS)
+        written_ms, wakes_ms = np.full(len(of), NEVER_MS), np.full(len(of), FOREVER_MS)
         at[order], old = self._runs.look_up(places[order], take_keys(keys, order))
         found = order[at[order] != ABSENT]
         written_ms[found] = old.lives.written_at_ms
@@ -207,9 +208,7 @@ class StateEntries:
         numbers[is_last] = (first[of] + rank)[is_last]
         stamps_ms = np.array(edits.stamps_ms, dtype=np.int64)
         if self._is_stamped:
-            # Not before the row that it replaces ends: a sweep shall not bring that one back.
-            wakes_ms[found] = old.lives.with_wakes.columns[4]
-            wakes_ms = np.maximum(wakes_ms, saturating_add(stamps_ms, ttl_ms))
+            wakes_ms = saturating_add(stamps_ms, ttl_ms)
         counts = _counts(of, stays & ~was, len(sizes)) - _counts(of, ~stays & was, len(sizes))
         steps = zip(
             edits.markers, counts.tolist(), _counts(of, is_last, len(sizes)).tolist(), strict=True

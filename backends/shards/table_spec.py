@@ -1,6 +1,6 @@
 """What an operator is, as its shards see it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -156,17 +156,19 @@ class TableSpec:
         """The tables of a shard, by name."""
         if isinstance(self.kind, StreamJoin):
             return self.kind.tables(self.keys)
-        lives = TableSchema(self.keys, self.kind.stored)
-        found = {OPEN: lives, REMEMBERED: remembered_keys.SCHEMA}
+        found = {
+            OPEN: TableSchema(self.keys, self.kind.stored),
+            REMEMBERED: remembered_keys.SCHEMA,
+        }
         if isinstance(self.kind, FunctionState):
+            found = {name: replace(each, ends_run_back=True) for name, each in found.items()}
             found |= self.kind.entry_tables
         return found | ({HELD: self._held} if self.in_order else {})
 
     @property
     def _held(self) -> TableSchema:
-        """Of a waiting row: whether it is a read, order columns, and what the kind carries."""
+        """Of a waiting row: order columns, and what the kind carries."""
         order = (
             Column(f"o{at}", pa.nulls(1, kind)) for at, (_, kind) in enumerate(self.step_order)
         )
-        is_read = Column("is_read", np.zeros(1, dtype=np.int8))
-        return TableSchema(self.keys, (is_read, *order, *self.kind.carried), is_log=True)
+        return TableSchema(self.keys, (*order, *self.kind.carried), is_log=True)

@@ -81,8 +81,15 @@ RUN_MUTATIONS = [
     Mutation(
         "sweeps are forgotten while a run is older",
         BACKENDS,
-        "sweeps=since(sweeps, oldest)",
-        "sweeps=since(sweeps, oldest + 1)",
+        "sweeps=since(self._sweeps, oldest)",
+        "sweeps=since(self._sweeps, oldest + 1)",
+    ),
+    Mutation(
+        "a merge leaves out a row that ended before an older one of its key",
+        BACKENDS,
+        "if stay and self.before.schema.ends_run_back:",
+        "if stay and not self.before.schema.columns:",
+        ("tests/functions/test_merges_law.py",),
     ),
     Mutation(
         "the index of another policy is believed",
