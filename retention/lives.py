@@ -27,6 +27,7 @@ from idlestate.retention.rules import (
     Times,
     armed_cleanup_at,
     cleanup_at,
+    deadline,
     ends,
     is_due,
     last_access,
@@ -68,6 +69,8 @@ class Lives:
     @classmethod
     def joined(cls, parts: Sequence["Lives"]) -> "Lives":
         """Lives one after the other, at least one part."""
+        if len(parts) == 1:
+            return parts[0]
         if any(part.wakes_at_ms is not None for part in parts):
             parts = [part.with_wakes for part in parts]
         return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
@@ -84,15 +87,19 @@ class Lives:
 
     def ends(self, policy: Policy) -> Ends:
         """Deadline and reason of each life under this policy."""
-        base = last_access(self.written_at_ms, self.read_at_ms, policy.ttl_update)
-        return ends(self.created_at_ms, base, self.cleanup_at_ms(policy), policy)
+        return ends(*self._bounds_ms(policy), policy)
 
     def due_ms(self, policy: Policy) -> Times:
         """When each life is to be looked at again: at its deadline or, if earlier, its timer."""
-        deadline_ms = self.ends(policy).deadline_ms
+        deadline_ms: Times = deadline(*self._bounds_ms(policy), policy)
         if self.wakes_at_ms is None:
             return deadline_ms
         return np.minimum(deadline_ms, self.wakes_at_ms)
+
+    def _bounds_ms(self, policy: Policy) -> tuple[Times, Times, Times]:
+        """What deadlines follow from, as `rules.ends` takes it."""
+        base = last_access(self.written_at_ms, self.read_at_ms, policy.ttl_update)
+        return self.created_at_ms, base, self.cleanup_at_ms(policy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,5 +146,17 @@ def ends(created_at_ms: Any, ttl_base_ms: Any, cleanup_at_ms: Any, policy: Polic
     return Ends(deadline, reason)
 
 
+def deadline(created_at_ms: Any, ttl_base_ms: Any, cleanup_at_ms: Any, policy: Policy) -> Any:
+    """The deadlines alone of lives; arguments as for `ends`."""
+    found = cleanup_at_ms
+    for span_ms, base_ms in (
+        (policy.ttl_ms, ttl_base_ms),
+        (policy.max_lifetime_ms, created_at_ms),
+    ):
+        if span_ms:
+            found = np.minimum(found, saturating_add(base_ms, span_ms))
+    return found
+
+
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray)

@@ -54,6 +54,8 @@ class DueIndices:
     """The due indices of a run's segments, in its file: one entry each."""
 
     source: Source
+    rows: int
+    """How many rows the run has."""
     starts: Ints
     """The number that the first row of the segment has in the run."""
     counts: Ints
@@ -88,12 +90,15 @@ class DueIndices:
 
     def _rows(self, begins: Ints, stops: Ints) -> Ints:
         """The rows of these spans, one for each segment."""
+        rows = int((stops - begins).clip(0).sum())
+        if rows == self.rows:  # all of them, each once
+            return np.arange(rows)
         some = np.flatnonzero(begins < stops)
         begins, stops = self.row_begins[some] + begins[some], self.row_begins[some] + stops[some]
         self.source.need(begins * 4, stops * 4)
-        rows, starts = self._file(np.uint32), self.starts[some].tolist()
+        places, starts = self._file(np.uint32), self.starts[some].tolist()
         parts = [
-            rows[begin:stop].astype(np.int64) + start
+            places[begin:stop].astype(np.int64) + start
             for begin, stop, start in zip(begins.tolist(), stops.tolist(), starts, strict=True)
         ]
         found = np.concatenate([np.zeros(0, dtype=np.int64), *parts])

@@ -67,16 +67,19 @@ class Distinct:
 def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
     """Find the distinct keys among rows."""
     n = len(hashes)
-    by_hash = order_by_hash(hashes)
-    ordered = hashes[by_hash]
     begins = np.ones(n, dtype=bool)
-    begins[1:] = ordered[1:] != ordered[:-1]
-    first = by_hash[begins]
-    key = np.empty(n, dtype=np.int64)
-    key[by_hash] = np.cumsum(begins) - 1
-    if (by_hash[1:] > by_hash[:-1]).all():  # rows came in order: none needs gathering
+    if (hashes[1:] >= hashes[:-1]).all():  # rows came in order: none needs gathering
+        by_hash = np.arange(n)
+        begins[1:] = hashes[1:] != hashes[:-1]
+        first, key = np.flatnonzero(begins), np.cumsum(begins) - 1
         are_same = _are_equal_to_the_row_before(keys, begins)
     else:
+        by_hash = order_by_hash(hashes)
+        ordered = hashes[by_hash]
+        begins[1:] = ordered[1:] != ordered[:-1]
+        first = by_hash[begins]
+        key = np.empty(n, dtype=np.int64)
+        key[by_hash] = np.cumsum(begins) - 1
         are_same = _are_equal_behind_equal_hashes(keys, first, key)
     if not are_same:
         return _distinct_of_equal_hashes(hashes, keys)

@@ -100,11 +100,10 @@ class RowLayout:
 
     def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Buffer]]:
         """Rows as records, and the texts of each column of these."""
-        # What no column sets is zero. All of it at first would cost a pass through memory.
+        # What no column sets is zero: it is less than a word, at the end.
         records = np.empty(len(rows) + bool(self.texts), dtype=self.dtype)
         records[len(rows) :] = np.zeros(1, dtype=self.dtype)
-        filled = sum(kind.itemsize for kind, *_ in (self.dtype.fields or {}).values())
-        records.view(np.uint8).reshape(len(records), -1)[:, filled:] = 0
+        records.view(np.int64).reshape(len(records), -1)[:, -1] = 0
         lives, texts = rows.lives, []
         columns: dict[str, Field] = {
             "hash": rows.hashes,

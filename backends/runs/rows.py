@@ -70,6 +70,8 @@ class Rows:
     @staticmethod
     def gathered(parts: Sequence["Rows"], rows: Ints | None = None) -> "Rows":
         """Positions of the parts one after the other, at least one; all of them in turn if None."""
+        if rows is None and len(parts) == 1:
+            return parts[0]
 
         def gather(columns: Sequence[Field]) -> Field:
             joined = join(columns)

@@ -162,9 +162,8 @@ class Run:
             return rows
         lives = self._lives(rows)
         is_over = is_due(lives.due_ms(policy), upto_ms)
-        rows, lives = rows[is_over], lives.take(is_over)
-        found: Ints = rows[~are_swept(sweeps, lives)]
-        return found
+        is_over &= ~are_swept(sweeps, lives)
+        return rows if is_over.all() else rows[is_over]
 
     def next_end_ms(self, policy: Policy, sweeps: Sweeps) -> int:
         """No open life of the run ends before this; `FOREVER_MS` when none does.
@@ -235,6 +234,7 @@ class Run:
             places.append(segment.code // 2 + np.arange(len(codes)) * STRIDE)
         return DueIndices(
             self.source,
+            len(self),
             self.stored.starts[:-1],
             np.array([segment.due_rows for segment in segments]),
             np.array([segment.due // 4 for segment in segments]),

@@ -205,8 +205,8 @@ def grouped(
     """
     distinct = find_distinct(hashes, keys)
     key = distinct.key if key_of_row is None else distinct.key[key_of_row]
-    is_in_turn = reads is None and not order and bool((t_ms[1:] >= t_ms[:-1]).all())
-    if sort and not (key_of_row is None and is_in_turn):
+    by_time = key_of_row is None and reads is None and not order
+    if sort and not (by_time and _is_in_turn(key, t_ms)):
         sequence = _sequence(key, t_ms, reads, order)
     else:
         sequence = distinct.order
@@ -228,6 +228,15 @@ def grouped(
         order=take_keys(order, sequence),
         carried=[take(field, sequence) for field in carried],
     )
+
+
+def _is_in_turn(key: Ints, t_ms: Ints) -> bool:
+    """Whether rows come in order of time, or of key and time."""
+    follows = t_ms[1:] >= t_ms[:-1]
+    if follows.all():
+        return True
+    follows &= key[1:] == key[:-1]
+    return bool((follows | (key[1:] > key[:-1])).all())
 
 
 def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array]) -> Ints:

@@ -36,6 +36,7 @@ def read_back(parts, sizes):
     numbered = [fence_of(np.array(at), some.astype(np.int64)) for at, some in enumerate(fences)]
     return DueIndices(
         Whole(pa.py_buffer(rows.tobytes() + codes.tobytes())),
+        sum(sizes),
         np.cumsum(sizes) - sizes,
         counts,
         begins,
@@ -91,3 +92,8 @@ def test_rows_keep_their_numbers(rows):
     expected = [0, 1] if rows is None else rows
     assert index.between(0, 15).tolist() == [expected[1]]
     assert index.between(15, 30).tolist() == [expected[0]]
+
+
+def test_a_segment_with_rows_that_are_not_indexed_keeps_their_numbers():
+    parts = [DueIndex.of(np.array([1, 2])), DueIndex.of(np.array([10, 20]), np.array([1, 3]))]
+    assert read_back(parts, [2, 4]).between(0, 30).tolist() == [0, 1, 3, 5]

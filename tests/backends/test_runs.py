@@ -168,8 +168,8 @@ def test_a_sweep_reads_the_rows_that_are_due_and_no_others(monkeypatch):
         player.play([f"k{at}-{i}" for i in range(100)], 1000 * at, SHORT, None)
     player.play([], 0, SHORT, 1000, TOGETHER)
     taken = []
-    really_take = Lives.take
-    monkeypatch.setattr(Lives, "take", lambda *args: taken.append(args[1]) or really_take(*args))
+    really_due = Lives.due_ms
+    monkeypatch.setattr(Lives, "due_ms", lambda *args: taken.append(args[0]) or really_due(*args))
     current = player.table.current
     assert len(current.due(SHORT, 1009, np.zeros(0, dtype=np.int64))) == 0
     assert sum(map(len, taken)) == 0

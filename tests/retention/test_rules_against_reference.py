@@ -112,3 +112,5 @@ def test_cleanup_deadline_and_reason(
             FOREVER_MS if state.deadline is None else state.deadline
         )
         assert rules.Reason(int(found.reason.reshape(()))).label == state.reason
+        alone_ms = rules.deadline(wrap(created_ms), wrap(base_ms), wrap(cleanup_ms), policy)
+        assert int(np.reshape(alone_ms, ())) == int(found.deadline_ms.reshape(()))
