@@ -45,6 +45,10 @@ class Arguments:
         self._names = names
         self._ignores_case = ignores_case
 
+    def among(self, names: Sequence[str]) -> "Arguments":
+        """The same for an input with other columns."""
+        return Arguments(self._uid, names, ignores_case=self._ignores_case)
+
     def refused(self, what: str) -> RefusedError:
         """An error of this operator."""
         return RefusedError(f"operator {self._uid!r}: {what}")

@@ -1,7 +1,6 @@
 """`co_process`: a user's function on the records of two streams, with state and timers per key."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,19 @@ from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import co_function_state, given_columns, with_function
-from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.spark_types import arrow_type
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.two_inputs import LEFT, RIGHT, OneOfTwo, check_two_inputs, specs_of_inputs
+from idlestate.pipeline.two_inputs import (
+    LEFT,
+    RIGHT,
+    OneOfTwo,
+    check_two_inputs,
+    operators_of_inputs,
+    without_malformed,
+)
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.protocol.connection import Address
-
-_Inputs = list[tuple[OperatorSpec, Marking]]
 
 
 def co_process(
@@ -47,6 +50,7 @@ def co_process(
     order: Sequence[ColumnArgument] | ColumnArgument = (),
     max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
+    malformed: ColumnArgument | None = None,
     null_key: str = "keep",
     rejects: bool = False,
     shards: int | None = None,
@@ -84,6 +88,8 @@ def co_process(
             the watermark, are late. Default: forever.
         order: columns that order records of the same key, event time and input.
         policy, config: as for `retain`.
+        malformed: a column that is not null in rows that the source could not parse; one input or
+            both have it. The function does not get it.
         max_ahead, min_event_time, null_key: as for `retain`, for both inputs.
         rejects: whether to emit late and rejected rows of both inputs, with null in the columns of
             `output`, and the columns `reason`, `batch_id`, `input` and `rejected`.
@@ -102,7 +108,7 @@ def co_process(
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     given = Arguments(uid, left.columns, ignores_case=ignores_case)
     check_two_inputs(given, uid, left, right)
-    inputs = co_operator(
+    operators = co_operator(
         left.schema,
         right.schema,
         ignores_case=ignores_case,
@@ -122,6 +128,7 @@ def co_process(
         order=order,
         max_ahead=max_ahead,
         min_event_time=min_event_time,
+        malformed=malformed,
         null_key=null_key,
         rejects=rejects,
         shards=shards,
@@ -130,11 +137,7 @@ def co_process(
         on_error=on_error,
         place=state_place(spark, uid, backend, sidecar, runs),
     )
-    marked = [
-        (marked_rows(frame, spec, marking), spec)
-        for frame, (spec, marking) in zip((left, right), inputs, strict=True)
-    ]
-    return changelog(marked, inputs[0][0])
+    return changelog([left, right], operators)
 
 
 def co_operator(
@@ -159,8 +162,9 @@ def co_operator(
     rejects: bool,
     in_order: bool | None,
     on_error: str,
+    malformed: ColumnArgument | None = None,
     **arguments: Any,
-) -> _Inputs:
+) -> list[tuple[OperatorSpec, Marking]]:
     """The operator as the rows of each input are marked and packed; the first one stands for both.
 
     Arguments as in `co_process` and `checked_operator`, with the schemas of the inputs.
@@ -170,7 +174,8 @@ def co_operator(
         ConfigError: the policy file is invalid.
     """
     given = Arguments(uid, left.names, ignores_case=ignores_case)
-    given_right = Arguments(uid, right.names, ignores_case=ignores_case)
+    (left, bad), (right, bad_right) = without_malformed(given, malformed, left, right)
+    given_right = given.among(right.names)
     keys = given.columns("key", key)
     resolved = choose_policy(policy, config, uid)
     is_event_time = resolved.time is TimeDomain.EVENT
@@ -187,7 +192,7 @@ def co_operator(
         return co_function_state(found, function, output, used, rejects=rejects)
 
     # By name in the schema of both, so that columns of the right input can be given too.
-    given_both = Arguments(uid, schema.names, ignores_case=ignores_case)
+    given_both = given.among(schema.names)
     ordering = given_both.columns("order", order)
     spec, marking = checked_operator(
         given_both,
@@ -207,16 +212,17 @@ def co_operator(
         **arguments,
     )
     spec = with_function(spec, function, on_error)
-    delays = (delay, delay if right_delay is None else right_delay)
-    inputs = [
-        OneOfTwo(name, tuple(dict.fromkeys((*keys, *own, *_of(ordering, schema_of)))), own_delay)
-        for name, own, schema_of, own_delay in zip(
-            (LEFT, RIGHT), used, (left, right), delays, strict=True
-        )
+    packed = [
+        tuple(dict.fromkeys((*keys, *own, *_of(ordering, schema_of))))
+        for own, schema_of in zip(used, (left, right), strict=True)
     ]
-    specs = specs_of_inputs(given, spec, inputs, idle_after)
+    behind = delay if right_delay is None else right_delay
     marked_time = named_time if is_event_time else None
-    return [(specs[0], marking), (specs[1], replace(marking, event_time=marked_time))]
+    inputs = [
+        OneOfTwo(LEFT, packed[0], delay, marking.event_time, bad),
+        OneOfTwo(RIGHT, packed[1], behind, marked_time, bad_right),
+    ]
+    return operators_of_inputs(given, spec, marking, inputs, idle_after)
 
 
 def _simple(schema: StructType) -> list[str]:

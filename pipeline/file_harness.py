@@ -145,7 +145,7 @@ def _of_two(
     }
     spark_schemas = [spark_schema_of(schema) for schema in schemas]
     if pipeline.versions is not None:
-        _, operators = as_of_operator(
+        operators = as_of_operator(
             *spark_schemas,
             version_time=second.event_time,
             version_delay=behind,

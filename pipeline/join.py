@@ -19,7 +19,6 @@ from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.policy_plans import refuse_counted_reads
-from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.two_inputs import (
     LEFT,
@@ -27,7 +26,8 @@ from idlestate.pipeline.two_inputs import (
     OneOfTwo,
     check_two_inputs,
     check_types,
-    specs_of_inputs,
+    operators_of_inputs,
+    without_malformed,
 )
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy, TimeDomain
@@ -54,6 +54,7 @@ def join(
     idle_after: Duration | Mapping[str, Duration] | None = None,
     max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
+    malformed: ColumnArgument | None = None,
     null_key: str = "keep",
     rejects: bool = False,
     shards: int | None = None,
@@ -98,6 +99,8 @@ def join(
             the watermark, are late. Default: forever.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
             of the join, and the columns `reason`, `input` and `rejected`.
+        malformed: a column that is not null in rows that the source could not parse; one input or
+            both have it. It is not emitted.
         max_ahead, min_event_time, null_key, shards: as for `retain`, for both inputs.
         backend, sidecar, runs: as for `retain`.
 
@@ -130,16 +133,13 @@ def join(
         idle_after=idle_after,
         max_ahead=max_ahead,
         min_event_time=min_event_time,
+        malformed=malformed,
         null_key=null_key,
         rejects=rejects,
         shards=shards,
         place=state_place(spark, uid, backend, sidecar, runs),
     )
-    marked = [
-        (marked_rows(frame, spec, marking), spec)
-        for frame, (spec, marking) in zip((left, right), operators, strict=True)
-    ]
-    return changelog(marked, operators[0][0])
+    return changelog([left, right], operators)
 
 
 def join_operator(
@@ -159,6 +159,7 @@ def join_operator(
     delay: Duration,
     right_delay: Duration | None,
     idle_after: Duration | Mapping[str, Duration] | None,
+    malformed: ColumnArgument | None = None,
     **arguments: Any,
 ) -> list[tuple[OperatorSpec, Marking]]:
     """The operator as the rows of each input are marked and packed; the first one stands for both.
@@ -170,7 +171,8 @@ def join_operator(
         ConfigError: the policy file is invalid.
     """
     given = Arguments(uid, left.names, ignores_case=ignores_case)
-    given_right = Arguments(uid, right.names, ignores_case=ignores_case)
+    (left, bad), (right, bad_right) = without_malformed(given, malformed, left, right)
+    given_right = given.among(right.names)
     if how not in HOW:
         raise given.refused(f"how {how!r} is not valid; pass one of {', '.join(HOW)}")
     interval = None if between is None else _interval(given, between)
@@ -189,7 +191,7 @@ def join_operator(
         return stream_join(how, interval, of_left, of_right, found.types)
 
     spec, marking = checked_operator(
-        Arguments(uid, schema.names, ignores_case=ignores_case),
+        given.among(schema.names),
         schema,
         kind_of,
         key=keys,
@@ -215,16 +217,11 @@ def join_operator(
         refuse_counted_reads(uid, each)
     spec = replace(spec, work=JoinWork(), right_policy=right_kept)
     behind = delay if right_delay is None else right_delay
-    of_inputs = specs_of_inputs(
-        given,
-        spec,
-        [
-            OneOfTwo(LEFT, (*keys, *of_left), delay),
-            OneOfTwo(RIGHT, (*keys, *of_right), behind, all_read=True),
-        ],
-        idle_after,
-    )
-    return [(of_inputs[0], marking), (of_inputs[1], replace(marking, event_time=time))]
+    inputs = [
+        OneOfTwo(LEFT, (*keys, *of_left), delay, marking.event_time, bad),
+        OneOfTwo(RIGHT, (*keys, *of_right), behind, time, bad_right, all_read=True),
+    ]
+    return operators_of_inputs(given, spec, marking, inputs, idle_after)
 
 
 def _interval(given: Arguments, between: object) -> Between:

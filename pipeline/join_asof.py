@@ -1,7 +1,6 @@
 """`join_asof`: each row of a stream with the newest version of its key at its time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,14 @@ from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.two_inputs import OneOfTwo, check_two_inputs, check_types, specs_of_inputs
+from idlestate.pipeline.two_inputs import (
+    OneOfTwo,
+    check_two_inputs,
+    check_types,
+    operators_of_inputs,
+    without_malformed,
+)
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
@@ -42,6 +46,7 @@ def join_asof(
     order: Sequence[ColumnArgument] | ColumnArgument = (),
     max_ahead: Duration = "1h",
     min_event_time: str = "1970-01-02",
+    malformed: ColumnArgument | None = None,
     null_key: str = "keep",
     rejects: bool = False,
     shards: int | None = None,
@@ -79,6 +84,8 @@ def join_asof(
         config: the policy file.
         order: columns among `columns` that order versions of the same key and event time. The last
             one counts; if several are equal, the largest by all columns.
+        malformed: a column that is not null in rows that the source could not parse; one input or
+            both have it. It is not emitted.
         null_key: `keep` treats rows with a null key as an inner or left join in SQL does; `reject`
             rejects them.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
@@ -99,7 +106,7 @@ def join_asof(
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     given = Arguments(uid, probes.columns, ignores_case=ignores_case)
     check_two_inputs(given, uid, probes, versions)
-    spec, inputs = as_of_operator(
+    operators = as_of_operator(
         probes.schema,
         versions.schema,
         ignores_case=ignores_case,
@@ -117,13 +124,13 @@ def join_asof(
         order=order,
         max_ahead=max_ahead,
         min_event_time=min_event_time,
+        malformed=malformed,
         null_key=null_key,
         rejects=rejects,
         shards=shards,
         place=state_place(spark, uid, backend, sidecar, runs),
     )
-    frames = zip((probes, versions), inputs, strict=True)
-    return changelog([(marked_rows(frame, of, how_), of) for frame, (of, how_) in frames], spec)
+    return changelog([probes, versions], operators)
 
 
 def as_of_operator(
@@ -141,9 +148,10 @@ def as_of_operator(
     version_delay: Duration | None,
     idle_after: Duration | Mapping[str, Duration] | None,
     order: Sequence[ColumnArgument] | ColumnArgument,
+    malformed: ColumnArgument | None = None,
     **arguments: Any,
-) -> tuple[OperatorSpec, list[tuple[OperatorSpec, Marking]]]:
-    """The operator, and how the rows of both inputs are marked and packed.
+) -> list[tuple[OperatorSpec, Marking]]:
+    """The operator as the rows of each input are marked and packed; the first one stands for both.
 
     Arguments as in `join_asof` and `checked_operator`, with the schemas of the inputs.
 
@@ -152,7 +160,8 @@ def as_of_operator(
         ConfigError: the policy file is invalid.
     """
     given = Arguments(uid, probes.names, ignores_case=ignores_case)
-    given_versions = Arguments(uid, versions.names, ignores_case=ignores_case)
+    (probes, bad), (versions, bad_version) = without_malformed(given, malformed, probes, versions)
+    given_versions = given.among(versions.names)
     if how not in HOW:
         raise given.refused(f"how {how!r} is not valid; pass 'inner' or 'left'")
     keys = given.columns("on", on)
@@ -168,7 +177,7 @@ def as_of_operator(
         return as_of(how, own, chosen, found.types, found.order)
 
     spec, marking = checked_operator(
-        Arguments(uid, schema.names, ignores_case=ignores_case),
+        given.among(schema.names),
         schema,
         kind_of,
         key=keys,
@@ -183,21 +192,16 @@ def as_of_operator(
     )
     if not set(given.columns("order", order)) <= set(chosen):
         raise given.refused(f"order: use columns of the versions: {', '.join(chosen)}")
-    of_probes, of_versions = specs_of_inputs(
-        given,
-        spec,
-        [
-            OneOfTwo(PROBES, (*keys, *own), delay, how == "inner", all_read=True),
-            OneOfTwo(
-                VERSIONS,
-                (*keys, *chosen),
-                delay if version_delay is None else version_delay,
-                drops_null_keys=True,
-            ),
-        ],
-        idle_after,
-    )
-    return of_probes, [(of_probes, marking), (of_versions, replace(marking, event_time=time))]
+    behind = delay if version_delay is None else version_delay
+    inputs = [
+        OneOfTwo(
+            *(PROBES, (*keys, *own), delay, marking.event_time, bad),
+            drops_null_keys=how == "inner",
+            all_read=True,
+        ),
+        OneOfTwo(VERSIONS, (*keys, *chosen), behind, time, bad_version, drops_null_keys=True),
+    ]
+    return operators_of_inputs(given, spec, marking, inputs, idle_after)
 
 
 def _joined_schema(

@@ -11,7 +11,12 @@ from pyspark.sql import DataFrame
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch_dataframe import retain_batch
-from idlestate.pipeline.operator_checks import Columns, OperatorArguments, checked_operator
+from idlestate.pipeline.operator_checks import (
+    Columns,
+    Marking,
+    OperatorArguments,
+    checked_operator,
+)
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
 from idlestate.pipeline.query_listener import register
@@ -59,20 +64,27 @@ def operator_dataframe(
         spec = bind(spec)
     if is_second_step(events, spec):
         spec = replace(spec, is_second=True)
-    return changelog([(marked_rows(events, spec, marking), spec)], spec)
+    return changelog([events], [(spec, marking)])
 
 
-def changelog(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: OperatorSpec) -> DataFrame:
-    """The changelog of marked rows.
+def changelog(
+    frames: Sequence[DataFrame], operators: Sequence[tuple[OperatorSpec, Marking]]
+) -> DataFrame:
+    """The changelog of an operator.
 
     Args:
-        inputs: all streams or none; with each the operator as its rows are packed.
-        spec: the operator.
+        frames: its inputs, all streams or none.
+        operators: for each of them, the operator as its rows are packed, and how they are marked;
+            the first one stands for all.
 
     Raises:
         RefusedError: the session does not fit.
     """
-    marked = inputs[0][0]
+    inputs = [
+        (marked_rows(frame, spec, marking), spec)
+        for frame, (spec, marking) in zip(frames, operators, strict=True)
+    ]
+    marked, spec = inputs[0]
     if not marked.isStreaming:
         return retain_batch(inputs, spec)
     check_session(marked.sparkSession)

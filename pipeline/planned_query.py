@@ -49,13 +49,12 @@ _OF_GROUPS = ("read_when", "renamed", "fire_after")
 _NOT_TAKEN = {
     "retain": _OF_TWO_INPUTS,
     "deduplicate": (*_OF_GROUPS, *_OF_TWO_INPUTS),
-    "join": (*_OF_GROUPS, "malformed", "in_order", *_OF_VERSIONS),
-    "join_asof": (*_OF_GROUPS, "malformed", "in_order", *_OF_RIGHT),
+    "join": (*_OF_GROUPS, "in_order", *_OF_VERSIONS),
+    "join_asof": (*_OF_GROUPS, "in_order", *_OF_RIGHT),
     "over": (*_OF_GROUPS, "rejects", "in_order", *_OF_TWO_INPUTS),
 }
 _DEFAULTS = {"rejects": False, "backend": "spark"}
 _TIMES = ("event_time", "version_time", "right_time")
-_OF_ROWS = ("event_time", "read_when", "malformed")
 
 
 def planned_query(
@@ -80,7 +79,7 @@ def planned_query(
         ConfigError: as `retain`.
     """
     given = _arguments(plan, uid, arguments)
-    inputs = [_read(plan, table(plan.rows), uid, [given.get(name) for name in _OF_ROWS])]
+    inputs = [_read(plan, table(plan.rows), uid, given, given.get("event_time"))]
     second = plan.second
     if second is not None:
         if plan.operator == "join":
@@ -91,7 +90,7 @@ def planned_query(
             second, given["right_time"] = _with_time(second, given, uid)
         time = given.get("right_time", given.get("version_time", given.get("event_time")))
         of_second = replace(plan, rows=second)
-        inputs.append(_read(of_second, table(second), uid, [time, None, None]))
+        inputs.append(_read(of_second, table(second), uid, given, time))
     chosen = _policy(plan, policy, config, uid)
     changes = _OPERATORS[plan.operator](*inputs, uid=uid, policy=chosen, config=config, **given)
     with reads_of_spark(uid, plan.rows.place):
@@ -145,7 +144,13 @@ def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str,
     return found
 
 
-def _read(plan: QueryPlan, events: DataFrame, uid: str, needed: list[str | None]) -> DataFrame:
+def _read(
+    plan: QueryPlan, events: DataFrame, uid: str, given: Mapping[str, Any], time: str | None
+) -> DataFrame:
+    malformed = given.get("malformed")
+    if str(malformed).lower() not in map(str.lower, events.columns):
+        malformed = None  # of two inputs, one may not have it
+    needed = [time, given.get("read_when"), malformed]
     for step in plan.rows.steps:
         place = step.place if isinstance(step, Where | Selected) else None
         with reads_of_spark(uid, place or plan.rows.place):

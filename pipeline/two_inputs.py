@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
-from idlestate.backends.shards.inputs import InputTerms
+from idlestate.backends.shards.input_watermarks import InputTerms
 from idlestate.config.added_columns import INPUT
-from idlestate.pipeline.arguments import Arguments
-from idlestate.pipeline.operator_checks import Columns
+from idlestate.pipeline.arguments import Arguments, ColumnArgument
+from idlestate.pipeline.operator_checks import Columns, Marking
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.second_step import refuse_second_step
 from idlestate.retention.durations import Duration
@@ -26,6 +27,8 @@ class OneOfTwo:
         name: its name, as in metrics and in `idle_after`.
         columns: the columns that are packed of it, keys first.
         delay: how late its rows may come.
+        event_time: its event-time column; None in processing time.
+        malformed: its column that is not null in malformed rows, if it has one.
         drops_null_keys: whether rows with a null in the key match nothing and change nothing.
         all_read: whether all its rows are reads.
     """
@@ -33,6 +36,8 @@ class OneOfTwo:
     name: str
     columns: Sequence[str]
     delay: Duration
+    event_time: str | None
+    malformed: str | None
     drops_null_keys: bool = False
     all_read: bool = False
 
@@ -72,17 +77,45 @@ def check_types(columns: Columns, names: Sequence[str]) -> None:
             )
 
 
-def specs_of_inputs(
+def without_malformed(
+    given: Arguments, malformed: ColumnArgument | None, *schemas: StructType
+) -> list[tuple[StructType, str | None]]:
+    """The other columns of two inputs, and the name in each of the column `malformed`; None in one
+    that does not have it.
+
+    Raises:
+        RefusedError: neither has it.
+    """
+    if malformed is None:
+        return [(schema, None) for schema in schemas]
+    every = [name for schema in schemas for name in schema.names]
+    found: list[tuple[StructType, str | None]] = []
+    for schema in schemas:
+        name = given.among(every).column("malformed", malformed)
+        name = given.among(schema.names).column("malformed", name)
+        others = StructType([field for field in schema.fields if field.name != name])
+        found.append((others, name if name in schema.names else None))
+    if not any(name for _, name in found):
+        raise given.refused(
+            f"malformed: no input has a column {malformed}; available: "
+            f"{', '.join(dict.fromkeys(every))}"
+        )
+    return found
+
+
+def operators_of_inputs(
     given: Arguments,
     spec: OperatorSpec,
+    marking: Marking,
     inputs: Sequence[OneOfTwo],
     idle_after: Duration | Mapping[str, Duration] | None,
-) -> list[OperatorSpec]:
-    """The operator as the rows of each of its two inputs are packed; the first one stands for both.
+) -> list[tuple[OperatorSpec, Marking]]:
+    """The operator as the rows of each of its two inputs are marked and packed; the first one
+    stands for both.
 
     Args:
         given: how the operator was called.
-        spec: the operator.
+        spec, marking: the operator.
         inputs: both.
         idle_after: after how long without rows an input no longer holds the watermark back: one
             duration for both, or some by the names of the inputs.
@@ -105,11 +138,13 @@ def specs_of_inputs(
     types = dict(spec.inputs)
     if spec.rejects and INPUT in types:
         raise given.refused(f"column {INPUT} is added by rejects=True; rename the one you have")
-    return [
+    has_time = spec.has_time or any(each.malformed for each in inputs)
+    of_inputs = [
         replace(
             spec,
             inputs=tuple((name, types[name]) for name in each.columns),
             delay_ms=terms[each.name].delay_ms,
+            has_time=has_time,
             input_name=each.name,
             terms=terms,
             drops_null_keys=each.drops_null_keys,
@@ -118,4 +153,8 @@ def specs_of_inputs(
             token=spec.token if at == 0 else f"{spec.token}_{each.name}",
         )
         for at, each in enumerate(inputs)
+    ]
+    return [
+        (of, replace(marking, event_time=each.event_time, malformed=each.malformed))
+        for of, each in zip(of_inputs, inputs, strict=True)
     ]

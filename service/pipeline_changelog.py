@@ -18,7 +18,7 @@ from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
 from idlestate.pipeline.process import process
 from idlestate.pipeline.retain import retain
-from idlestate.pipeline.sources import CORRUPT, Events
+from idlestate.pipeline.sources import Events
 from idlestate.pipeline.two_inputs import LEFT, RIGHT
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address
@@ -96,11 +96,16 @@ def pipeline_changelog(
         "sidecar": sidecar,
         "runs": pipeline.runs,
     }
+    malformed = events.malformed if second is None else events.malformed or second.malformed
     if query is not None:
-        return _of_query(query, events, second, pipeline, right_policy, every, rejects=rejects)
+        return _of_query(
+            query, events, second, pipeline, right_policy, every, malformed, rejects=rejects
+        )
     if second is not None and pipeline.right is not None and pipeline.kind == "join":
         return join(
-            *(each.frame.drop(CORRUPT) for each in (events, second)),
+            events.frame,
+            second.frame,
+            malformed=malformed,
             on=list(pipeline.key),
             how=pipeline.how,
             between=_interval(pipeline.between),
@@ -114,7 +119,9 @@ def pipeline_changelog(
     common: _Ordered = {**every, "order": pipeline.order}
     if second is not None and pipeline.right is not None:
         return co_process(
-            *(each.frame.drop(CORRUPT) for each in (events, second)),
+            events.frame,
+            second.frame,
+            malformed=malformed,
             key=list(pipeline.key),
             function=load_co_function(uid, str(pipeline.function)),
             output=str(pipeline.output),
@@ -131,7 +138,9 @@ def pipeline_changelog(
         )
     if second is not None and pipeline.versions is not None:
         return join_asof(
-            *(each.frame.drop(CORRUPT) for each in (events, second)),
+            events.frame,
+            second.frame,
+            malformed=malformed,
             on=list(pipeline.key),
             how=pipeline.how,
             version_time=pipeline.versions.event_time,
@@ -141,7 +150,7 @@ def pipeline_changelog(
             rejects=rejects,
             **common,
         )
-    shared: _OfOneInput = {**common, "key": list(pipeline.key), "malformed": events.malformed}
+    shared: _OfOneInput = {**common, "key": list(pipeline.key), "malformed": malformed}
     match pipeline.kind:
         case "over":
             return over(
@@ -193,14 +202,13 @@ def _of_query(
     pipeline: Pipeline,
     right_policy: Policy | None,
     every: _Arguments,
+    malformed: str | None,
     *,
     rejects: bool,
 ) -> DataFrame:
     """The operator that a query is."""
-    first, malformed = events.frame, events.malformed
     of_join: dict[str, object] = {}
     if second is not None and pipeline.second is not None:
-        first, malformed = first.drop(CORRUPT), None
         is_join = pipeline.right is not None
         names = (LEFT, RIGHT) if is_join else (PROBES, VERSIONS)
         of = "right" if is_join else "version"
@@ -211,8 +219,8 @@ def _of_query(
         }
 
     def table(rows: QueryRows) -> DataFrame:
-        read = first if second is None or rows is query.rows else second.frame.drop(CORRUPT)
-        return read.alias(rows.name)
+        of = events if second is None or rows is query.rows else second
+        return of.frame.alias(rows.name)
 
     return planned_query(
         # The policies are what the hints say.
