@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from idlestate.config.sql.quoting import quoted, unquoted
 from idlestate.errors import RefusedError
 
 
@@ -57,7 +58,7 @@ _DISTINCT = re.compile(r"distinct\s+(.*)", re.IGNORECASE)
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
 _OWN = re.compile(r"\s*([\w.]+:[\w.<>]+)\s*\(\s*(.*?)\s*\)\s*")
 _PLAIN = re.compile(r"[^\s,()`*]+")
-_NAME = re.compile(rf"`[^`]+`|{_PLAIN.pattern}")
+_NAME = re.compile(rf"`(?:[^`]|``)+`|{_PLAIN.pattern}")
 _COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # not between back-quotes
 
 
@@ -77,8 +78,8 @@ class Call:
 
     def of(self, columns: tuple[str, ...]) -> str:
         """The text of the same function with other columns."""
-        quoted = [each if _PLAIN.fullmatch(each) else f"`{each}`" for each in columns]
-        inner = [*quoted[:1], *map(repr, self.numbers), *quoted[1:]]
+        names = [each if _PLAIN.fullmatch(each) else quoted(each) for each in columns]
+        inner = [*names[:1], *map(repr, self.numbers), *names[1:]]
         return _written(self.function, ", ".join(inner)) + "()" * (self.is_own and not inner)
 
 
@@ -93,7 +94,7 @@ def parse_call(text: str) -> Call:
         columns = tuple(part.strip() for part in _COMMA.split(own[2])) if own[2] else ()
         if any(not _NAME.fullmatch(column) for column in columns):
             raise AggregateError(f"{text!r} is not valid: an accumulator takes names of columns")
-        return Call(own[1], tuple(column.strip("`") for column in columns), is_own=True)
+        return Call(own[1], tuple(map(unquoted, columns)), is_own=True)
     match = _CALL.fullmatch(text)
     function = match[1].lower() if match else ""
     function, inner = _SAME.get(function, function), (match and match[2]) or ""
@@ -110,7 +111,7 @@ def parse_call(text: str) -> Call:
     names, numbers = [], {}
     for part, value in zip(fitting, given, strict=True):
         if part not in _NUMBERS:
-            names.append(value.strip("`"))
+            names.append(unquoted(value))
             valid = _NAME.fullmatch(value) is not None
         else:
             numbers[part] = _NUMBERS[part].read(value)

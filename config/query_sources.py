@@ -185,8 +185,9 @@ def _check_names(path: FieldPath, fields: Mapping[str, object]) -> Iterator[Find
         what = "source and sources exclude each other"
         yield Finding((*path, SOURCE), what, "remove one of them")
     if "query" not in fields:
-        what = "sources are the tables of a query, and there is no query"
-        yield Finding((*path, "sources"), what, "add query, or use source")
+        what = "sources names the tables of a query, and this pipeline has no query"
+        fix = "add query: SELECT ... FROM ..., or use source, versions and right"
+        yield Finding((*path, "sources"), what, fix)
     known = _names(fields)
     for name in _mapping(fields["sources"]):
         if known[name.lower()] != name:

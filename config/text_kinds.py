@@ -81,31 +81,33 @@ Query = Annotated[str, FieldKind(_read_query, {"type": "string", "minLength": 1}
 """A query in SQL, which may have several lines."""
 
 
-def _read_table(value: object) -> str:
-    fix = "use letters, digits and _, such as orders"
+def _read_matching(value: object, pattern: str, noun: str, form: str, fix: str) -> str:
     if not isinstance(value, str):
-        raise refuse(f"expected the name of a table, found {show(value)}", fix)
-    if not re.fullmatch(_TABLE.removesuffix("$"), value):
-        raise refuse(f"{show(value)} is not the name of a table", fix)
+        raise refuse(f"expected {noun}, found {show(value)}", fix)
+    if not re.fullmatch(pattern.removesuffix("$"), value):
+        raise refuse(f"{show(value)} is not {form}", fix)
     return value
 
 
-_TABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
-Table = Annotated[str, FieldKind(_read_table, {"type": "string", "pattern": _TABLE})]
+def _matching(pattern: str, noun: str, form: str, fix: str) -> FieldKind:
+    read = partial(_read_matching, pattern=pattern, noun=noun, form=form, fix=fix)
+    return FieldKind(read, {"type": "string", "pattern": pattern})
+
+
+_WORD = "[A-Za-z_][A-Za-z0-9_]"
+_TABLE = "the name of a table"
+Table = Annotated[
+    str,
+    _matching(f"^{_WORD}{{0,62}}$", _TABLE, _TABLE, "use letters, digits and _, such as orders"),
+]
 """The name of a table in a query."""
-
-
-def _read_class(value: object) -> str:
-    fix = "use text such as my_job.alerts:Alert"
-    if not isinstance(value, str):
-        raise refuse(f"expected a class, found {show(value)}", fix)
-    if not re.fullmatch(_CLASS.removesuffix("$"), value):
-        raise refuse(f"{show(value)} is not a module and a class", fix)
-    return value
-
-
-_CLASS = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
-ClassName = Annotated[str, FieldKind(_read_class, {"type": "string", "pattern": _CLASS})]
+ClassName = Annotated[
+    str,
+    _matching(
+        rf"^{_WORD}*(\.{_WORD}*)*:{_WORD}*$",
+        *("a class", "a module and a class", "use text such as my_job.alerts:Alert"),
+    ),
+]
 """A class of a module that Python can import, as `module:Class`."""
 
 

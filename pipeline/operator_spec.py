@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
-from idlestate.backends.shards.inputs import InputTerms
+from idlestate.backends.shards.input_watermarks import InputTerms
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 
@@ -20,13 +20,13 @@ HASH, TIME = "__hash", "__time"
 
 
 def carried_name(name: str) -> str:
-    """The name of a column in the packing step: Spark cannot pass names with dots."""
-    return name.replace("%", "%25").replace(".", "%2E")
+    """The name of a column in the packing step: Spark cannot pass dots and back-quotes."""
+    return name.replace("%", "%25").replace(".", "%2E").replace("`", "%60")
 
 
 def original_name(name: str) -> str:
     """The column's original name."""
-    return name.replace("%2E", ".").replace("%25", "%")
+    return name.replace("%60", "`").replace("%2E", ".").replace("%25", "%")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """As-of joins as calls of `join_asof`: FOR SYSTEM_TIME AS OF, and ASOF JOIN."""
 
+from itertools import pairwise
+
 from sqlglot import exp
 
 from idlestate.config.sql.expressions import Expression, read_expression
@@ -8,6 +10,7 @@ from idlestate.config.sql.query_plan import Computed, Only, QueryPlan, QueryRows
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource
+from idlestate.config.sql.words import Words
 
 _FORM = "write FROM a JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.key = b.key, or ASOF JOIN"
 
@@ -34,9 +37,18 @@ class AsOfJoin(JoinInputs):
         self._times: list[tuple[str, str | None]] = []
         self._read_condition(join.args["on"])
         if version is not None:
-            self._times.append((self.column(version.expression, self.first), None))
+            time = self.column(version.expression, self.first, self._words_of_time(join))
+            self._times.append((time, None))
         if len(self._times) != 1 or not self.keys:
             raise self.on.refused("a key and the time are needed, each once", _FORM)
+
+    def _words_of_time(self, join: exp.Expression) -> Words:
+        """The expression after FOR SYSTEM_TIME AS OF."""
+        names = [word.folded for word in self.joined.words]
+        time = self.joined[[*pairwise(names)].index(("as", "of")) + 2 :]
+        if join.this.alias:
+            time = time[: -2 if time.words[-2].folded == "as" else -1]
+        return time
 
     def _read_condition(self, on: exp.Expression) -> None:
         for part in self.conditions(on):
@@ -49,7 +61,8 @@ class AsOfJoin(JoinInputs):
             if not is_time and not isinstance(part, exp.EQ):
                 fix = "join by a.key = b.key AND a.ts >= b.ts; put other conditions into WHERE"
                 raise self.on.refused("this condition is not supported", fix)
-            probe, version = self.column(left, self.first), self.column(right, self.second)
+            probe = self.column(left, self.first, self.on)
+            version = self.column(right, self.second, self.on)
             if is_time:
                 self._times.append((probe, version))
             else:

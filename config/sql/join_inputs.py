@@ -56,8 +56,9 @@ class JoinInputs:
         self.on = words[at[TokenType.ON] + 1 :]
         tree = join.this.copy()
         tree.set("version", None)
+        self.joined = words[at[TokenType.JOIN] + 1 : at[TokenType.ON]]
         first = read_relation(words[:start], select.tree.args["from_"].this, select.hint)
-        second = read_relation(words[at[TokenType.JOIN] + 1 : at[TokenType.ON]], tree, None)
+        second = read_relation(self.joined, tree, None)
         self.first, self.second = (self._side(each) for each in (first, second))
         if self.first.name == self.second.name:
             what = f"both inputs have the name {self.first.name}"
@@ -77,15 +78,15 @@ class JoinInputs:
         for part in on.flatten() if isinstance(on, exp.And) else [on]:
             yield part.unnest()
 
-    def column(self, tree: object, side: Side) -> str:
-        """The name of a column of an input.
+    def column(self, tree: object, side: Side, words: Words) -> str:
+        """The name of a column of an input, in these words.
 
         Raises:
             QueryError: it is something else.
         """
         if not isinstance(tree, exp.Column) or tree.table.lower() != side.name or tree.db:
             fix = f"use columns such as {side.name}.key, and compute others in a subquery"
-            raise self.on.refused(f"a column of {side.name} is expected", fix)
+            raise words.refused(f"a column of {side.name} is expected", fix)
         return str(tree.name)
 
     def add_key(self, one: str, other: str) -> None:
@@ -122,7 +123,9 @@ class JoinInputs:
             side = sides.get(column.parts[0].name.lower())
             if len(column.parts) < 2 or side is None:
                 what = f"{column.name} may be a column of either input"
-                fix = f"put {self.first.name}. or {self.second.name}. in front"
+                names = (self.first.name, self.second.name)
+                first, second = (each if each.isidentifier() else quoted(each) for each in names)
+                fix = f"put {first}. or {second}. in front"
                 raise expression.words.at(column.name).refused(what, fix)
             yield column, side, column.parts[1].name
 

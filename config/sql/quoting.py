@@ -4,3 +4,8 @@
 def quoted(name: str) -> str:
     """A name as Spark reads it, whatever is in it."""
     return "`{}`".format(name.replace("`", "``"))
+
+
+def unquoted(text: str) -> str:
+    """The name that such a text is; a name without quotes is itself."""
+    return text[1:-1].replace("``", "`") if text.startswith("`") else text

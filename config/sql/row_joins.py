@@ -54,7 +54,10 @@ class RowJoin(JoinInputs):
             case exp.EQ():
                 if isinstance(one, exp.Column) and one.table.lower() == self.second.name:
                     one, other = other, one
-                self.add_key(self.column(one, self.first), self.column(other, self.second))
+                words = self.on
+                self.add_key(
+                    self.column(one, self.first, words), self.column(other, self.second, words)
+                )
             case exp.Between():
                 self._read_bound(one, part.args["low"])
                 self._read_bound(part.args["high"], one)
@@ -89,7 +92,7 @@ class RowJoin(JoinInputs):
             at, moved_ms = self._moved(tree.this.unnest())
             return at, moved_ms + (span_ms if isinstance(tree, exp.Add) else -span_ms)
         is_second = isinstance(tree, exp.Column) and tree.table.lower() == self.second.name
-        time = self.column(tree, self._sides[is_second])
+        time = self.column(tree, self._sides[is_second], self.on)
         if self._times.setdefault(int(is_second), time).lower() != time.lower():
             what = f"{self._sides[is_second].name} has two times here"
             raise self.on.refused(what, "compare one time of each input")
