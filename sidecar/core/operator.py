@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.shards.changelog_rows import TIMESTAMP
-from idlestate.backends.shards.inputs import Inputs
+from idlestate.backends.shards.input_watermarks import Inputs
 from idlestate.backends.shards.key_facts import Explanation
 from idlestate.backends.shards.policy_plan import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures
@@ -147,7 +147,7 @@ class Operator:
         Args:
             rows: the keys as an Arrow stream.
             now_ms: lives that ended by then are left out; in event time, those that ended by the
-                time that the query has reached.
+                time that the query has reached. Lives that end in batches alone stay until then.
 
         Raises:
             DoesNotFitError: the keys are of other types, or have rows of a join and no lives.
@@ -287,10 +287,8 @@ class Operator:
         return self.state.shards[0].inputs  # packing tasks give their counts to the first shard
 
     def _open_at(self, lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
-        if self.state.spec.in_order or self.state.spec.is_of_sides:
-            return (
-                lives  # rows that wait may come before a deadline; rows of a join leave by batches
-            )
+        if self.state.spec.ends_by_batches:
+            return lives  # until a batch has come, a row or a timer may change them
         t_ms = _time_of(record, now_ms)
         deadline = lives.column("deadline")
         is_open = pc.greater(deadline, pa.scalar(t_ms * 1000, pa.int64()).cast(TIMESTAMP))

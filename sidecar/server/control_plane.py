@@ -24,7 +24,7 @@ from idlestate.sidecar.protocol.errors import (
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.advising import MAX_LOG_BYTES, advise_on
 from idlestate.sidecar.server.keys_in_urls import key_of, shown
-from idlestate.sidecar.server.policies_in_urls import policy_of
+from idlestate.sidecar.server.policies_in_urls import policies_of
 from idlestate.timers.clock import Clock
 from idlestate.web.html import wants_html
 from idlestate.web.http_reply import JSON, Reply, error_reply, json_reply, not_allowed
@@ -177,9 +177,9 @@ class ControlPlane:
         return json_reply(operator.explain(key, self._clock.now_ms()).to_json())
 
     def _plan(self, operator: Operator, request: Request) -> Reply:
-        """What another policy would remove; its rules are the query's fields."""
-        policy = _asked(policy_of, operator, request.query, operator.record.policy.time)
-        return json_reply(operator.plan(policy, self._clock.now_ms()).to_json())
+        """What other policies would remove; their rules are the query's fields."""
+        policy, right = _asked(policies_of, operator, request.query, operator.record.policy.time)
+        return json_reply(operator.plan(policy, self._clock.now_ms(), right).to_json())
 
 
 def _asked(

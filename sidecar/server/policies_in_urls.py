@@ -1,5 +1,8 @@
-"""A policy as the query of a URL: `?idle_min=30m&idle_max=45m&ttl=1d`, fields as in `Policy`."""
+"""Policies as the query of a URL: `?idle_min=30m&idle_max=45m&ttl=1d`, fields as in `Policy`. Of a
+join, `right_ttl` and the like are fields of the policy of right rows.
+"""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -8,10 +11,12 @@ from idlestate.retention.shown_values import show
 
 _SPANS = ("idle_min", "idle_max", "ttl", "max_lifetime", "remember", "min_gap")
 _UPDATES = ("update", "ttl_update")
+_RIGHT = "right_"
 
 
-def policy_of(query: str, time: TimeDomain) -> Policy:
-    """The policy that a query describes; rules that it leaves out are off.
+def policies_of(query: str, time: TimeDomain) -> tuple[Policy, Policy | None]:
+    """The policy that a query describes, and that of right rows; None if no field is of it. Rules
+    that a policy leaves out are off.
 
     Args:
         query: as it came.
@@ -21,12 +26,22 @@ def policy_of(query: str, time: TimeDomain) -> Policy:
         ValueError: a field is unknown, given twice or wrong, or the fields contradict each other.
     """
     given = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
-    fields: dict[str, Any] = dict(given)
+    fields = dict(given)
     known = (*_SPANS, *_UPDATES)
-    unknown = [name for name in fields if name not in known]
+    unknown = [name for name in fields if name.removeprefix(_RIGHT) not in known]
     if unknown or len(fields) < len(given):
         what = f"{show(unknown[0])} is not a field" if unknown else "a field is given twice"
-        raise ValueError(f"{what}; use {', '.join(known)}, each once")
+        raise ValueError(
+            f"{what}; use {', '.join(known)}, each once, for right rows of a join with {_RIGHT} "
+            "in front"
+        )
+    right = {name: fields.pop(name) for name in [*fields] if name.startswith(_RIGHT)}
+    of_right = {name.removeprefix(_RIGHT): value for name, value in right.items()}
+    return _policy(fields, time), _policy(of_right, time) if of_right else None
+
+
+def _policy(given: Mapping[str, str], time: TimeDomain) -> Policy:
+    fields: dict[str, Any] = dict(given)
     for name in _UPDATES:
         if name in fields:
             fields[name] = UpdateType(fields[name])

@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.functions import large_states
 from idlestate.metrics.key_age_figures import keys_due
 from idlestate.pipeline import retain_harness
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.attempt import Attempt
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
+from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.testing import FunctionHarness
 from idlestate.timers.clock import FakeClock
@@ -184,3 +187,33 @@ def test_a_timer_that_no_batch_fires_counts_as_expiry_lag_without_a_policy_too(
     assert figures.next_end_ms == BASE_MS + 20
     assert figures.expiry_lag_ms(0) == 480
     assert keys_due([figures], 0)[0]["1h"].keys == 1
+
+
+@pytest.mark.parametrize("time", TimeDomain)
+def test_look_ups_return_lives_as_the_newest_batch_left_them(
+    tmp_path: Path, time: TimeDomain
+) -> None:
+    policy, clock = Policy(ttl_ms=40, time=time), FakeClock(BASE_MS)
+    with closing(Sidecar("heap", tmp_path / "state", policy, dies=False)) as sidecar:
+        tested = FunctionHarness(
+            SCHEMA, key="key", function=Scripted(), output=OUTPUT, event_time="t",
+            columns=["op", "n"], policy=policy, clock=clock, in_order=False,
+        )  # fmt: skip
+
+        def keys() -> list[str]:
+            operator = sidecar.host[UID]
+            looked_up, _ = operator.look_up(stream_of(pa.table({"key": ["a"]})), clock.now_ms())
+            lives, _ = operator.lives(0, clock.now_ms(), LOWEST_HASH)
+            found = lives.column("key").to_pylist()
+            assert ("a" in found) == ("a" in looked_up.column("key").to_pylist())
+            return sorted(found)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(retain_harness, "advance", sidecar.advance)
+            sidecar.watermark_ms = BASE_MS + 500  # the query has got so far, without a batch since
+            tested.batch([row(("a", 0, "count", 0))])
+            clock.advance(500)
+            assert keys() == ["a"]
+            rows = tested.batch([row(("b", 600, "count", 0))]) + tested.batch([])
+            assert [each["what"] for each in rows] == ["expire"]
+            assert keys() == ["b"]

@@ -8,7 +8,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -35,8 +37,9 @@ from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.transfers import stream_of
-from idlestate.sidecar.server.control_plane import OPENAPI
+from idlestate.sidecar.server.control_plane import OPENAPI, ControlPlane
 from idlestate.sidecar.server.status import sidecar_page
+from idlestate.web.http_server import Request
 from tests.backends.stream_join_rows import Row, rows_of, spec_of, steps_of
 from tests.backends.test_stream_join_law import Case, cases, policies_of
 from tests.lengths import short_and_long
@@ -201,3 +204,26 @@ def test_a_policy_of_right_rows_is_of_joins_alone(tmp_path: Path) -> None:
         counts = Declaration.of("c", SPEC, TimeDomain.EVENT, 1)
         with pytest.raises(DoesNotFitError, match="'c' is not a join; remove right_policy"):
             sidecar.host.declare(counts, Policy()).plan(shorter, 0, shorter)
+
+
+def test_the_control_plane_plans_a_policy_for_each_input(tmp_path: Path) -> None:
+    with closing(Sidecar("heap", tmp_path / "state", Policy(), dies=False)) as sidecar:
+        query = Query(sidecar, "inner", None)
+        query.batch([Row(0, "a", 1000, 1), Row(1, "b", 1000, 2)], 0, (Policy(), Policy()))
+        query.batch([Row(0, "c", 9000, 3)], 8999, (Policy(), Policy()))
+        nothing: Any = SimpleNamespace(answer=lambda _: None)
+        plane = ControlPlane(sidecar.host, sidecar.clock, nothing, nothing, nothing)
+
+        def asked(policies: str) -> dict[str, Any]:
+            request = Request("GET", f"/operators/{UID}/plan", policies, Message(), b"")
+            reply = plane.answer(request)
+            found: dict[str, Any] = json.loads(reply.body)
+            return found
+
+        now = [asked(each)["horizons"][0]["new"]["keys"] for each in ("ttl=1s", "right_ttl=1s")]
+        assert now == [2, 1]  # a policy of left rows alone is that of right rows too
+        assert asked("ttl=1s&right_ttl=1h")["horizons"][0]["new"]["keys"] == 1
+        found = asked("right_idle_min=1h&right_idle_max=2h&ttl=5m")
+        assert found["new_right_policy"] == Policy(idle_min="1h", idle_max="2h").to_json()
+        assert found["new_policy"] == Policy(ttl="5m").to_json()
+        assert '"right_idle" is not a field; use idle_min' in asked("right_idle=1s")["error"]
