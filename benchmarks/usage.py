@@ -20,6 +20,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Seen(NamedTuple):
     """One process at one moment."""
 
+    pid: int
     is_jvm: bool
     resident_bytes: int
     processor_ms: float
@@ -37,8 +38,8 @@ class Usage:
     samples: list[tuple[float, float, float]] = field(default_factory=list)
     """Unix time in seconds; processor milliseconds of JVM and Python so far."""
 
-    def sample(self, root: int) -> None:
-        """Look at a process and everything below it."""
+    def sample(self, root: int) -> list[Seen]:
+        """Look at a process and everything below it, and return what was seen."""
         seen = list(_tree(root))
         jvm = sum(each.resident_bytes for each in seen if each.is_jvm)
         python = sum(each.resident_bytes for each in seen if not each.is_jvm)
@@ -52,6 +53,7 @@ class Usage:
                 sum(each.processor_ms for each in seen if not each.is_jvm),
             )
         )
+        return seen
 
     def processor_ms(self, first_s: float, stop_s: float) -> tuple[float, float]:
         """Processor milliseconds of JVM and Python between two Unix times."""
@@ -62,20 +64,40 @@ class Usage:
         return float(jvm_ms[0]), float(python_ms[0])
 
 
+def threads_ms(pid: int, names: tuple[str, ...]) -> float:
+    """Processor milliseconds of the living threads of a process whose names begin so.
+
+    The kernel keeps the first 15 bytes of a name.
+    """
+    spent_ms = 0.0
+    for entry in _PROC.glob(f"{pid}/task/*"):
+        try:
+            name, fields = _stat(entry)
+        except OSError:
+            continue  # it ended meanwhile
+        if name.startswith(names):
+            spent_ms += sum(map(int, fields[11:13])) * _TICK_MS
+    return spent_ms
+
+
+def _stat(entry: Path) -> tuple[str, list[str]]:
+    """Name of a process or thread, and the fields of proc(5) from the third on."""
+    name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+    return name, rest.split()
+
+
 def _tree(root: int) -> Iterator[Seen]:
     children: dict[int, list[int]] = {}
     found: dict[int, Seen] = {}
     for entry in _PROC.glob("[0-9]*"):
         try:
-            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+            name, fields = _stat(entry)
         except OSError:
             continue  # it ended meanwhile
-        # Fields of proc(5) from the third on: state, parent, ...
-        fields = rest.split()
         pid = int(entry.name)
         children.setdefault(int(fields[1]), []).append(pid)
         ticks = sum(map(int, fields[11:15]))
-        found[pid] = Seen(name == "java", int(fields[21]) * _PAGE, ticks * _TICK_MS)
+        found[pid] = Seen(pid, name == "java", int(fields[21]) * _PAGE, ticks * _TICK_MS)
     left = [(root, False)]
     while left:
         pid, below_jvm = left.pop()

@@ -17,8 +17,10 @@ def test_a_batch_with_metrics_is_compared_with_the_same_batch_without(
 ) -> None:
     # The files beside it are imported by name.
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    served_metrics, usage = import_module("served_metrics"), import_module("usage").Usage()
+    served_metrics = import_module("served_metrics")
+    usage = served_metrics.ServingUsage()
     usage.samples = [(at, 100.0 * at, 50.0 * at) for at in range(100)]
+    usage.serving = [(at, 10.0 * at) for at in range(100)]
     begins = ("00:00:01", "00:00:09", "00:00:12", "00:00:21")
     batches = [
         SimpleNamespace(
@@ -29,18 +31,32 @@ def test_a_batch_with_metrics_is_compared_with_the_same_batch_without(
         for at, begin in enumerate(begins)
     ]
 
-    def taken(begin_served: bool) -> dict[bool, dict[int, float]]:
+    def taken(begin_served: bool) -> dict[bool, dict[int, tuple[float, float]]]:
         turns = [
             served_metrics.Turn(begin_served == (at % 2 == 0), at * 10.0, at * 10.0 + 10.0)
             for at in range(3)
         ]
-        found: dict[bool, dict[int, float]] = served_metrics.taken_ms(batches, turns, usage)
+        found: dict[bool, dict[int, tuple[float, float]]] = served_metrics.taken_ms(
+            batches, turns, usage
+        )
         return found
 
     # The second batch saw both.
-    assert taken(False) == {False: {0: 300.0, 3: 300.0}, True: {2: 300.0}}
-    assert served_metrics.pairs(taken(False), taken(True)) == [(300.0, 300.0)] * 3
+    spent = (300.0, 20.0)
+    assert taken(False) == {False: {0: spent, 3: spent}, True: {2: spent}}
+    assert served_metrics.pairs(taken(False), taken(True)) == [(spent, spent)] * 3
     assert served_metrics.pairs(taken(False), taken(False)) == []
+
+
+def test_what_metrics_add_is_held_against_the_time_of_all_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    served_metrics = import_module("served_metrics")
+    # Copies are written in every batch: 990 ms are left without them. The noise of all processes
+    # does not count.
+    found = [((1_000.0, 20.0), (1_500.0, 25.0)), ((1_000.0, 22.0), (700.0, 27.0))]
+    assert served_metrics.times_without(found, 10.0) == (990 + 5 + 10) / 990
 
 
 @pytest.mark.long
@@ -53,6 +69,8 @@ def test_metrics_are_measured_against_the_same_query_without() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"of [1-9]\d* batches, each in two runs: \d+ ms without", done.stdout)
+    assert re.search(r"of [1-9]\d* batches, each in two runs: \d+ ms without metrics", done.stdout)
     assert re.search(r"copies of the records: [0-9.]+ ms of each", done.stdout)
-    assert re.search(r"times without: [0-9.]+, standard error [0-9.]+ +aim 1.01", done.stdout)
+    assert re.search(
+        r"copies, times without: [0-9.]+, standard error [0-9.]+ +aim 1.01", done.stdout
+    )
