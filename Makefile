@@ -20,7 +20,7 @@ WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/pyt
 # Tests start hundreds of processes, which would all compile what they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder --durations 20
+PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20
 
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
@@ -38,8 +38,12 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
 # Lint and type checks run on the newest Spark only.
-test: $(if $(filter .venv,$(VENV)),check,setup) ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
+CHECKS = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+
+test: setup ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
 	@$(BROWSER) >/dev/null || true
+	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py & \
+		$(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait $$!
 	@echo "test: every test but the long ones"
 	@$(PYTEST) -m "not long" $(ARGS)
 
@@ -48,9 +52,7 @@ test-all: test ## run everything: make test, then the long tests (kills, soak, c
 	@$(PYTEST) -m long $(ARGS)
 
 check: setup ## run lint, format and type checks only
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	@$(CHECKS)
 
 unit: setup ## run the tests that need no JVM (ARGS="-k name")
 	@$(BIN)/pytest -m "not spark and not long" $(ARGS)
@@ -69,12 +71,13 @@ oracle: setup ## run whole real data sets and compare with an oracle (IDLESTATE_
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
 
 fuzz: setup ## run a million random steps of keyed state on heap, RocksDB and a model (N=1000000)
-	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest tests/state/test_state_machine.py $(ARGS)
+	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest -m "not long" tests/state/test_state_machine.py $(ARGS)
 
 mutants: setup ## mutate the rules of retention and of operators; each mutant must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)
 
 crash: setup ## kill a running query N times and compare the results (N=20, BACKEND=spark|rocksdb|heap)
+	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py
 	@$(WITH_JAVA) $(BIN)/python tests/crash/main.py $(or $(N),20) --backend $(or $(BACKEND),spark) $(ARGS)
 
 crash-sidecar: setup ## kill a sidecar N times during exchanges and writes, without a JVM (N=100, BACKEND=rocksdb|heap)

@@ -8,14 +8,17 @@ from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.pipeline.spark_version import spark_version
 from tests import leftovers
-from tests.quick_jvm import JAVA_OPTIONS, QUICK_JVM
+from tests.quick_jvm import JAVA_OPTIONS, quick_jvm
+from tests.quick_spark import quick_home
 
 DATA_DIR = "IDLESTATE_DATA_DIR"
 PROFILE = "IDLESTATE_HYPOTHESIS"
 
 # Workers have to run the Python that runs the tests: Spark would take any python3 on PATH.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-os.environ.setdefault(JAVA_OPTIONS, QUICK_JVM)
+if "SPARK_HOME" not in os.environ:
+    os.environ["SPARK_HOME"] = str(quick_home())
+os.environ.setdefault(JAVA_OPTIONS, quick_jvm())
 
 # A case's time depends on what else the machine does: no deadlines. CI tries the same cases on
 # every run (the seed comes from each test's name) and prints how to repeat one that fails. With

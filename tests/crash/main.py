@@ -5,6 +5,7 @@ kills hit a batch in flight (its offsets logged, its commit not).
 """
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -17,6 +18,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from tests.crash import sidecar_suite
 from tests.crash.crash_input import FILES
 from tests.crash.suite import Report, carry_out, exit_code, say, until_killed
+from tests.quick_spark import quick_home
 
 SEED_BITS = 32
 
@@ -29,6 +31,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a new folder for everything; else removed")
     parser.add_argument("--backend", choices=["spark", "rocksdb", "heap"], default="spark")
     words = parser.parse_args()
+    os.environ.setdefault("SPARK_HOME", str(quick_home()))
     seed = random.SystemRandom().getrandbits(SEED_BITS) if words.seed is None else words.seed
     say(f"seed {seed} (again: ARGS='--seed {seed}')")
     report: Report | sidecar_suite.SidecarReport

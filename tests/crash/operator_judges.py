@@ -8,6 +8,7 @@ Both follow from the batches that the history itself planned.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,8 @@ from tests.crash.own_job import (
     FIRST_PRICE,
     GAP_MS,
     LATEST_MS,
+    LEFT_KEPT_MS,
+    RIGHT_KEPT_MS,
     SIZE_MS,
     SLIDE_MS,
     Shop,
@@ -136,9 +139,15 @@ def state_of(cell: Any) -> Any:
     return cell.items[0][1] if cell.items else None
 
 
-def judge_join(given: CrashInput, plans: Plans, left: Row) -> list[Difference]:
+def judge_join(
+    given: CrashInput,
+    plans: Plans,
+    left: Row,
+    between: tuple[int, int] | None = (EARLIEST_MS, LATEST_MS),
+    spans_ms: tuple[int | None, int | None] = (None, None),
+) -> list[Difference]:
     came = arrived(given, plans, 2, is_version)
-    reference = StreamJoinReference("full", (EARLIEST_MS, LATEST_MS), (None, None))
+    reference = StreamJoinReference("full", between, spans_ms)
     for batch in came.batches:
         for record in batch.records:
             assert record.t_ms is not None
@@ -235,6 +244,7 @@ JUDGES = {
     "process": judge_function,
     "join": judge_join,
     "session": judge_sessions,
+    "equi_join": partial(judge_join, between=None, spans_ms=(LEFT_KEPT_MS, RIGHT_KEPT_MS)),
     "join_asof": judge_join_asof,
     "hopping": judge_hopping,
     "co_process": judge_co_function,

@@ -45,6 +45,8 @@ FIRST_PRICE = 500
 """Rows with smaller amounts are the left input of joins, the others the right one."""
 EARLIEST_MS, LATEST_MS = -10 * 60_000, 30 * 60_000
 """Between the rows of a pair."""
+LEFT_KEPT_MS, RIGHT_KEPT_MS = 40 * 60_000, 15 * 60_000
+"""For how long rows of a join without an interval are kept."""
 GAP_MS = 30 * 60_000
 SIZE_MS, SLIDE_MS, FIRE_AFTER_MS = 60 * 60_000, 20 * 60_000, 60_000
 
@@ -166,15 +168,8 @@ def two_inputs(job: Job) -> tuple[DataFrame, DataFrame]:
     )
 
 
-def joined(job: Job) -> DataFrame:
-    return join(
-        *two_inputs(job),
-        **job.common,
-        on=job.key,
-        right_time="at",
-        between=(f"{EARLIEST_MS}ms", f"{LATEST_MS}ms"),
-        how="full",
-    )
+def joined(job: Job, **how: Any) -> DataFrame:
+    return join(*two_inputs(job), **job.common, on=job.key, right_time="at", how="full", **how)
 
 
 def joined_as_of(job: Job) -> DataFrame:
@@ -193,7 +188,12 @@ OPERATORS = {
     "retain": retained,
     "process": processed,
     "co_process": co_processed,
-    "join": joined,
+    "join": partial(joined, between=(f"{EARLIEST_MS}ms", f"{LATEST_MS}ms")),
+    "equi_join": partial(
+        joined,
+        policy=Policy(ttl_ms=LEFT_KEPT_MS),
+        right_policy=Policy(ttl_ms=RIGHT_KEPT_MS),
+    ),
     "join_asof": joined_as_of,
     "session": partial(retained, policy=None, window=session(f"{GAP_MS}ms")),
     "hopping": partial(

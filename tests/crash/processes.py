@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from idlestate.service import cli
-from tests.quick_jvm import JAVA_OPTIONS, QUICK_JVM
+from tests.quick_jvm import JAVA_OPTIONS, quick_jvm
 
 PROC = Path("/proc")
 POLL_S = 0.005
@@ -98,8 +98,6 @@ class Run:
         options: more words of the command line.
         job: a script that is run in place of `idlestate run`.
         submit: options of `spark-submit`, when that is to start it.
-        classes: an archive of the JVM's classes, for starts that cost a fifth less; a run that ends
-            by itself writes it where there is none.
     """
 
     def __init__(
@@ -109,7 +107,6 @@ class Run:
         *options: str,
         job: Path | None = None,
         submit: Sequence[str] | None = None,
-        classes: Path | None = None,
     ) -> None:
         self.log = log
         words = [str(job)] if job is not None else [cli.__file__, "run"]
@@ -120,7 +117,6 @@ class Run:
         else:
             command = [sys.executable, "-m", "idlestate.service.cli", "run"]
         command += [str(config), *options]
-        only_spark = {} if classes is None else {"SPARK_SUBMIT_OPTS": _archive_option(classes)}
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -134,8 +130,7 @@ class Run:
                     "PYSPARK_PYTHON": sys.executable,
                     "PYSPARK_DRIVER_PYTHON": sys.executable,
                     "PYTHONSAFEPATH": "1",
-                    JAVA_OPTIONS: QUICK_JVM,
-                    **only_spark,
+                    JAVA_OPTIONS: quick_jvm(),
                 },
             )
         self._strays: set[int] = set()
@@ -213,8 +208,3 @@ class Run:
             found += children
             more = bool(children)
         return [process for process in found if "pyspark" in process.command]
-
-
-def _archive_option(classes: Path) -> str:
-    # The launcher's own JVM must not take part: it would write over the archive with its few.
-    return f"-XX:{'SharedArchiveFile' if classes.exists() else 'ArchiveClassesAtExit'}={classes}"

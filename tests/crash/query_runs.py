@@ -36,10 +36,8 @@ class QueryRuns:
 
     def _start(self, submit: Sequence[str] | None = None) -> Run:
         self._starts += 1
-        log, classes = self.place / f"run-{self._starts}.log", self.place.parent / "classes.jsa"
-        self._run = Run(
-            self.config, log, *self._options, job=self._job, submit=submit, classes=classes
-        )
+        log = self.place / f"run-{self._starts}.log"
+        self._run = Run(self.config, log, *self._options, job=self._job, submit=submit)
         return self._run
 
     def _note_plans(self) -> None:

@@ -26,7 +26,7 @@ EVERY = 4
 KILLS_PER_HISTORY = 6
 OWN_SINKS = ("function", "file", "table")
 SINKS = (FOLDERS, *OWN_SINKS)
-OPERATORS = (*JUDGES, RETAIN, RETAIN)
+OPERATORS = (*JUDGES, RETAIN, RETAIN, RETAIN)
 """By histories in event time; each meets two executors, which every third of these runs on, so
 their number is no multiple of three."""
 ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER, Aim.NOTED)
