@@ -14,14 +14,14 @@ BLOCKS = blocks("docs/two-steps.md")
 
 
 def clicks(feed):
-    """Clicks of two days in order, in three batches."""
+    """Clicks of two days in order, in two batches."""
     chance = random.Random(7)
     at = [datetime(2025, 3, 3, tzinfo=UTC)]
     for _ in range(90):
         at.append(at[-1] + timedelta(minutes=chance.choice([5, 10, 60])))
     rows = [{"id": chance.choice("ab"), "event_time": each} for each in at]
-    for begin in range(0, 90, 30):
-        feed.add(rows[begin : begin + 30])
+    for begin in range(0, 90, 45):
+        feed.add(rows[begin : begin + 45])
 
 
 def newest(rows):

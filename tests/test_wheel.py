@@ -21,6 +21,14 @@ reveal_type(open_backend("heap").get_state)
 Policy(idle_min=30)
 from idlestate import retian
 """
+MYPY = """
+[mypy]
+[mypy-pyarrow.*]
+ignore_missing_imports = True
+[mypy-numpy.*,pandas.*]
+follow_imports = skip
+follow_imports_for_stubs = True
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +67,7 @@ def run(*command: str, cwd: Path, fails: bool = False) -> str:
 
 def mypy(folder: Path, file: str, *, fails: bool = False) -> str:
     python = folder / "v" / "bin" / "python"
-    (folder / "mypy.ini").write_text("[mypy]\n[mypy-pyarrow.*]\nignore_missing_imports = True\n")
+    (folder / "mypy.ini").write_text(MYPY)
     options = ("--strict", "--config-file", "mypy.ini", "--python-executable", str(python))
     return run(sys.executable, "-m", "mypy", *options, file, cwd=folder, fails=fails)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from idlestate import advise
 from idlestate.advisor.events import Reading, memory_log
 from idlestate.advisor.peak import peaks
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 from tests.advisor.slow_advisor import Event, SlowRun, slow_run
 
 ORIGIN_MS = 1_500_000_000_000

@@ -11,7 +11,7 @@ import pytest
 from idlestate.advisor import chunks
 from idlestate.advisor.partial_counts import LifeCounts, LogPart
 from idlestate.advisor.sequences import Sequences
-from idlestate.advisor.window import Window
+from idlestate.advisor.window_ladder import Window
 
 WINDOWS = [Window.of(each) for each in ("10ms", "50ms", "10ms/50ms", "1s")]
 

@@ -69,8 +69,14 @@ LOGS = {
     ),
 }
 
+LARGE = {"globo user", "irc channel and user"}
+"""Whose kinds of file and key occur in smaller logs too."""
 
-@pytest.mark.parametrize("name", LOGS)
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name in LARGE)) for name in LOGS],
+)
 def test_peak_and_returning_keys_of_real_logs(name: str, data_dir: Path) -> None:
     log = LOGS[name]
     advice = advise(

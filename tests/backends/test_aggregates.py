@@ -27,7 +27,14 @@ def test_two_spellings_of_one_aggregate(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["count", "min_by(a, `b c`)", "top_n(a, 3, b)", "count(distinct a, 7)"]
+    "text",
+    [
+        "count",
+        "min_by(a, `b c`)",
+        "max_by(`a``, b`, ```c`)",
+        "top_n(a, 3, b)",
+        "count(distinct a, 7)",
+    ],
 )
 def test_an_aggregate_is_written_as_it_is_read(text: str) -> None:
     call = parse_call(text)

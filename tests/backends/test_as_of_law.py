@@ -26,7 +26,7 @@ PROBES, VERSIONS, ORDER = ["i8", "text"], ["i32", "day"], "i32"
 TYPES = {name: kind for name, (kind, _) in COLUMNS.items()}
 
 
-@short_and_long("examples", 80, 500)
+@short_and_long("examples", 40, 500)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_probes_and_states_equal_those_of_the_reference(how, examples):
     seen: Counter[str] = Counter()
@@ -146,6 +146,15 @@ def joined(batches, policy=TTL, spec=SPEC):
 )
 def test_a_probe_finds(batches, expected):
     assert joined(batches) == expected
+
+
+def test_a_version_written_at_50_with_ttl_100ms_is_visible_at_149_and_gone_at_150():
+    expected = [("p149", "v50"), ("p150", None)]
+    for batches in (
+        [("v50 p149 p150", 0), ("", 150)],
+        [("v50", 0), ("p149", 49), ("p150", 148), ("", 150)],
+    ):
+        assert joined(batches, Policy(ttl_ms=100)) == expected
 
 
 def test_an_inner_join_drops_probes_without_a_version():

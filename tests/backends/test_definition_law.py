@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
@@ -25,6 +24,7 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from tests.backends.law_runner import plain_rows, policy_of
 from tests.compare import assert_rows, assert_states
+from tests.lengths import law
 from tests.reference import Record, Reference, Rule
 from tests.reference_values import accumulator
 
@@ -129,8 +129,7 @@ def steps_of(spec: TableSpec, records: list[Record]) -> Steps:
     )
 
 
-@settings(deadline=None)
-@given(eras())
+@law(40, 100, eras())
 def test_changed_definitions_go_on_as_the_reference(history: list[Era]) -> None:
     reference = Reference(RULE, history[0].aggregates)
     kept: Definition | None = None

@@ -78,7 +78,7 @@ def run_in_sequence(
     reference.sweep(case.sweeps[-1])
 
 
-@short_and_long("examples", 100, 1000)
+@short_and_long("examples", 40, 1000)
 def test_aggregates_equal_those_of_the_records_in_order(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())
@@ -94,7 +94,7 @@ def test_aggregates_equal_those_of_the_records_in_order(examples):
     law()
 
 
-@short_and_long("examples", 100, 500)
+@short_and_long("examples", 40, 500)
 @pytest.mark.parametrize("keep", Keep)
 def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -96,7 +96,7 @@ def open_rows(runs):
     return rows
 
 
-@short_and_long("examples", 150, 3000)
+@short_and_long("examples", 60, 3000)
 def test_rows_equal_those_of_the_reference(examples):
     seen = Counter()
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
@@ -25,6 +24,7 @@ from idlestate.retention.windows import WindowKind, Windows
 from tests import window_reference as reference
 from tests.backends.law_runner import restored
 from tests.compare import is_same
+from tests.lengths import law
 from tests.reference import Record
 
 KEYS = {
@@ -181,7 +181,7 @@ def assert_same_rows(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) 
             assert is_same(value, other[name]), (name, one, other)
 
 
-@given(case=cases())
+@law(40, 100, case=cases())
 def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> None:
     spec, policy = spec_of(case), case.window.policy
     wanted, shown_by, counted = expected(case)

@@ -19,6 +19,7 @@ from idlestate.testing import CoFunctionHarness, FakeClock, FunctionHarness, che
 from tests.function_reference import Model
 from tests.functions.scripted import OPERATIONS, OUTPUT, Scripted
 from tests.functions.test_function_law import BASE_MS, EPOCH, POLICIES
+from tests.lengths import law
 
 LEFT = {
     "key": pa.string(),
@@ -153,8 +154,9 @@ def check(
     assert {each["key"] for each in tested.lives()} == set(model.lives)
 
 
-@settings(max_examples=120)
-@given(
+@law(
+    40,
+    120,
     FUNCTIONS,
     POLICIES,
     RECORDS,

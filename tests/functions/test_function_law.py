@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
 from idlestate.testing import FunctionHarness
 from tests.function_reference import Model
 from tests.functions.scripted import OPERATIONS, OUTPUT, Scripted
+from tests.lengths import law
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BASE_MS = 86_400_000 * 10
@@ -115,8 +115,15 @@ def cut(records: list[Record], at: set[int]) -> list[list[Record]]:
     return [records[begin:end] for begin, end in pairwise(bounds)]
 
 
-@settings(max_examples=120)
-@given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60))
+@law(
+    50,
+    120,
+    FUNCTIONS,
+    POLICIES,
+    RECORDS,
+    st.sets(st.integers(0, 40), max_size=8),
+    st.integers(0, 60),
+)
 def test_a_function_does_what_the_model_does(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int], delay_ms: int
 ) -> None:
@@ -140,8 +147,7 @@ def test_records_of_one_time_come_in_order_of_their_values_not_of_arrival() -> N
     check(Scripted(None, renews=False), Policy(), [records, [], []], 0)
 
 
-@settings(max_examples=50)
-@given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
+@law(25, 50, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_keys_behind_equal_hashes_are_told_apart(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:
@@ -153,8 +159,7 @@ def test_keys_behind_equal_hashes_are_told_apart(
         check(function, policy, [*cut(records, cuts), []], 0)
 
 
-@settings(max_examples=80)
-@given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
+@law(30, 80, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_records_in_order_give_the_same_however_they_are_cut(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:
@@ -175,8 +180,15 @@ def test_records_in_order_give_the_same_however_they_are_cut(
     assert results[0] == results[1]
 
 
-@settings(max_examples=80)
-@given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60))
+@law(
+    30,
+    80,
+    FUNCTIONS,
+    POLICIES,
+    RECORDS,
+    st.sets(st.integers(0, 40), max_size=8),
+    st.integers(0, 60),
+)
 def test_rows_in_order_give_the_same_in_whatever_order_they_arrive(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int], delay_ms: int
 ) -> None:

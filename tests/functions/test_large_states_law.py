@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
@@ -19,6 +18,7 @@ from idlestate.testing import FunctionHarness
 from tests.function_reference import Model
 from tests.functions.large_scripted import OPERATIONS, OUTPUT, LargeScripted
 from tests.functions.test_function_law import BASE_MS, POLICIES, SCHEMA, Record, cut, row, tuples
+from tests.lengths import law
 
 RECORDS = st.lists(
     st.tuples(
@@ -122,8 +122,7 @@ def in_time(records: list[Record], cuts: set[int]) -> list[list[Record]]:
     return cut(ordered, at)
 
 
-@settings(max_examples=150)
-@given(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS, st.booleans())
+@law(50, 150, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS, st.booleans())
 def test_large_states_do_what_the_model_does(
     function: LargeScripted,
     policy: Policy,
@@ -137,8 +136,9 @@ def test_large_states_do_what_the_model_does(
         check(function, policy, in_time(records, cuts), restarts=restarts)
 
 
-@settings(max_examples=150)
-@given(
+@law(
+    50,
+    150,
     *(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS),
     st.lists(st.integers(0, 3), min_size=1, max_size=4),
 )
@@ -155,8 +155,7 @@ def test_results_do_not_depend_on_merges(
         check(function, policy, in_time(records, cuts))
 
 
-@settings(max_examples=50)
-@given(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS)
+@law(20, 50, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS)
 def test_entries_behind_equal_hashes_are_told_apart(
     function: LargeScripted,
     policy: Policy,
@@ -175,8 +174,9 @@ def test_entries_behind_equal_hashes_are_told_apart(
         check(function, policy, in_time(records, cuts))
 
 
-@settings(max_examples=80)
-@given(
+@law(
+    30,
+    80,
     *(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS),
     st.sets(st.integers(0, 40), min_size=1, max_size=5),
 )

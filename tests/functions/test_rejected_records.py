@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import KeyedProcessFunction, Policy
@@ -16,6 +15,7 @@ from idlestate.state import ValueStateDescriptor
 from idlestate.testing import FunctionHarness
 from tests.functions.scripted import OUTPUT, Scripted
 from tests.functions.test_function_law import FUNCTIONS, POLICIES, RECORDS, SCHEMA, Record, cut, row
+from tests.lengths import law
 
 BEGIN = datetime(2025, 3, 3, tzinfo=UTC)
 
@@ -67,8 +67,7 @@ def left(tested: FunctionHarness, batches: list[list[Record]]) -> tuple[Counter[
     return Counter(kept), sorted(map(repr, tested.lives())), len(failed)
 
 
-@settings(max_examples=80)
-@given(FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
+@law(30, 80, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_records_that_fail_are_as_if_they_had_not_come(
     like: Scripted, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:

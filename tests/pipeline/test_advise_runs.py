@@ -49,7 +49,11 @@ def drop(frame: DataFrame, batch_id: int) -> None:
 @pytest.mark.parametrize(
     ("case", "remember_ms"),
     [
-        (Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10), FOREVER_MS),
+        pytest.param(
+            Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10),
+            FOREVER_MS,
+            marks=pytest.mark.long,
+        ),
         (Case("wikipedia_edits.json.gz", "user", 30, 30, 13_000, 0), None),
         pytest.param(
             Case("globo_clicks.parquet", "session_id", 30, 30, 250_000, 0),

@@ -48,7 +48,7 @@ def both(
     return advise(events, **given), advise(again, **given)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_advice_on_spark_equals_advice_in_memory(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

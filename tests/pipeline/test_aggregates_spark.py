@@ -66,7 +66,9 @@ def aggregates() -> dict[str, tuple[str, Column]]:
         found[f"top_{name}"] = f"top_n({name}, 3)", F.slice(values, 1, 3)
     for name in ("string", "float", "decimal"):
         found[f"exact_{name}"] = f"count(distinct {name})", F.count_distinct(name)
-        found[f"set_{name}"] = f"collect_set({name}, 1000)", F.collect_set(name)
+        # Spark 4.1 collects every NaN.
+        values = F.array_distinct(F.collect_set(name))
+        found[f"set_{name}"] = f"collect_set({name}, 1000)", values
     found["bool_and"] = "bool_and(boolean)", F.bool_and("boolean")
     found["bool_or"] = "bool_or(boolean)", F.bool_or("boolean")
     return found

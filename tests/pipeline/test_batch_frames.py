@@ -49,7 +49,9 @@ def time_zone(spark: SparkSession, name: str) -> Iterator[None]:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
-@pytest.mark.parametrize("shards", [None, 1, 3])
+@pytest.mark.parametrize(
+    "shards", [*(pytest.param(each, marks=pytest.mark.long) for each in (None, 1)), 3]
+)
 def test_any_number_of_shards_gives_the_same(
     spark: SparkSession, feed: Feed, expected: Reference, shards: int | None
 ) -> None:

@@ -116,7 +116,7 @@ def test_rows_equal_those_of_the_reference_over_restarts(
     assert {row["user"] for row in state.collect()} == {key for (key,) in expected.reference.lives}
 
 
-@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("keep", [pytest.param("first", marks=pytest.mark.long), "last"])
 def test_a_batch_data_frame_is_one_batch(spark: SparkSession, tmp_path: Path, keep: str) -> None:
     feed = Feed(tmp_path / "input", SCHEMA)
     feed.add(make_batches()[0])

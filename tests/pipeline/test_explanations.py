@@ -22,14 +22,13 @@ from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases, times
 from tests.backends.law_runner import run_reference, spec_of
 from tests.compare import LAST_MS
+from tests.lengths import short_and_long
 from tests.pipeline.made_checkpoint import UID, make_case, make_checkpoint, policies_of, tree_hash
 from tests.reference import FOREVER_MS, Record, Reference, Rule
 from tests.sidecar.sidecar_world import STORES
 from tests.sidecar.test_law import Sidecar, has_times_of_batches, swept_as_it_does
 
 Explain = Callable[[tuple[Any, ...]], Explanation]
-EXAMPLES = 150
-quickly = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
 committed = (
     cases(is_sorted=True)
     .filter(lambda case: has_times_of_batches(case) and not case.weak_hash)
@@ -100,10 +99,11 @@ def moments(draw: st.DrawFn, case: Case) -> int:
     return max(last_ms, draw(st.sampled_from(every)) + draw(st.integers(0, 60)))
 
 
-def test_a_checkpoint_is_explained_as_the_reference_says(record_property) -> None:
+@short_and_long("examples", 60, 150)
+def test_a_checkpoint_is_explained_as_the_reference_says(examples: int, record_property) -> None:
     kinds: Counter[str] = Counter()
 
-    @quickly
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(committed, st.data())
     def law(case: Case, data: st.DataObject) -> None:
         now_ms, names = data.draw(moments(case)), spec_of(case).key_names
@@ -127,11 +127,14 @@ def test_a_checkpoint_is_explained_as_the_reference_says(record_property) -> Non
     assert kinds.keys() == set(KeyState), "a kind of key was never tried"
 
 
+@short_and_long("examples", 60, 150)
 @pytest.mark.parametrize("kind", STORES)
-def test_a_sidecar_explains_as_the_reference_says(kind: str, record_property) -> None:
+def test_a_sidecar_explains_as_the_reference_says(
+    kind: str, examples: int, record_property
+) -> None:
     kinds: Counter[str] = Counter()
 
-    @quickly
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(committed, st.data())
     def law(case: Case, data: st.DataObject) -> None:
         now_ms, spec = data.draw(moments(case)), spec_of(case)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
-from idlestate.backends.shards.inputs import InputRecord, InputTerms, joint_watermark_ms
+from idlestate.backends.shards.input_watermarks import InputRecord, InputTerms, joint_watermark_ms
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
@@ -42,7 +42,7 @@ def query(shards=2, **changed):
         "policy": Policy(), "config": None, "max_ahead": "365d", "min_event_time": "1970-01-02",
         "null_key": "keep", "rejects": False, "shards": None, "place": {"runs": None},
     }  # fmt: skip
-    _, inputs = as_of_operator(
+    inputs = as_of_operator(
         spark_schema(PROBES), spark_schema(VERSIONS), ignores_case=True, **(arguments | changed)
     )
     return TwoInputRun(inputs, SCHEMAS, shards)

@@ -88,7 +88,9 @@ def held_rows(spark: SparkSession, checkpoint: Path) -> int:
     return sum(each.held_rows for each in reports_of(folder, link, committed_batch(folder)))
 
 
-@pytest.mark.parametrize("backend", ["spark", "heap", pytest.param("rocksdb", marks=LONG)])
+@pytest.mark.parametrize(
+    "backend", ["spark", *(pytest.param(each, marks=LONG) for each in ("heap", "rocksdb"))]
+)
 def test_bounded_input_ends_with_every_row_judged(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

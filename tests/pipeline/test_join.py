@@ -63,7 +63,12 @@ def counted(table: pa.Table) -> Counter[Any]:
 
 
 @pytest.mark.parametrize(
-    "backend", ["spark", "heap", pytest.param("rocksdb", marks=pytest.mark.long)]
+    "backend",
+    [
+        "heap",
+        pytest.param("spark", marks=pytest.mark.long),
+        pytest.param("rocksdb", marks=pytest.mark.long),
+    ],
 )
 def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     orders, prices = made(2)

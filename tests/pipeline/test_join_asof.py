@@ -122,7 +122,7 @@ def test_orders_find_the_price_of_their_time(
     ]
 
 
-@pytest.mark.parametrize("backend", ["spark", "heap"])
+@pytest.mark.parametrize("backend", [pytest.param("spark", marks=pytest.mark.long), "heap"])
 def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)
     for at in range(5):
@@ -141,16 +141,20 @@ def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path, backen
     arguments = {"idle_after": "0s", "delay": "0s", "policy": Policy(), "rejects": True}
     arguments["backend"] = backend
 
-    def run() -> None:
+    def started() -> StreamingQuery:
         changes = joined(feeds[0].stream(spark), feeds[1].stream(spark), **arguments)
-        start(changes, checkpoint, sink, availableNow=True).awaitTermination()
+        return start(changes, checkpoint, sink, availableNow=True)
+
+    def run() -> None:
+        # On Spark 4.1, rows that wait in a sidecar may wait for the next run otherwise.
+        started().awaitTermination() if backend == "spark" else run_to_end(started)
 
     run()
     assert counted(sink.table) == {
         (item, minute, 1 if item and minute else None): 1
         for at in range(5)
         for item, minute in (("a", at * 10), (None, at * 10 + 1))
-        if minute < 41
+        if backend != "spark" or minute < 41
     }
     before = dict(sink.batches)
     if backend == "spark":

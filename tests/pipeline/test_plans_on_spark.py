@@ -52,7 +52,7 @@ def no_sidecars_left() -> Iterator[None]:
     stop_private_sidecars()
 
 
-@pytest.mark.parametrize("backend", ["spark", "rocksdb"])
+@pytest.mark.parametrize("backend", ["spark", pytest.param("rocksdb", marks=pytest.mark.long)])
 def test_what_a_query_leaves_is_planned_explained_and_kept(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:
@@ -103,7 +103,7 @@ def test_what_a_query_leaves_is_planned_explained_and_kept(
     assert PolicyJournal(journal, UID).versions[-1].policy == allowed
 
 
-@pytest.mark.parametrize("backend", ["spark", "heap"])
+@pytest.mark.parametrize("backend", [pytest.param("spark", marks=pytest.mark.long), "heap"])
 def test_commands_answer_while_the_query_runs(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:

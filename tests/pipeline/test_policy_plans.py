@@ -31,6 +31,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import ROW_VALUES, Case, cases, rules, times
 from tests.backends.law_runner import policy_of, run_reference, run_table, spec_of
+from tests.lengths import law, short_and_long
 from tests.pipeline.made_checkpoint import (
     UID,
     make_case,
@@ -44,8 +45,6 @@ from tests.sidecar.sidecar_world import STORES
 from tests.sidecar.test_law import Sidecar, has_times_of_batches, swept_as_it_does
 
 ROW_BYTES = 100
-EXAMPLES = 100
-quickly = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), deadline=None)
 
 
 def brute_force(reference: Reference, rule: Rule, now_ms: int) -> list[tuple[int, int, int]]:
@@ -83,8 +82,7 @@ def moments(draw: st.DrawFn, case: Case) -> int:
     return draw(st.sampled_from(every)) + off
 
 
-@quickly
-@given(cases(is_sorted=False), rules(), st.data())
+@law(40, 100, cases(is_sorted=False), rules(), st.data())
 def test_what_would_be_removed_equals_the_reference(case: Case, rule: Rule, data: st.DataObject):
     reference, (tables, _, _) = run_reference(case), run_table(case, spec_of(case))
     now_ms = data.draw(moments(case))
@@ -102,8 +100,7 @@ def test_what_would_be_removed_equals_the_reference(case: Case, rule: Rule, data
 committed = cases(is_sorted=True).filter(has_times_of_batches).map(swept_as_it_does)
 
 
-@quickly
-@given(committed, rules(), st.data())
+@law(40, 100, committed, rules(), st.data())
 def test_a_plan_of_a_checkpoint_changes_nothing_in_it(case: Case, rule: Rule, data: st.DataObject):
     reference, now_ms = run_reference(case), data.draw(moments(case))
     if case.at_batch_time:
@@ -120,9 +117,10 @@ def test_a_plan_of_a_checkpoint_changes_nothing_in_it(case: Case, rule: Rule, da
     assert counted(plan.horizons) == brute_force(reference, rule, now_ms)
 
 
+@short_and_long("examples", 40, 100)
 @pytest.mark.parametrize("kind", STORES)
-def test_a_plan_of_a_sidecar_equals_the_reference(kind: str) -> None:
-    @quickly
+def test_a_plan_of_a_sidecar_equals_the_reference(kind: str, examples: int) -> None:
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(committed, rules(), st.data())
     def law(case: Case, rule: Rule, data: st.DataObject) -> None:
         # A watermark is never below 0.

@@ -177,7 +177,7 @@ def counted(rows: list[dict[str, Any]]) -> Counter[str]:
     return Counter(map(repr, rows))
 
 
-@pytest.mark.parametrize("backend", ["spark", "heap"])
+@pytest.mark.parametrize("backend", ["spark", pytest.param("heap", marks=pytest.mark.long)])
 def test_a_query_gives_what_the_harness_gives_over_restarts_and_errors(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

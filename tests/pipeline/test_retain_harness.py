@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -19,6 +18,7 @@ from idlestate.testing import FakeClock, RetainHarness
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows, assert_states
 from tests.docs_pages import blocks
+from tests.lengths import law
 from tests.pipeline.clicks import (
     AGGREGATES,
     AT,
@@ -144,8 +144,9 @@ def assert_same(played: Played, harness: RetainHarness, rows: list[Found]) -> No
     assert sorted(row["reason"] for row in rejected) == sorted(reasons)
 
 
-@settings(max_examples=100, deadline=None)
-@given(
+@law(
+    40,
+    100,
     rule=rules,
     batches=st.lists(st.lists(records, min_size=1, max_size=8), min_size=1, max_size=5),
     delay_ms=st.integers(0, 20),
@@ -168,8 +169,9 @@ def test_event_time_equals_the_reference(
     assert_same(played, harness, [*rows, *harness.finish()])
 
 
-@settings(max_examples=50, deadline=None)
-@given(
+@law(
+    20,
+    50,
     rule=rules,
     batches=st.lists(
         st.tuples(st.integers(0, 30), st.lists(records, min_size=1, max_size=6)),

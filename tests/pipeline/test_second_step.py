@@ -55,12 +55,12 @@ def habits(ended: DataFrame, **changed: Any) -> DataFrame:
 
 
 def made() -> list[list[Found]]:
-    """Clicks of two days, up to 10 minutes out of order, in five batches."""
+    """Clicks of two days, up to 10 minutes out of order, in three batches."""
     chance = random.Random(4)
-    minutes = [chance.randrange(48 * HOUR) for _ in range(400)]
+    minutes = [chance.randrange(48 * HOUR) for _ in range(240)]
     minutes.sort(key=lambda minute: minute + chance.uniform(0, 9))
     rows = [{"id": chance.choice("abc"), "event_time": moment(minute)} for minute in minutes]
-    return [rows[at : at + 80] for at in range(0, 400, 80)]
+    return [rows[at : at + 80] for at in range(0, 240, 80)]
 
 
 def expected(ended: list[Found], upto_ms: int) -> Counter[Any]:
@@ -99,6 +99,7 @@ def test_it_takes_what_the_first_one_ends_exactly_once(spark: SparkSession, tmp_
     assert sink.batches == before
 
     alone = Sink()
+    feed.files_per_batch = len(feed.files)
     run_to_end(
         lambda: start(visits(feed.stream(spark)), tmp_path / "one", alone, availableNow=True)
     )

@@ -74,6 +74,7 @@ def run_to_the_end(make: Any, checkpoint: Path, sink: Sink) -> None:
     run_to_end(lambda: start(make(), checkpoint, sink, availableNow=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("setting", PARAMS)
 def test_law(spark: SparkSession, tmp_path: Path, setting: Setting) -> None:
     # What differs between the two stores is tested without Spark: here each has half.

@@ -72,7 +72,7 @@ def start_both(spark: SparkSession, feed: Feed, checkpoint: Path, both: Both) ->
 
 
 def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path) -> None:
-    feed, checkpoint, both = feed_of(tmp_path, 3), tmp_path / "checkpoint", Both(tmp_path / "out")
+    feed, checkpoint, both = feed_of(tmp_path, 2), tmp_path / "checkpoint", Both(tmp_path / "out")
     # What an attempt that was killed left in the staging folder is not taken for this batch's.
     stale = tmp_path / "out" / "results" / "_staging" / "_change=expire"
     stale.mkdir(parents=True)
@@ -97,7 +97,7 @@ def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path
     # Other queries may have read the files of these batches: they stay.
     again = {path: path.read_bytes() for path in tmp_path.glob("out/*/batch_id=*/*.parquet")}
     assert again == first
-    records = [[record(row) for row in batch] for batch in hours(0, 3)]
+    records = [[record(row) for row in batch] for batch in hours(0, 2)]
     expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
     assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
 

@@ -77,12 +77,14 @@ def orders_and_payments(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [
-        ("JOIN", "p.order_id, o.id, o.t, p.id AS paid, p.t AS paid_at"),
-        ("LEFT JOIN", "o.k, o.id, p.id AS paid"),
-        ("RIGHT OUTER JOIN", "p.order_id, o.id, p.id AS paid"),
+        pytest.param(
+            "JOIN", "p.order_id, o.id, o.t, p.id AS paid, p.t AS paid_at", marks=pytest.mark.long
+        ),
+        pytest.param("LEFT JOIN", "o.k, o.id, p.id AS paid", marks=pytest.mark.long),
+        pytest.param("RIGHT OUTER JOIN", "p.order_id, o.id, p.id AS paid", marks=pytest.mark.long),
         ("FULL JOIN", "coalesce(o.k, p.order_id) AS k, o.id + p.id AS both, p.id AS paid"),
         ("LEFT SEMI JOIN", "o.*"),
-        ("ANTI JOIN", "o.k, o.id"),
+        pytest.param("ANTI JOIN", "o.k, o.id", marks=pytest.mark.long),
     ],
 )
 def test_interval_joins_give_the_rows_of_sparks_own(

@@ -161,7 +161,7 @@ def test_windows_equal_those_of_the_reference_over_restarts(
         run(changed, checkpoint)
 
 
-@pytest.mark.parametrize("size", ["10s", "1m"])
+@pytest.mark.parametrize("size", ["10s", pytest.param("1m", marks=pytest.mark.long)])
 def test_tumbling_windows_of_a_batch_equal_those_of_spark(
     spark: SparkSession, tmp_path: Path, size: str
 ) -> None:

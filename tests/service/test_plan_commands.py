@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import idlestate
 from idlestate.config.loading import Config
 from idlestate.errors import RefusedError
+from idlestate.pipeline import explanations, policy_plans
 from idlestate.service.cli import main
 from tests.pipeline.made_checkpoint import tree_hash
 from tests.pipeline.test_explanations import one_life
@@ -127,8 +128,15 @@ def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -
     ],
 )
 def test_a_refusal_is_one_plain_line(
-    checkpoint: Path, short: Path, words: list[str], code: int, message: str
+    checkpoint: Path,
+    short: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
+    message: str,
 ) -> None:
+    for asking in (explanations, policy_plans):
+        monkeypatch.setattr(asking, "CONNECT_TIMEOUT_S", 0.1)
     places = {"FILE": short, "CHECKPOINT": checkpoint}
     found, out, err = called(*(places.get(word, word) for word in words))
     assert (found, out) == (code, "")

@@ -1,5 +1,6 @@
 """Pipelines whose query is a join: their rows are those of `sql`, and of a run of the file."""
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -46,14 +47,22 @@ def shown(frame: DataFrame) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("query", "policies"),
     [
-        (f"{SELECT} LEFT JOIN {ON}", (Policy(ttl="20m"), Policy(ttl="5m"))),
+        pytest.param(
+            f"{SELECT} LEFT JOIN {ON}",
+            (Policy(ttl="20m"), Policy(ttl="5m")),
+            marks=pytest.mark.long,
+        ),
         (
             f"{SELECT} JOIN {ON} WHERE o.id <> 4".replace(
                 "SELECT", "SELECT /*+ STATE_TTL('p'='9m'), RETENTION('orders'='short') */"
             ),
             (Policy(ttl="5m"), Policy(ttl="9m")),
         ),
-        (f"{SELECT} LEFT JOIN {ON} {INTERVAL}", (Policy(ttl="20m"), Policy(ttl="5m"))),
+        pytest.param(
+            f"{SELECT} LEFT JOIN {ON} {INTERVAL}",
+            (Policy(ttl="20m"), Policy(ttl="5m")),
+            marks=pytest.mark.long,
+        ),
         (
             f"{SELECT} LEFT JOIN payments FOR SYSTEM_TIME AS OF o.t AS p ON o.k = p.order_id",
             (Policy(ttl="5m"), None),
@@ -106,7 +115,7 @@ def test_a_file_whose_query_is_a_join(
     payments.mkdir()
     (payments / "0.json").write_text(
         '{"paid_at": "2025-03-03T10:01:00Z", "user": "ann", "sum": 5}\n'
-        '{"paid_at": "2025-03-03T10:40:00Z", "user": "ann", "sum": 7}\n'
+        '{"paid_at": "2025-03-03T10:40:00Z", "user": "ann", "sum": 7}\n{\n'
     )
     schema = {"paid_at": "timestamp", "user": "string", "sum": "bigint"}
     of_payments = {"path": str(payments), "format": "json", "schema": schema}
@@ -128,12 +137,18 @@ def test_a_file_whose_query_is_a_join(
             event("2025-03-03T10:00:00Z", "ann", 1),
             event("2025-03-03T10:01:00Z", "bob", 4),
             event("2025-03-03T11:00:00Z", "cid", 8),
+            "[1, 2",
         ],
     )
     assert_good(here.run())
     found = {(row["user"], row["amount"], row["paid"]) for row in rows(here.out / "results")}
     assert found >= {("ann", 2, 5), ("bob", 4, None)}
     assert ("ann", 2, 7) not in found  # an order is kept for ten minutes
+    rejected = [
+        (row["input"], row["reason"], json.loads(row["rejected"])["_corrupt_record"])
+        for row in rows(here.out / "rejects")
+    ]
+    assert sorted(rejected) == [("left", "malformed", "[1, 2"), ("right", "malformed", "{")]
     line = ["plan", str(here.config), "--against", str(here.checkpoint), "--operator", "clicks"]
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 0, done.output

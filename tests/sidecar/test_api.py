@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from idlestate.sidecar.server.control_plane import OPENAPI
+from tests.lengths import short_and_long
 from tests.sidecar.sidecar_process import PATIENCE_S, UID, Sidecar
 
 TOKEN = "0123456789abcdef0123"
@@ -26,7 +27,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 404]
 
 [[operations]]
 include-path = "/advise"
-generation.max-examples = 8
+generation.max-examples = 4
 phases.coverage.enabled = false
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 403, 503]
 """
@@ -36,12 +37,13 @@ together. Each log takes a process.
 FUZZING = [
     *("--phases", "examples,coverage,fuzzing,stateful"),
     *("--checks", "all"),
-    *("--max-examples", "25", "--seed", "1", "--generation-database", "none"),
+    *("--seed", "1", "--generation-database", "none"),
     *("--request-timeout", "10", "--no-color"),
 ]
 
 
-def test_every_request_is_answered_as_described(folder: Path) -> None:
+@short_and_long("examples", 6, 25)
+def test_every_request_is_answered_as_described(folder: Path, examples: int) -> None:
     token = folder / "token"
     token.write_text(TOKEN)
     (folder / "schemathesis.toml").write_text(CONFIG)
@@ -53,6 +55,7 @@ def test_every_request_is_answered_as_described(folder: Path) -> None:
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", str(OPENAPI), "--url", url),
                 *("-H", f"Authorization: Bearer {TOKEN}", *FUZZING),
+                *("--max-examples", str(examples)),
             ],
             capture_output=True,
             text=True,

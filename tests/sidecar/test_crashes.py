@@ -95,8 +95,17 @@ def died_at_write(world: World, dies_at: int, is_written: bool, expected: Any) -
     return died
 
 
-@pytest.mark.parametrize("kind", ["heap", "rocksdb", "heap in 2 ranges"])
-@pytest.mark.parametrize("is_written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("is_written", "kind"),
+    [
+        pytest.param(False, "rocksdb", id="before-rocksdb"),
+        pytest.param(True, "heap", id="after-heap"),
+        pytest.param(False, "heap in 2 ranges", id="before-heap in 2 ranges"),
+        pytest.param(True, "rocksdb", id="after-rocksdb", marks=pytest.mark.long),
+        pytest.param(False, "heap", id="before-heap", marks=pytest.mark.long),
+        pytest.param(True, "heap in 2 ranges", id="after-heap in 2 ranges", marks=pytest.mark.long),
+    ],
+)
 def test_rule_6_a_crash_at_any_write_loses_nothing_and_counts_nothing_twice(
     tmp_path: Path, kind: str, is_written: bool
 ) -> None:
@@ -145,7 +154,10 @@ def worker_died_at_write(world: World, dies_at: int, is_written: bool, expected:
     return bool(died)
 
 
-@pytest.mark.parametrize("is_written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "is_written",
+    [pytest.param(False, id="before", marks=pytest.mark.long), pytest.param(True, id="after")],
+)
 def test_a_worker_that_dies_at_any_write_loses_nothing_and_counts_nothing_twice(
     tmp_path: Path, is_written: bool
 ) -> None:

@@ -9,7 +9,7 @@ from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.sidecar.core import expired_joins
 from idlestate.sidecar.core.expired_log import LogEntry
 from idlestate.sidecar.server.background_jobs import Background
-from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.sidecar_world import KEYS, RULE, UID, World
 
@@ -207,6 +207,6 @@ def test_the_job_joins_what_lies_within_a_hundredth_of_the_retention(folder: Pat
         expire_many(world, 20)
         world.clock.advance(5_000)
     settings = Settings.model_validate({"directory": str(folder), "expired_retention": "8m"})
-    Background(world.host, SteadyClock(world.clock), settings, Ticks().stopping).trim()
+    Background(world.host, SteadyClock(world.clock), settings, Scheduler().stopping).trim()
     assert [entry.rows for entry in entries(world)] == [20, 20]
     world.close()

@@ -16,7 +16,7 @@ from pyarrow import flight
 
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.server.background_jobs import Background
-from idlestate.sidecar.server.job_schedule import Ticks
+from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, Sidecar, add, fill
 from tests.sidecar.sidecar_process import UID as UID_OF_CLIENTS
@@ -207,9 +207,9 @@ def test_rule_7_a_clock_that_is_set_removes_nothing(folder: Path, by_ms: int) ->
     world = World("heap", folder / "state")
     world.clock = clock  # type: ignore[assignment]
     world.crash()
-    ticks = Ticks()
+    scheduler = Scheduler()
     settings = Settings.model_validate({"directory": str(folder)})
-    background = Background([world.operator], clock, settings, ticks.stopping)  # type: ignore[arg-type]
+    background = Background([world.operator], clock, settings, scheduler.stopping)  # type: ignore[arg-type]
     world.write("w", 0, "add", [("a", 1)])
     machine.set_by_ms = by_ms
     background.sweep()

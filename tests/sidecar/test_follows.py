@@ -19,7 +19,7 @@ from tests.sidecar.sidecar_process import PATIENCE_S
 from tests.timers.test_steady_clock import HOUR_MS, SetClock
 
 
-class Ticks:
+class Scheduler:
     """Counts how often the clock was found to have been set."""
 
     realigned = 0
@@ -35,9 +35,9 @@ def process(tmp_path: Path) -> Process:
     return Process(load_config(file), SavedFile.taken(file), print)
 
 
-def follow(process: Any, *between: Callable[[], object]) -> Ticks:
+def follow(process: Any, *between: Callable[[], object]) -> Scheduler:
     """Let it follow until SIGTERM, with things that happen between its looks."""
-    ticks, left = Ticks(), list(between)
+    scheduler, left = Scheduler(), list(between)
 
     def next_signal() -> int | None:
         if not left:
@@ -46,14 +46,14 @@ def follow(process: Any, *between: Callable[[], object]) -> Ticks:
         return None
 
     process._next_signal = next_signal
-    process._follow(ticks)
+    process._follow(scheduler)
     if process._reload.is_alive():
         process._reload.join()
-    return ticks
+    return scheduler
 
 
 @pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS, MAX_STEP_MS, -MAX_STEP_MS])
-def test_ticks_begin_anew_when_the_clock_was_set_whoever_asks_it_first(
+def test_jobs_begin_anew_when_the_clock_was_set_whoever_asks_it_first(
     process: Any, by_ms: int
 ) -> None:
     machine = SetClock()
@@ -107,7 +107,7 @@ def test_a_signal_to_stop_is_heard_while_a_reload_hangs(process: Any) -> None:
         go_on.wait()
 
     process._try_reload = hang
-    following = threading.Thread(target=process._follow, args=[Ticks()], daemon=True)
+    following = threading.Thread(target=process._follow, args=[Scheduler()], daemon=True)
     for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM):
         process._signals.put(number)
     following.start()
@@ -166,8 +166,8 @@ def test_a_disk_that_hangs_while_it_is_looked_at_keeps_nobody_from_stopping_it(
 
     process._store = SimpleNamespace(is_broken=True, is_mended=is_mended)
     threading.Timer(3, is_over.set).start()  # of a process that would wait for the disk
-    assert not process._follow(Ticks())
+    assert not process._follow(Scheduler())
     assert not is_over.is_set()
     is_over.set()
     process._look.join()
-    assert process._follow(Ticks())  # it takes writes again
+    assert process._follow(Scheduler())  # it takes writes again

@@ -37,10 +37,11 @@ from tests.backends.law_runner import (
     steps_of,
 )
 from tests.compare import assert_rows, assert_states
+from tests.lengths import short_and_long
 from tests.reference import Reference
 from tests.sidecar.sidecar_world import STORES, lives_in_parts
 
-UID, CASES = "law", 50
+UID = "law"
 LONG_AGO_MS = -(10**15)
 
 
@@ -150,9 +151,10 @@ def swept_as_it_does(case: Case) -> Case:
     return replace(case, sweeps=sweeps, reference_sweeps=True)
 
 
+@short_and_long("examples", 25, 50)
 @pytest.mark.parametrize("kind", STORES)
-def test_an_operator_equals_the_reference(kind: str) -> None:
-    @settings(max_examples=CASES, suppress_health_check=list(HealthCheck), deadline=None)
+def test_an_operator_equals_the_reference(kind: str, examples: int) -> None:
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
     @given(cases(is_sorted=True).filter(has_times_of_batches).map(swept_as_it_does))
     def law(case: Case) -> None:
         reference = run_reference(case)
@@ -188,10 +190,11 @@ def all_times(case: Case) -> list[list[int]]:
     return [times(batch) for batch in case.batches]
 
 
-def test_sweeps_between_the_batches_of_event_time_change_nothing() -> None:
+@short_and_long("examples", 25, 50)
+def test_sweeps_between_the_batches_of_event_time_change_nothing(examples: int) -> None:
     """They close what the next batch would have closed, as far as the query has got."""
 
-    @settings(max_examples=CASES, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
     @given(
         cases(is_sorted=True).filter(is_swept_between).map(swept_as_it_does),
         st.lists(st.booleans(), min_size=3, max_size=3),

@@ -22,6 +22,14 @@ OTHERS = {"heap", "hashmap", "rocksdb", "recorded", "value", "reducing", "aggreg
 IN_ROWS = {"test_golden_state"}
 """Tests by processing time: by event time the same traces go through second tables."""
 
+LONG = {
+    "test_golden_state_in_event_time": ["rows-runs"],
+    "test_golden_incremental_cleanup": ["rows-runs"],
+    "test_golden_variations_are_the_same_on_all_backends": ["rows-dicts", "second_tables-columns"],
+    "test_golden_edge_cases": ["rows-event-runs", "second_tables-processing-runs"],
+}
+"""Tests of rows and second tables, and the combinations of theirs in which no value is new."""
+
 
 @pytest.fixture(autouse=True)
 def cell_bytes(request, monkeypatch):
@@ -38,8 +46,13 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out what has no second table and would be the same twice."""
+    """Leave out what has no second table and would be the same twice; what repeats the other
+    combinations of rows, second tables, times and forms is long."""
     items[:] = [item for item in items if not _is_a_repeat(item)]
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if spec is not None and any(part in spec.id for part in LONG.get(item.originalname, ())):
+            item.add_marker(pytest.mark.long)
 
 
 def _is_a_repeat(item):

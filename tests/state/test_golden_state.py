@@ -7,6 +7,7 @@ import pytest
 from idlestate.retention.policy import TimeDomain
 from idlestate.state.runs import items_table
 from tests.golden_files import read_traces
+from tests.lengths import short_and_long
 from tests.state.golden_state import BACKENDS, Replay, has_items, may_differ, replay, runs_forward
 
 pytestmark = pytest.mark.golden
@@ -83,14 +84,15 @@ def live_keys(run):
     return sum(lives(raw) for raw in run.dump().values())
 
 
+@short_and_long("every", 3, 1)
 @pytest.mark.parametrize("backend", ["hashmap", "runs"])
-def test_golden_incremental_cleanup(backend, record_property):
+def test_golden_incremental_cleanup(backend, every, record_property):
     """The order in which expired entries go is that of our table, not of Flink's.
 
     So results are compared under NeverReturnExpired, and sizes lie between what lives and what
     there is without any cleanup, as the recordings' description asks.
     """
-    traces, compared = recorded("ttl_incremental_heap", backend), 0
+    traces, compared = recorded("ttl_incremental_heap", backend)[::every], 0
     for trace in traces:
         never = trace["visibility"] == "NeverReturnExpired"
         bare = trace | {"backend": "hashmap"} | {"cleanup": trace["cleanup"] | NO_CLEANUP}

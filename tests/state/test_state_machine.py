@@ -15,15 +15,18 @@ from idlestate.state.runs import (
     stored_rows,
     working_set,
 )
+from tests.lengths import short_and_long
 from tests.state.idle_machine import IdleLives
 from tests.state.state_machine import KeyedState, machine_of
 from tests.state.state_steps import CALLS, TTLS
 
 STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "0"))
-"""Of all tests here together, 0 for the short form."""
+"""Of all tests here together, 0 for the short and the long form."""
 
-STEPS_SHORT = 8_000
-STEPS_EACH = 100
+SHORT, LONG = 3_600, 8_000
+STEPS_EACH = {SHORT: 45, LONG: 100}
+"""Of a life, by the steps of all tests: each rule has its lives in both forms."""
+
 TOLD_EVERY_S = 15
 
 CASES_A_RUN = 5
@@ -45,26 +48,29 @@ def small_tables(monkeypatch):
     monkeypatch.setattr(items_table, "CELL_BYTES", 30)
 
 
+@short_and_long("steps", SHORT, LONG)
 @pytest.mark.parametrize("kind", sorted(CALLS))
-def test_backends_do_what_the_model_does(kind, capsys):
+def test_backends_do_what_the_model_does(kind, steps, capsys):
     """As many lives of every update type and visibility."""
-    live(KeyedState, [machine_of(kind, ttls) for ttls in RULES], 0.9 / len(CALLS), capsys)
+    machines = [machine_of(kind, ttls) for ttls in RULES]
+    live(KeyedState, machines, steps, 0.9 / len(CALLS), capsys)
 
 
-def test_idle_retention_ends_what_the_model_ends(capsys):
-    live(IdleLives, [IdleLives], 0.1, capsys)
+@short_and_long("steps", SHORT, LONG)
+def test_idle_retention_ends_what_the_model_ends(steps, capsys):
+    live(IdleLives, [IdleLives], steps, 0.1, capsys)
 
 
-def live(counter, machines, share, capsys):
+def live(counter, machines, steps, share, capsys):
     """Run machines in turn until they took their share of the steps."""
-    wanted, told = round((STEPS or STEPS_SHORT) * share), time.perf_counter()
+    wanted, told = round((STEPS or steps) * share), time.perf_counter()
     counter.taken, begun = 0, told
     for machine in cycle(machines):
         if counter.taken >= wanted:
             break
         machine.TestCase.settings = settings(
             max_examples=CASES_A_RUN if STEPS else 2,
-            stateful_step_count=STEPS_EACH,
+            stateful_step_count=STEPS_EACH[LONG if STEPS else steps],
             phases=[Phase.generate, Phase.shrink],
             database=None,
             derandomize=settings().derandomize and not STEPS,
