@@ -122,7 +122,7 @@ def _asked(
     (shown,) = rows.to_pylist()
     found = KeyFacts.from_json(facts["facts"])
     right = right_policy(facts)
-    return Explanation(uid, shown, facts["now_ms"], found, policy, right_policy=right)
+    return Explanation(uid, shown, facts["now_ms"], found, policy, facts["policy_version"], right)
 
 
 def _columns(uid: str, key: Mapping[str, Any] | Sequence[Any], keys: KeyColumns) -> list[pa.Array]:

@@ -122,9 +122,10 @@ def _lines(found: "Explanation") -> list[str]:
             f"  {'waiting':<12} {facts['held_rows']:,} rows, from {_moment(facts['held_from_ms'])} "
             "on: in_order holds rows until the watermark reaches them"
         )
-    version = f"version {found.policy_version}, " if found.policy_version else ""
     by = f" ({found.policy.chosen_by})" if found.policy.chosen_by else ""
-    lines.append(f"  policy       {version}{policy_in_brief(found.policy)}{by}")
+    lines.append(
+        f"  policy       version {found.policy_version}, {policy_in_brief(found.policy)}{by}"
+    )
     if found.right_policy is not None:
         lines.append(f"  right policy {policy_in_brief(found.right_policy)}")
     lines.append(f"  time         {_moment(found.now_ms)}")

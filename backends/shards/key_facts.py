@@ -206,7 +206,7 @@ class Explanation:
         now_ms: the operator's time: its watermark, or the clock's in processing time.
         facts: what is known of the key.
         policy: the policy in force; its `chosen_by` names what selected it.
-        policy_version: its number in the query's journal; None in a sidecar.
+        policy_version: its number, from 1.
         right_policy: of a join, the policy of right rows.
     """
 
@@ -215,7 +215,7 @@ class Explanation:
     now_ms: int
     facts: KeyFacts
     policy: Policy
-    policy_version: int | None = None
+    policy_version: int
     right_policy: Policy | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -245,6 +245,7 @@ class Calls:
                 "now_ms": found.now_ms,
                 "facts": found.facts.to_json(),
                 "policy": found.policy.to_json(),
+                "policy_version": found.policy_version,
                 "right": found.right_policy and found.right_policy.to_json(),
                 "chosen_by": found.policy.chosen_by,
             }

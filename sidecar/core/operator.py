@@ -137,7 +137,9 @@ class Operator:
             facts = state.work.explain(rows, dict(enumerate(shards)), record.of_sides, t_ms)
             (key,) = pa.ipc.open_stream(rows).read_all().to_pylist()
             right = record.of_sides[1] if state.spec.is_of_sides else None
-            return Explanation(state.uid, key, t_ms, facts, record.policy, right_policy=right)
+            return Explanation(
+                *(state.uid, key, t_ms, facts, record.policy, record.policy_version), right
+            )
 
         return state.read(look)
 

@@ -14,7 +14,7 @@ def explanation(state: KeyState, deadline_ms: int | None = None, reason: str | N
                 **times: int) -> Explanation:  # fmt: skip
     facts = KeyFacts(state, deadline_ms, reason, **times)
     policy = Policy(idle_min="30m", idle_max="2h")
-    return Explanation("carts", {"user": "ada", "day": None}, NOW_MS, facts, policy)
+    return Explanation("carts", {"user": "ada", "day": None}, NOW_MS, facts, policy, 1)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,14 @@ def test_a_key_is_explained(aged: World, key: str, after_ms: int, state: KeyStat
         assert facts.state is state
 
 
+def test_an_explained_key_has_the_version_of_its_policy(aged: World) -> None:
+    rows = stream_of(pa.table({aged.operator.state.spec.key_names[0]: ["0"]}))
+    before = aged.operator.record.policy_version
+    for ttl_ms, version in ((15, before), (20, before + 1)):
+        aged.host.declare_all([(DECLARATION, ttl(ttl_ms, max_shrink=1))])
+        assert aged.operator.explain(rows, 0).policy_version == version
+
+
 def test_two_keys_cannot_be_explained_at_once(aged: World) -> None:
     name = aged.operator.state.spec.key_names[0]
     for keys in ([], ["0", "1", "2", "3", "4", "5"]):
@@ -130,7 +138,9 @@ def test_commands_ask_a_running_sidecar(made: Callable[..., Sidecar]) -> None:
     for key in ("a", "z"):
         done = CliRunner().invoke(main, [*words, key])
         assert done.exit_code == 0, done.output
-        states[key] = json.loads(done.stdout)["state"]
+        found = json.loads(done.stdout)
+        states[key] = found["state"]
+        assert found["policy_version"] == 1
     assert states == {"a": "open", "z": "never_seen"}
     assert sidecar.ask(f"/operators/{UID}/explain?user=a")[1]["state"] == "open"
     code, plan = sidecar.ask(f"/operators/{UID}/plan?ttl=1ms")
