@@ -124,7 +124,7 @@ def plan_for(
                 return _asked(connection, uid, policy, right)
             except SidecarError as error:
                 raise RefusedError(str(error)) from error
-    newest = PolicyJournal(checkpoint, uid).versions[-1]
+    newest = PolicyJournal(checkpoint, uid).newest
     before = newest.policy
     committed = newest_batch(checkpoint, "commits")
     if committed is None:

@@ -39,7 +39,7 @@ def attach(
     before = _noted(checkpoint, spec.uid)
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
     layout = read_layout(checkpoint, spec.uid)
-    newest = PolicyJournal(checkpoint, spec.uid).versions[-1]
+    newest = PolicyJournal(checkpoint, spec.uid).newest
     shards = len(layout.shards)
     declaration = Declaration.of(spec.uid, spec.table, newest.policy.time, shards, spec.renamed)
     query = {"query_id": query_id, "run_id": run_id, "checkpoint": checkpoint.url}

@@ -13,12 +13,13 @@ and no settings of the session, so that a retry or a replay decides like the fir
 
 import json
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from idlestate.backends.files.batch_log import has_data, read_batch_times
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.errors import RefusedError
+from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.shard_partitions import shard_numbers
 from idlestate.retention.policy import Policies, Policy, TimeDomain, of_sides, right_policy
 
@@ -142,13 +143,14 @@ def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
 
     Raises:
         RefusedError: there is none, or it has another format.
+        DamagedStateError: its file is damaged.
     """
     if not checkpoint.exists(layout_path(uid)):
         raise RefusedError(
             f"checkpoint {checkpoint} holds no operator {uid!r}; "
             f"it holds {', '.join(operators(checkpoint))}"
         )
-    facts = json.loads(checkpoint.read(layout_path(uid)))
+    facts = _read(checkpoint, layout_path(uid))
     if facts.get("format") != _FORMAT:
         raise RefusedError(
             f"checkpoint {checkpoint}, operator {uid!r}: layout format {facts.get('format')} "
@@ -159,6 +161,19 @@ def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
         for each in facts.pop("definitions")
     )
     return OperatorLayout(**facts, definitions=definitions)
+
+
+def _read(checkpoint: Folder, name: str) -> Any:
+    try:
+        return json.loads(checkpoint.read(name))
+    except ValueError as error:
+        raise _damaged(checkpoint, name) from error
+
+
+def _damaged(checkpoint: Folder, name: str) -> DamagedStateError:
+    return DamagedStateError(
+        f"{checkpoint.shown(name)} is damaged; restore it from a copy of the checkpoint"
+    )
 
 
 def write_layout(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
@@ -186,10 +201,14 @@ class PolicyJournal:
     """The versions of an operator's policy, oldest first."""
 
     def __init__(self, checkpoint: Folder, uid: str) -> None:
-        """Open the journal, which may still be empty."""
+        """Open the journal, which may still be empty.
+
+        Raises:
+            DamagedStateError: its file is damaged.
+        """
         self._checkpoint = checkpoint
         self._name = f"idlestate/{uid}/policies.json"
-        entries = json.loads(checkpoint.read(self._name)) if checkpoint.exists(self._name) else []
+        entries = _read(checkpoint, self._name) if checkpoint.exists(self._name) else []
         self.versions = [
             PolicyVersion(
                 e["version"],
@@ -200,11 +219,29 @@ class PolicyJournal:
             for e in entries
         ]
 
+    @property
+    def newest(self) -> PolicyVersion:
+        """The newest version.
+
+        Raises:
+            DamagedStateError: there is none, although the operator has a layout.
+        """
+        return self._known[-1]
+
+    @property
+    def _known(self) -> list[PolicyVersion]:
+        if not self.versions:
+            raise _damaged(self._checkpoint, self._name)
+        return self.versions
+
     def at(self, time_ms: int) -> PolicyVersion:
-        """The version in force at this batch time; the first one also applies earlier."""
-        return next(
-            (v for v in reversed(self.versions) if v.effective_ms <= time_ms), self.versions[0]
-        )
+        """The version in force at this batch time; the first one also applies earlier.
+
+        Raises:
+            DamagedStateError: see `newest`.
+        """
+        applied = (v for v in reversed(self.versions) if v.effective_ms <= time_ms)
+        return next(applied, None) or self._known[0]
 
     def for_batch(self, batch_id: int) -> PolicyVersion:
         """The version for a planned batch.

@@ -69,9 +69,9 @@ def read_records(
         return records
     if spark is None:
         raise UnrecordedError(
-            f"checkpoint {checkpoint}: operator {uid!r} has no copy of its newest records, as "
-            "another version of idlestate wrote it; let the query run one batch, or pass "
-            "spark=... to read the state store"
+            f"checkpoint {checkpoint}: operator {uid!r} has no whole copy of its newest "
+            "records: another version of idlestate wrote it, or files are damaged; let the query "
+            "run one batch, or pass spark=... to read the state store"
         )
     from idlestate.pipeline.read_state import read_shards  # noqa: PLC0415 - Spark
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import idlestate
 from idlestate import Explanation, KeyState, Policy
 from idlestate.backends.shards.key_facts import KeyFacts, one_key
-from idlestate.errors import RefusedError
+from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases, times
@@ -247,6 +247,24 @@ def test_a_key_of_other_columns_is_refused(tmp_path: Path, key: Any, message: st
     one_life(tmp_path, Rule(ttl_ms=40), [0])
     with pytest.raises(RefusedError, match=f"operator 'law': {message}"):
         idlestate.explain(key, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1", None])
+@pytest.mark.parametrize("name", ["layout.json", "policies.json"])
+def test_a_damaged_file_of_the_operator_is_named(
+    tmp_path: Path, name: str, content: str | None
+) -> None:
+    one_life(tmp_path, Rule(ttl_ms=40), [0])
+    file = tmp_path / "idlestate" / UID / name
+    if content is not None:
+        file.write_text(content)
+    elif name == "layout.json":
+        return  # without it there is no operator
+    else:
+        file.unlink()
+    for ask in (idlestate.explain, lambda key, path: idlestate.plan(Policy(), path, uid=key[0])):
+        with pytest.raises(DamagedStateError, match=f"{name} is damaged; restore it from a copy"):
+            ask([UID], tmp_path)
 
 
 def test_a_sidecar_needs_the_operators_uid() -> None:
