@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -32,6 +33,7 @@ from idlestate.pipeline.shard_partitions import even_partitions
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
 from idlestate.pipeline.spark_query import (
+    NO_CHECKPOINT,
     check_starts,
     checkpoint_of,
     end_query,
@@ -53,12 +55,13 @@ _log = logging.getLogger("idlestate")
 def register(spark: SparkSession, spec: OperatorSpec) -> None:
     """Register an operator, so that queries with it find their checkpoint."""
     key = session_id(spark)
-    if key not in _listeners:
-        listener = _StartListener(spark)
-        spark.streams.addListener(listener)
-        check_starts(_check_started)
-        _listeners[key] = listener
-    _listeners[key].operators[spec.token] = spec
+    with _registering:
+        if key not in _listeners:
+            listener = _StartListener(spark)
+            spark.streams.addListener(listener)
+            check_starts(_check_started)
+            _listeners[key] = listener
+        _listeners[key].operators[spec.token] = spec
 
 
 def operators_in(spark: SparkSession, plan: str) -> list[OperatorSpec]:
@@ -211,10 +214,7 @@ class _StartAdapter(JStreamingQueryListener):
 
 def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], cores: int) -> None:
     if is_checkpoint_temporary(execution):
-        raise RefusedError(
-            f"operator {specs[0].uid!r}: the query has no checkpoint of its own, so its next start "
-            'would not find its state; set .option("checkpointLocation", "PATH")'
-        )
+        raise RefusedError(f"operator {specs[0].uid!r}: {NO_CHECKPOINT}")
     uids = [spec.uid for spec in specs]
     twice = sorted({uid for uid in uids if uids.count(uid) > 1})
     if twice:
@@ -264,3 +264,5 @@ def warn_of_idle_cores(uid: str, layout: OperatorLayout, cores: int) -> None:
 
 
 _listeners: dict[str, _StartListener] = {}
+_registering = Lock()
+"""Held while a session gets its listener: threads of a program may each start a query."""

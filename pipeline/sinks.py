@@ -14,7 +14,9 @@ Each sink's folder has the id of the query that owns it (`_idlestate.json`, whic
 each folder of a batch the number of rollbacks before it (`_rollbacks`).
 """
 
+import posixpath
 from dataclasses import dataclass
+from itertools import permutations
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -50,6 +52,22 @@ class FolderSinks:
     expired: str | None = None
     rejects: str | None = None
     format: str = "parquet"
+
+    def __post_init__(self) -> None:
+        """Refuse folders that overlap: each would remove what another one has written.
+
+        Raises:
+            RefusedError: two folders are equal, or one is inside another.
+        """
+        given = {"results": self.results, "expired": self.expired, "rejects": self.rejects}
+        folders = {name: f"{_normal(place)}/" for name, place in given.items() if place is not None}
+        for (name, outer), (other, inner) in permutations(folders.items(), 2):
+            if inner.startswith(outer):
+                where = "the same folder as" if inner == outer else "inside the folder of"
+                raise RefusedError(
+                    f"sink {other} is {where} {name} ({given[name]}); pass a separate folder for "
+                    "each"
+                )
 
     def __call__(self, changes: DataFrame, batch_id: int) -> None:
         """Write one batch."""
@@ -134,6 +152,13 @@ class FolderSinks:
         writer.save(f"{staged.folder}/_apart")
         staged.remove(name)
         staged.move("_apart", staged, name)
+
+
+def _normal(place: object) -> str:
+    """A path or URL without redundant parts."""
+    if not isinstance(place, str):
+        raise RefusedError(f"{place!r} is not a folder of a sink; pass a path or URL as text")
+    return posixpath.normpath(place)
 
 
 def _undo(spark: SparkSession, sink: SinkFolder, batch: str) -> None:

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,6 +21,12 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.spark_version import private_part
 
 _TAKEN = "another query with same id is already active"
+_MISSING = "checkpointLocation must be specified"
+_OF_FILES = ("java.io.", "org.apache.hadoop.")
+NO_CHECKPOINT = (
+    "the query has no checkpoint of its own, so its next start would not find its state; set "
+    '.option("checkpointLocation", "PATH")'
+)
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -129,6 +136,16 @@ def _checked(
                     "a query runs on this checkpoint already, and a checkpoint belongs to one "
                     "query: stop that one first, or set checkpointLocation to another folder"
                 ) from None
+            if error.java_exception.getClass().getName().startswith(_OF_FILES):
+                reason = str(error.java_exception.getMessage()).partition("\n")[0]
+                raise RefusedError(
+                    f"the checkpoint of the query cannot be created: {reason}; set "
+                    "checkpointLocation to a folder that can be written to"
+                ) from None
+            raise
+        except AnalysisException as error:
+            if _MISSING in str(error):  # of a file sink; other sinks get a temporary one
+                raise RefusedError(NO_CHECKPOINT) from None
             raise
         check(query)
         return query

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from idlestate.retention.durations import Duration, DurationError, duration_ms, format_duration
+from idlestate.retention.setting_error import SettingError
 
 FOREVER_MS = 2**63 - 1
 """A span or a time that never comes: the largest int64, in milliseconds."""
@@ -55,7 +56,7 @@ class Policy:
         ttl: a life ends this long after its last write.
         ttl_update: whether `ttl` also counts from the last read.
         max_lifetime: a life ends this long after its creation, whatever happens to it.
-        time: event or processing time.
+        time: event or processing time. This and the updates may be text, such as `"processing"`.
         remember: how long an expired key is remembered, so that it counts as returning if it comes
             back; `"forever"` never forgets it. Default: `remember_for_ms`.
         min_gap: the minimum of `idle_max` - `idle_min`; default 5 minutes. Keys that became idle
@@ -66,7 +67,7 @@ class Policy:
 
     Raises:
         DurationError: a duration is not valid.
-        ValueError: the max is below the min or closer to it than `min_gap`, a number of
+        SettingError: the max is below the min or closer to it than `min_gap`, a number of
             milliseconds is not an int from 0 to `FOREVER_MS`, `max_shrink` is not from 0 to 1, or
             a word is not a member of its enum.
     """
@@ -119,20 +120,20 @@ class Policy:
             _require_span("remember_ms", self.remember_ms)
         if self.idle_max_ms < self.idle_min_ms:
             low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
-            raise ValueError(f"idle_max {high} is less than idle_min {low}; use at least {low}")
+            raise SettingError(f"idle_max {high} is less than idle_min {low}; use at least {low}")
         if is_too_narrow(self.idle_min_ms, self.idle_max_ms, self.min_gap_ms):
             low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
-            raise ValueError(
+            raise SettingError(
                 f"idle_max {high} is only {format_duration(self.idle_max_ms - self.idle_min_ms)} "
                 f"above idle_min {low}, but min_gap is {format_duration(self.min_gap_ms)}; use "
                 f"idle_max={format_duration(self.idle_min_ms + self.min_gap_ms)!r}, or lower "
                 "min_gap"
             )
         if not 0 <= self.max_shrink <= 1:
-            raise ValueError(f"max_shrink must be a share from 0 to 1, not {self.max_shrink!r}")
-        _require_member("update", self.update, UpdateType)
-        _require_member("ttl_update", self.ttl_update, UpdateType)
-        _require_member("time", self.time, TimeDomain)
+            raise SettingError(f"max_shrink must be a share from 0 to 1, not {self.max_shrink!r}")
+        object.__setattr__(self, "update", _member("update", self.update, UpdateType))
+        object.__setattr__(self, "ttl_update", _member("ttl_update", self.ttl_update, UpdateType))
+        object.__setattr__(self, "time", _member("time", self.time, TimeDomain))
 
     @property
     def idle_on(self) -> bool:
@@ -191,12 +192,12 @@ class Policy:
         """Read back what `to_json` gave.
 
         Raises:
-            ValueError: the version is another, a field is missing or unknown, or a value is
+            SettingError: the version is another, a field is missing or unknown, or a value is
                 refused by the policy itself.
         """
         version = data.get("version")
         if type(version) is not int or version != JSON_VERSION:
-            raise ValueError(
+            raise SettingError(
                 f"this policy was written in version {version!r}, which this idlestate does not "
                 f"read (it reads {JSON_VERSION}): use the idlestate that wrote it"
             )
@@ -204,11 +205,8 @@ class Policy:
         missing = sorted(expected - data.keys())
         unknown = sorted(str(name) for name in data.keys() - expected)
         if missing or unknown:
-            raise ValueError(f"a policy lacks the fields {missing}, has the unknown {unknown}")
+            raise SettingError(f"a policy lacks the fields {missing}, has the unknown {unknown}")
         fields = {name: value for name, value in data.items() if name != "version"}
-        fields["update"] = _member("update", data["update"], UpdateType)
-        fields["ttl_update"] = _member("ttl_update", data["ttl_update"], UpdateType)
-        fields["time"] = _member("time", data["time"], TimeDomain)
         return cls(min_gap_ms=0, **fields)  # type: ignore[arg-type]  # __post_init__ checks every value
 
 
@@ -247,18 +245,13 @@ def _span_ms(name: str, value: Duration) -> int:
 
 def _require_span(name: str, value: object) -> None:
     if type(value) is not int or not 0 <= value <= FOREVER_MS:
-        raise ValueError(
+        raise SettingError(
             f"{name} must be an int from 0 to {FOREVER_MS} milliseconds, not {value!r}"
         )
-
-
-def _require_member(name: str, value: object, kind: type[StrEnum]) -> None:
-    if not isinstance(value, kind):
-        raise ValueError(f"{name} must be a {kind.__name__}, not {value!r}")
 
 
 def _member(name: str, value: object, kind: type[_Word]) -> _Word:
     if not isinstance(value, str) or value not in set(kind):
         words = ", ".join(kind)
-        raise ValueError(f"{name} must be one of {words}, not {value!r}")
+        raise SettingError(f"{name} must be one of {words}, not {value!r}")
     return kind(value)

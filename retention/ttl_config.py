@@ -6,6 +6,7 @@ from typing import Final
 
 from idlestate.retention.durations import Duration, duration_ms
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
+from idlestate.retention.setting_error import SettingError
 
 DEFAULT_PERIODIC_COMPACTION_MS: Final = 30 * 24 * 3600 * 1000
 DEFAULT_QUERY_TIME_AFTER: Final = 1000
@@ -35,7 +36,9 @@ class IncrementalCleanup:
 
     def __post_init__(self) -> None:
         if self.size <= 0:
-            raise ValueError(f"incremental cleanup: size {self.size} is not valid; use at least 1")
+            raise SettingError(
+                f"incremental cleanup: size {self.size} is not valid; use at least 1"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class StateTtlConfig:
             object.__setattr__(self, "ttl_ms", duration_ms(ttl))
         whole = isinstance(self.ttl_ms, int)  # a caller without types may pass 0.5
         if not (whole and 0 < self.ttl_ms <= FOREVER_MS):
-            raise ValueError(
+            raise SettingError(
                 f"ttl of {self.ttl_ms!r} ms is not valid; use at least 1ms, such as ttl='1h'"
             )
         for name, kind in (

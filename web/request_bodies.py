@@ -21,8 +21,8 @@ def refuse_body(headers: Message, most_bytes: int) -> Reply | None:
     length = headers.get("Content-Length")
     if "Transfer-Encoding" in headers:
         return error_reply(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length")
-    if length is None or (length.isascii() and length.isdigit() and len(length) < 10):
-        if int(length or 0) <= most_bytes:
+    if length is None or (length.isascii() and length.isdigit()):
+        if len(length or "") < 10 and int(length or 0) <= most_bytes:
             return None
         text = f"the body is too long; send at most {most_bytes:,} bytes"
         return error_reply(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)

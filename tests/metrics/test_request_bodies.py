@@ -28,7 +28,7 @@ def sent() -> Iterator[Sent]:
 
 @pytest.mark.parametrize(
     ("length", "status"),
-    [("0", None), ("100", None), ("101", 413), ("9999999999", 400), ("-1", 400), ("1e3", 400)],
+    [("0", None), ("100", None), ("101", 413), ("9" * 5000, 413), ("-1", 400), ("1e3", 400)],
 )
 def test_a_body_is_as_long_as_its_path_accepts(length: str, status: int | None) -> None:
     headers = Message()

@@ -149,6 +149,25 @@ def test_a_query_without_a_checkpoint_of_its_own_is_refused(
         spark.conf.unset(name)
 
 
+@pytest.mark.parametrize("kind", ["folder", "table"])
+def test_a_file_sink_without_a_checkpoint_is_refused_alike(
+    started: Started, tmp_path: Path, kind: str
+) -> None:
+    writer = started.changes().writeStream.option("path", str(tmp_path / "out"))
+    begin = {"folder": writer.start, "table": lambda: writer.toTable("no_checkpoint")}[kind]
+    with pytest.raises(RefusedError, match=r'set .option\("checkpointLocation", "PATH"\)'):
+        begin()
+
+
+def test_a_checkpoint_that_cannot_be_made_is_refused_in_a_line(
+    started: Started, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    message = started.refusal(started.changes(), tmp_path / "file")
+    assert message.startswith("the checkpoint of the query cannot be created: ")
+    assert message.endswith("set checkpointLocation to a folder that can be written to")
+
+
 def test_a_second_query_on_a_checkpoint_is_refused_and_the_first_runs_on(
     started: Started, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import FolderSinks
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.rollback import roll_back
 from idlestate.pipeline.task_errors import plain_message
 from tests.compare import assert_states
@@ -55,6 +56,21 @@ class Both:
         table = self.given.table
         rows = (table if name == "rejects" else table.drop_columns(["rejected"])).to_pylist()
         return counted(row for row in rows if row["change"] == KINDS[name])
+
+
+@pytest.mark.parametrize(
+    ("sinks", "message"),
+    [
+        ({"results": "out", "expired": "./out/"}, r"expired is the same folder as results \(out\)"),
+        ({"results": "out", "rejects": "out/rejects"}, "rejects is inside the folder of results"),
+        ({"results": "s3://b/a/x", "expired": "s3://b/a"}, "results is inside the folder of exp"),
+        ({"results": Path("out")}, "is not a folder of a sink; pass a path or URL as text"),
+    ],
+)
+def test_folders_that_overlap_are_refused(sinks: dict[str, Any], message: str) -> None:
+    """Else the rows of one of them would be lost."""
+    with pytest.raises(RefusedError, match=message):
+        FolderSinks(**sinks)
 
 
 def feed_of(folder: Path, batches: int) -> Feed:

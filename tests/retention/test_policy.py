@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idlestate.errors import RefusedError
 from idlestate.retention.durations import DurationError
 from idlestate.retention.durations import format_duration as shown
 from idlestate.retention.policy import FOREVER_MS, MIN_GAP_MS, Policy, TimeDomain, UpdateType
@@ -136,10 +138,35 @@ def test_a_narrow_policy_is_read_back_and_changed_as_it_is() -> None:
     assert replace(narrow, ttl_ms=5).idle_max_ms == 2
 
 
-@pytest.mark.parametrize("name", ["update", "ttl_update", "time"])
-def test_a_bare_word_is_no_member(name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        policy_with(name, "event")
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("update", UpdateType.ON_READ_AND_WRITE),
+        ("ttl_update", UpdateType.ON_READ_AND_WRITE),
+        ("time", TimeDomain.PROCESSING),
+    ],
+)
+def test_words_may_be_text(name: str, member: StrEnum) -> None:
+    assert getattr(policy_with(name, member.value), name) is member
+    for other in ("sometimes", None, 3):
+        with pytest.raises(ValueError, match=rf"{name} must be one of .*{member.value}"):
+            policy_with(name, other)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"idle_min": "30m", "idle_max": "20m"},
+        {"idle_min": "30m", "idle_max": "30m"},
+        {"idle_min": "soon"},
+        {"ttl_ms": -1},
+        {"max_shrink": 2},
+        {"time": "sometimes"},
+    ],
+)
+def test_a_policy_that_cannot_be_is_refused_like_any_other_argument(given: dict[str, Any]) -> None:
+    with pytest.raises(RefusedError):
+        Policy(**given)
 
 
 @pytest.mark.parametrize(
