@@ -1,6 +1,7 @@
 """What is expected of operators: their forecasts and budgets, kept up as their figures come in.
 
-A forecast is made anew when a slot of the history begins, not at each scrape.
+A forecast is made anew when a slot of the history begins, when the size has changed by more than an
+eighth since, or when a budget is reached or left: not at each scrape.
 """
 
 import math
@@ -16,6 +17,8 @@ from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.retention.budget import Budget, no_budget
 from idlestate.retention.policy import Policy
 
+_FAR = 8
+
 
 @dataclass(slots=True)
 class _Known:
@@ -24,7 +27,14 @@ class _Known:
     history: History
     file: HistoryFile | None
     outlook: Outlook = field(default_factory=Outlook)
-    made_for: tuple[Policy, Budget] | None = None
+    made_for: tuple[Policy, Budget, bool, bool] | None = None
+    made_of: tuple[int, int] = (0, 0)
+    """The keys and the bytes."""
+
+    def is_near(self, sizes: tuple[int, int]) -> bool:
+        """Whether the outlook still fits these keys and bytes."""
+        both = zip(sizes, self.made_of, strict=True)
+        return all(_FAR * abs(now - before) <= before for now, before in both)
 
 
 class Outlooks:
@@ -57,12 +67,14 @@ class Outlooks:
                 except StoreError:  # the next size asks again; none is saved over it until then
                     return
                 self._known[uid] = known
-            made_for = figures.policy, self._budget_for(uid)
-            is_new = known.history.add(time_ms, figures.live_keys, figures.state_bytes)
-            if not is_new and known.made_for == made_for:
+            budget, sizes = self._budget_for(uid), (figures.live_keys, figures.state_bytes)
+            reached = figures.live_keys >= budget.keys, figures.state_bytes >= budget.bytes
+            made_for = figures.policy, budget, *reached
+            is_new = known.history.add(time_ms, *sizes)
+            if not is_new and known.made_for == made_for and known.is_near(sizes):
                 return
-            known.made_for = made_for
-            known.outlook = _outlook(known.history, *made_for)
+            known.made_for, known.made_of = made_for, sizes
+            known.outlook = _outlook(known.history, figures.policy, budget)
             if is_new and file is not None:
                 # A full disk, or no way to the store: the next slot is saved with this one.
                 with suppress(OSError):

@@ -69,6 +69,28 @@ def test_a_budget_that_is_reached_is_full_at_once() -> None:
     }
 
 
+@pytest.mark.parametrize("left", [2000, 999])
+def test_a_budget_that_is_left_is_no_longer_full(left: int) -> None:
+    """Within ten minutes, as at the end of a backlog, after which no row may come."""
+    outlooks = Outlooks(lambda _: Budget(keys=1000, bytes=100_000))
+    filled(outlooks, 7)
+    outlooks.note(figures(2000, 200_000), 6 * SLOT_MS)
+    for size in (2000, left):
+        outlooks.note(figures(size, 100 * size), 6 * SLOT_MS)
+    full_s = shown(outlooks, figures(left, 100 * left))[names.BUDGET_FULL]
+    assert [each == 0 for each in full_s.values()] == [left == 2000] * 2
+
+
+@pytest.mark.parametrize(("later", "expected"), [(1125, 1000), (1126, 1252), (874, 748)])
+def test_a_size_that_is_far_from_the_last_one_changes_the_forecast_at_once(
+    later: int, expected: int
+) -> None:
+    outlooks = Outlooks()
+    filled(outlooks, 7)
+    outlooks.note(figures(later, 100_000), 6 * SLOT_MS)
+    assert outlooks.complete(figures(later)).outlook.in_1h == Range(*[expected] * 3)
+
+
 def test_a_new_budget_counts_from_the_next_size_on() -> None:
     budget = Budget()
     outlooks = Outlooks(lambda _: budget)
