@@ -235,7 +235,7 @@ CONFIG_RELOADS: Final = Name(
 CONFIG_RELOAD_GOOD: Final = Name(
     f"{PREFIX}config_last_reload_successful",
     MetricKind.GAUGE,
-    "Whether the last configuration load succeeded (1) or failed (0).",
+    "Whether the last configuration load succeeded (1) or failed (0); missing before the first.",
     (),
 )
 CONFIG_RELOAD_TIME: Final = Name(

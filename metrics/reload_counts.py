@@ -9,7 +9,7 @@ class ReloadCounts:
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(names.RELOAD_RESULTS, 0)
-        self._is_good = False
+        self._is_good: bool | None = None
         self._good_ms = 0
 
     def count(self, *, good: bool, now_ms: int) -> None:
@@ -23,6 +23,6 @@ class ReloadCounts:
         """The samples of `names.OF_RELOADS`."""
         return {
             names.CONFIG_RELOADS: {(result,): count for result, count in self._counts.items()},
-            names.CONFIG_RELOAD_GOOD: {(): float(self._is_good)},
+            names.CONFIG_RELOAD_GOOD: {} if self._is_good is None else {(): float(self._is_good)},
             names.CONFIG_RELOAD_TIME: {(): self._good_ms / 1000},
         }
