@@ -34,7 +34,9 @@ def sidecar_page(
         if operator.record.stopped is not None:
             found.append(f"Stopped: {operator.record.stopped}")
         if quarantined := operator.sizes().quarantined:
-            found.append(f"{quarantined:,} quarantined rows: see the metrics")
+            found.append(
+                f"{quarantined:,} quarantined rows: SidecarClient.quarantined() returns them"
+            )
         return found
 
     return StatusPage(

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from idlestate.metrics.dashboards.generate import BOARDS
+from idlestate.service.cli import main
 from tests.deploy.alert_cases import CASES, Case
 from tests.docs_pages import anchors, page
 from tests.prometheus_programs import programs  # noqa: F401 - a fixture
@@ -98,6 +101,19 @@ def test_every_alert_has_cases_and_its_section_in_the_runbook() -> None:
         assert {"summary", "description"} < set(alert["annotations"])
     named = re.findall(r"^## (Idlestate\w+)$", page("docs/runbook.md"), re.M)
     assert set(named) == set(ALERTS)
+
+
+def test_the_runbook_names_panels_and_commands_that_exist() -> None:
+    text = page("docs/runbook.md")
+    titles = {panel.title for board in BOARDS for row in board.rows for panel in row.panels}
+    named = set(re.findall(r"\*([A-Z][^*\n]+)\*", text))
+    assert len(named) > 5
+    assert named <= titles
+    commands = re.findall(r"`idlestate ([a-z ]+)", text)
+    assert len(commands) > 3
+    for command in commands:
+        done = CliRunner().invoke(main, [*command.split(), "--help"])
+        assert done.exit_code == 0, command
 
 
 def test_alerts_that_are_inhibited_exist() -> None:

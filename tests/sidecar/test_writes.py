@@ -12,6 +12,7 @@ from idlestate.sidecar.core.micro_batches import Batches
 from idlestate.sidecar.core.one_way_writes import DirectWrites
 from idlestate.sidecar.protocol.errors import BusyError, DamagedError, DoesNotFitError
 from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.server.status import sidecar_page
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.sidecar_world import KEYS, RULE, UID, World, batch
 
@@ -119,6 +120,9 @@ def test_rule_5_a_waiting_write_that_fits_no_more_is_quarantined_and_shown(world
         assert "sum" in facts["reason"]
         found = pa.ipc.open_stream(rows).read_all().sort_by("v").to_pylist()
         assert found == [{"k": "c", "v": 1}, {"k": "a", "v": 2**62}]
+        page = sidecar_page(world.host, world.clock, lambda _: [], lambda _: [])
+        (notice,) = page._subject.notices(UID)
+        assert notice == "2 quarantined rows: SidecarClient.quarantined() returns them"
         world.crash()
     assert not world.write("w", 0, "add", [("c", 1)])
     world.run(batch(world, 1, "b"))
