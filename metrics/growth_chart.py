@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from idlestate.metrics.growth import GrowthPoint
+from idlestate.metrics.growth_log import GrowthPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,16 +20,15 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQue
 from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate.backends.files.folder import Folder
-from idlestate.config.plurals import counted
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
 from idlestate.pipeline.checkpoint.undone_input import refuse_undone_input
+from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.query_start import prepare_checkpoint
-from idlestate.pipeline.shard_partitions import even_partitions
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
 from idlestate.pipeline.spark_query import (
@@ -44,7 +43,6 @@ from idlestate.pipeline.spark_query import (
     plan_of,
     session_id,
 )
-from idlestate.pipeline.spark_version import REPARTITION_SINCE, spark_version
 from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
 from idlestate.pipeline.task_errors import worker_problem
 from idlestate.timers.clock import SystemClock
@@ -233,34 +231,6 @@ def _prepare(execution: Any, checkpoint: Folder, specs: list[OperatorSpec], core
             now_ms=SystemClock().now_ms(),
         )
         warn_of_idle_cores(spec.uid, read_layout(checkpoint, spec.uid), cores)
-
-
-def warn_of_idle_cores(uid: str, layout: OperatorLayout, cores: int) -> None:
-    """Warn if an operator cannot use all cores, and say what would help."""
-    partitions, shards = layout.state_partitions, len(layout.shards)
-    if cores <= partitions:
-        return
-    can_repartition = spark_version() >= REPARTITION_SINCE
-    larger = [
-        count for count in even_partitions(layout.shards) if count > partitions and can_repartition
-    ]
-    help_ = f"the number of shards ({shards}) is fixed; a new checkpoint may have more (shards=...)"
-    if layout.backend != "spark":
-        help_ = (
-            "its state is in a sidecar, where that number is fixed; a new checkpoint may have more "
-            "(spark.sql.shuffle.partitions)"
-        )
-    elif larger:
-        fits = next((count for count in larger if count >= cores), larger[-1])
-        help_ = f"idlestate state repartition CHECKPOINT --partitions {fits} spreads it further"
-    _log.warning(
-        "operator %s keeps its state on %s, so its state keeps %d of %d cores busy at most: %s",
-        uid,
-        counted(partitions, "partition"),
-        partitions,
-        cores,
-        help_,
-    )
 
 
 _listeners: dict[str, _StartListener] = {}

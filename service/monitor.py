@@ -8,7 +8,7 @@ from typing import Any
 from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.pipeline.session_metrics import ObservedBatch, SessionMetrics
 from idlestate.pipeline.shard_report import ShardReport

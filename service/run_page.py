@@ -9,7 +9,7 @@ from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.sidecar_rules import is_loopback
 from idlestate.errors import IdlestateError
 from idlestate.metrics.driver_metrics import DriverMetrics
-from idlestate.metrics.growth import GrowthLog
+from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup import KeyAnswer

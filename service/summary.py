@@ -1,7 +1,7 @@
 """The summary at the end of a run."""
 
 from idlestate.config.plurals import counted
-from idlestate.metrics.growth import GrowthLog
+from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.quantities import in_bytes

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from idlestate.config.sql.distinct import distinct_plan, numbered_plan
 from idlestate.config.sql.group_by import group_plan
 from idlestate.config.sql.hints import retention_by_input
 from idlestate.config.sql.joins import join_plan
 from idlestate.config.sql.over_rows import over_plan
 from idlestate.config.sql.query_error import QueryError
 from idlestate.config.sql.query_plan import QueryPlan
+from idlestate.config.sql.row_number import distinct_plan, numbered_plan
 from idlestate.config.sql.select_clauses import read_select
 from idlestate.config.sql.sources import read_source
 from idlestate.config.sql.words import read_words

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from idlestate.metrics import growth_chart as picture
-from idlestate.metrics.growth import GrowthPoint
 from idlestate.metrics.growth_chart import Growth, draw_growth
+from idlestate.metrics.growth_log import GrowthPoint
 
 START_MS = 1_740_960_000_000
 HOUR_MS = 3_600_000

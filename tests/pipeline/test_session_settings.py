@@ -14,7 +14,7 @@ from idlestate import configure, retain
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
-from idlestate.pipeline.query_listener import warn_of_idle_cores
+from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.session_settings import LOCAL_SETTINGS
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.streams import Feed, run

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.retention.policy import Policy
 from idlestate.service import cli, live_view
 from tests.service.command_line import CommandLine, Said, assert_refused

@@ -16,7 +16,7 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.metrics import names
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.growth import GrowthLog
+from idlestate.metrics.growth_log import GrowthLog
 from idlestate.pipeline import session_metrics
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,

@@ -15,7 +15,7 @@ from idlestate.config.loading import load_config
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.service.run_page import CheckpointKeys, run_page
 from idlestate.timers.clock import FakeClock

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from idlestate.metrics.growth import GrowthLog, GrowthPoint
+from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.service.summary import summary

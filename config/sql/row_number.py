@@ -1,4 +1,4 @@
-"""SELECT DISTINCT and ROW_NUMBER() as calls of `deduplicate`."""
+"""ROW_NUMBER() and SELECT DISTINCT as calls of `deduplicate`."""
 
 from dataclasses import dataclass
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.metrics.growth import GrowthLog, GrowthLogError, GrowthPoint
+from idlestate.metrics.growth_log import GrowthLog, GrowthLogError, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures
 
 
