@@ -26,6 +26,7 @@ from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import FOREVER_MS, Policies, Policy
 from idlestate.retention.rules import NEVER_MS, Reason, is_due
+from idlestate.retention.shown_values import show
 
 Ints = npt.NDArray[np.int64]
 
@@ -103,14 +104,33 @@ def one_key(values: Sequence[Any], columns: KeyColumns) -> list[pa.Array]:
     names = ", ".join(name for name, _ in columns)
     if len(values) != len(columns):
         raise ValueError(f"pass one value for each key column ({names}); found {len(values)}")
-    found = []
-    for value, (name, kind) in zip(values, columns, strict=True):
-        plain = value.encode() if isinstance(value, str) and pa.types.is_binary(kind) else value
-        try:
-            found.append(pa.array([plain], None if plain is not None else kind).cast(kind))
-        except (pa.ArrowException, TypeError, OverflowError) as error:
-            raise ValueError(f"key column {name} is of type {kind}: {error}") from error
-    return found
+    both = zip(values, columns, strict=True)
+    return [key_value(name, kind, value) for value, (name, kind) in both]
+
+
+def key_value(name: str, kind: pa.DataType, value: Any) -> pa.Array:
+    """A value of a key column as an array of one row.
+
+    Args:
+        name, kind: the column.
+        value: the value, or the text of it; None is null.
+
+    Raises:
+        ValueError: the value is of another type.
+    """
+    is_text = isinstance(value, str)
+    try:
+        if is_text and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            value = value.encode(errors="surrogateescape")  # what a command line has in its place
+        return pa.array([value], None if value is not None else kind).cast(kind)
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        problem = str(error)
+        if isinstance(error, UnicodeError):
+            problem = "the value is not valid UTF-8"
+        elif is_text and pa.types.is_timestamp(kind):
+            zone = "Z" if kind.tz else ""
+            problem = f"{show(value)} is not a time such as 2026-01-31T12:00:00{zone}"
+        raise ValueError(f"key column {name} is of type {kind}: {problem}") from error
 
 
 def shard_of(key: Keys, shards: int) -> int:

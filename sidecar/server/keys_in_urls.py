@@ -13,6 +13,8 @@ from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
 
+from idlestate.backends.shards.key_facts import key_value
+
 
 def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
     """The key in a query, in the types of its columns.
@@ -32,7 +34,7 @@ def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
         example = "&".join(f"{name}=..." for name, _ in keys)
         raise ValueError(f"ask for one key as ?{example} (a name without = for null)")
     values = dict(asked)
-    return pa.table({name: _cast(values[name], kind) for name, kind in keys})
+    return pa.table({name: _column(name, kind, values[name]) for name, kind in keys})
 
 
 def shown(lives: pa.Table) -> list[dict[str, Any]]:
@@ -45,11 +47,10 @@ def _bytes_of(text: str) -> bytes:
     return unquote_to_bytes(text.replace("+", " ").encode("latin-1"))
 
 
-def _cast(value: bytes | None, kind: pa.DataType) -> pa.Array:
+def _column(name: str, kind: pa.DataType, value: bytes | None) -> pa.Array:
     """Text that is not valid UTF-8 is accepted in binary columns only, unchanged."""
-    given = pa.array([value], pa.binary())
-    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return given.cast(kind) if is_binary else given.cast(pa.string()).cast(kind)
+    text = None if value is None else value.decode(errors="surrogateescape")
+    return key_value(name, kind, text)
 
 
 def _value(scalar: pa.Scalar) -> Any:

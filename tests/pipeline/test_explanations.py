@@ -249,6 +249,23 @@ def test_a_key_of_other_columns_is_refused(tmp_path: Path, key: Any, message: st
         idlestate.explain(key, tmp_path)
 
 
+def test_a_key_of_bytes_is_given_as_a_command_line_has_it() -> None:
+    for kind in (pa.binary(), pa.large_binary()):
+        (found,) = one_key(["a\udcff"], [("k", kind)])
+        assert found.equals(pa.array([b"a\xff"], kind))
+    with pytest.raises(ValueError, match="key column k is of type string: the value is not valid"):
+        one_key(["a\udcff"], [("k", pa.string())])
+
+
+@pytest.mark.parametrize(("zone", "example"), [("UTC", "12:00:00Z$"), (None, "12:00:00$")])
+def test_a_text_that_is_no_time_is_refused_with_an_example(zone: str | None, example: str) -> None:
+    """Without an offset it could be of any zone, and another key."""
+    for text in ("noon", "2026-01-31 12:00:00") if zone else ("noon",):
+        message = f'key column k is of type .*: "{text}" is not a time such as 2026-01-31T{example}'
+        with pytest.raises(ValueError, match=message):
+            one_key([text], [("k", pa.timestamp("us", zone))])
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1", None])
 @pytest.mark.parametrize("name", ["layout.json", "policies.json"])
 def test_a_damaged_file_of_the_operator_is_named(
