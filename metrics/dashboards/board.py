@@ -53,6 +53,7 @@ class Panel:
         width: of 24.
         warn_at: from this value on it is orange; None: never.
         stacked: whether curves are stacked.
+        is_signed: whether values may be below 0; otherwise the axis starts there.
     """
 
     title: str
@@ -63,6 +64,7 @@ class Panel:
     width: int = 12
     warn_at: float | None = None
     stacked: bool = False
+    is_signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

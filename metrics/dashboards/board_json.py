@@ -122,7 +122,12 @@ def _panel(panel: Panel, panel_id: int, x: int, y: int, of: str) -> dict[str, An
         "gridPos": {"x": x, "y": y, "w": panel.width, "h": _HEIGHT[panel.kind]},
         "targets": targets,
         "fieldConfig": {
-            "defaults": {"unit": panel.unit.value, "min": 0, **_colours(panel), **_custom(panel)},
+            "defaults": {
+                "unit": panel.unit.value,
+                **({} if panel.is_signed else {"min": 0}),
+                **_colours(panel),
+                **_custom(panel),
+            },
             "overrides": [],
         },
         "options": _options(panel.kind),

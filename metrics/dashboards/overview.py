@@ -5,7 +5,8 @@ from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Que
 _UNBOUNDED = (
     "count(max by (operator) (idlestate_live_keys{$of}) unless on (operator)"
     " (idlestate_retention_max_seconds{$of} > 0 or idlestate_retention_ttl_seconds{$of} > 0"
-    " or idlestate_retention_max_lifetime_seconds{$of} > 0)) or vector(0)"
+    " or idlestate_retention_max_lifetime_seconds{$of} > 0"
+    ' or idlestate_keys_due{$of, within="24h"} > 0)) or vector(0)'
 )
 _GROWING = (
     "count(max by (operator) (operator:idlestate_live_keys:min1d{$of}) > 1.1 *"
@@ -31,8 +32,9 @@ _NUMBERS = PanelRow(
         ),
         Panel(
             title="Operators without retention",
-            description="Their state grows with every new key. Give each a policy with idle,"
-            " ttl or max_lifetime; `idlestate advise` proposes one.",
+            description="No rule, and nothing else, ends a key of theirs within a day: state"
+            " grows with every new key. Give each a policy with idle, ttl or max_lifetime;"
+            " `idlestate advise` proposes one.",
             unit=Unit.COUNT,
             kind=Kind.NUMBER,
             width=4,
@@ -116,6 +118,7 @@ _GROWTH = PanelRow(
             description="Keys that state gains per second; below 0 it shrinks. Above 0 for"
             " days means growth.",
             unit=Unit.PER_SECOND,
+            is_signed=True,
             queries=(
                 Query(
                     "max by (operator) (rate(idlestate_keys_created_total{$of}[$__rate_interval]))"

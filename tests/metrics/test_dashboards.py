@@ -1,6 +1,7 @@
 """The dashboards: the committed JSON is what the code makes, and every panel says what to do."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,38 @@ def test_panels_have_ids_and_places_of_their_own(board: Board) -> None:
         assert not cells & taken, panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= cells
+
+
+def test_an_axis_starts_at_0_unless_values_are_differences() -> None:
+    """Grafana cuts off what is below the least value of an axis."""
+    for board in BOARDS:
+        titles = {panel.title for row in board.rows for panel in row.panels if panel.is_signed}
+        for panel in board_json(board)["panels"]:
+            if panel["type"] == "row":
+                continue
+            exprs = [target["expr"].replace("time() - ", "") for target in panel["targets"]]
+            is_signed = any(" - " in expr for expr in exprs)
+            assert (panel["title"] in titles) == is_signed
+            assert ("min" in panel["fieldConfig"]["defaults"]) != is_signed
+
+
+def test_panel_and_alert_agree_on_what_has_no_retention() -> None:
+    alerts = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yaml").read_text())["groups"]
+    (alert,) = (
+        rule["expr"]
+        for group in alerts
+        for rule in group["rules"]
+        if rule["alert"] == "IdlestateNoRetention"
+    )
+    (expr,) = (
+        query.expr
+        for _, panel in PANELS
+        if panel.title == "Operators without retention"
+        for query in panel.queries
+    )
+    ends = [re.findall(r"idlestate_\w+", each.partition(" unless ")[2]) for each in (alert, expr)]
+    assert len(ends[0]) == 4
+    assert ends[0] == ends[1]
 
 
 def test_a_query_names_the_variables_of_its_dashboard() -> None:
