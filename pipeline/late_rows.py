@@ -64,7 +64,7 @@ def rows_as_json(
     found = [
         [batch_id, reason, input_name, json.dumps(row, default=_to_text, ensure_ascii=False)]
         for reason, at in rejected.items()
-        for row in rows.select(names).take(pa.array(at)).to_pylist()
+        for row in _dicts(rows.select(names).take(pa.array(at)))
     ]
     return json.dumps(found) if found else None
 
@@ -76,6 +76,32 @@ def failed_as_json(failed: Sequence[Mapping[str, Any]], batch_id: int) -> list[s
         for each in failed
     ]
     return [json.dumps(found)] if found else []
+
+
+def _dicts(rows: pa.Table) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = rows.to_pylist()
+    except (ValueError, OverflowError):  # of times that Python has not
+        names = rows.column_names
+        columns = [map(_value, column) for column in rows.columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return found
+
+
+def _value(scalar: Any) -> Any:
+    """A value in Python; a time before year 1 or after year 9999 as text."""
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _value(each) for name, each in scalar.items()}
+    if isinstance(scalar, pa.ListScalar):
+        return [_value(each) for each in scalar.values]
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        is_date = pa.types.is_date(scalar.type)
+        text = str(np.datetime64(scalar.value, "D" if is_date else scalar.type.unit))
+        return text if is_date else f"{text.removesuffix('000')}Z"
 
 
 def _to_text(value: object) -> object:

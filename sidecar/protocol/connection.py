@@ -76,9 +76,10 @@ def patiently(
         try:
             return call()
         except (AwayError, BusyError):
-            if clock.monotonic_s() + wait_s > begun_s + patience_s():
+            left_s = begun_s + patience_s() - clock.monotonic_s()
+            if left_s <= 0:
                 raise
-        threading.Event().wait(wait_s)
+        threading.Event().wait(min(wait_s, left_s))
         wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
