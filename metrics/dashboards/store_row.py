@@ -7,8 +7,8 @@ STORE = PanelRow(
     (
         Panel(
             title="Stalls and errors",
-            description="1 when writes are stopped, and the number of background errors. Check"
-            " the disk: full, slow or broken.",
+            description="Above 0 when writes are stopped, and the number of background errors."
+            " Check the disk: full, slow or broken.",
             unit=Unit.COUNT,
             warn_at=1,
             queries=(

@@ -165,7 +165,7 @@ CASES = (
     ),
     Case(
         alert="IdlestateStoreStalls",
-        fires=process("idlestate_rocksdb_is_write_stopped", "1x90"),
+        fires=process("idlestate_rocksdb_is_write_stopped", "2x90"),  # those of two workers
         silent=(
             process("idlestate_rocksdb_is_write_stopped", "0x90")
             | process("idlestate_rocksdb_background_errors", "0x90"),
