@@ -81,7 +81,7 @@ def failed_as_json(failed: Sequence[Mapping[str, Any]], batch_id: int) -> list[s
 def _dicts(rows: pa.Table) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = rows.to_pylist()
-    except (ValueError, OverflowError):  # of times that Python has not
+    except (ValueError, OverflowError):  # of values that Python has not
         names = rows.column_names
         columns = [map(_value, column) for column in rows.columns]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -89,7 +89,9 @@ def _dicts(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def _value(scalar: Any) -> Any:
-    """A value in Python; a time before year 1 or after year 9999 as text."""
+    """A value in Python. A time before year 1 or after year 9999 is text, and bytes that are not
+    UTF-8 are replaced.
+    """
     if not scalar.is_valid:
         return None
     if isinstance(scalar, pa.StructScalar):
@@ -98,6 +100,8 @@ def _value(scalar: Any) -> Any:
         return [_value(each) for each in scalar.values]
     try:
         return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.as_buffer().to_pybytes().decode(errors="replace")
     except (ValueError, OverflowError):
         is_date = pa.types.is_date(scalar.type)
         text = str(np.datetime64(scalar.value, "D" if is_date else scalar.type.unit))

@@ -7,10 +7,18 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field
+from idlestate.errors import RefusedError
+
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last time of Python."""
 
 
 def python_values(field: Field) -> list[Any]:
-    """The values of a column, None for nulls; timestamps with a zone are in UTC."""
+    """The values of a column, None for nulls; timestamps with a zone are in UTC.
+
+    Raises:
+        RefusedError: a time is before year 1 or after year 9999.
+    """
     found: list[Any]
     if isinstance(field, np.ndarray):
         found = field.tolist()
@@ -25,8 +33,10 @@ def python_values(field: Field) -> list[Any]:
         found = field.to_numpy(zero_copy_only=False).tolist()
         return found
     if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
-        plain = field.view(pa.int64()).fill_null(0).to_numpy().view("datetime64[us]")
-        found = plain.astype(object).tolist()
+        plain = field.view(pa.int64()).fill_null(0).to_numpy()
+        if len(plain) and not (plain.min() >= _FIRST_US and plain.max() <= _LAST_US):
+            raise _beyond(field)
+        found = plain.view("datetime64[us]").astype(object).tolist()
         if kind.tz:
             found = [each.replace(tzinfo=UTC) for each in found]
         return _with_nulls(field, found)
@@ -35,8 +45,20 @@ def python_values(field: Field) -> list[Any]:
         fields = zip(*map(python_values, field.flatten()), strict=True)
         found = [dict(zip(names, each, strict=True)) for each in fields]
         return _with_nulls(field, found)
-    found = field.to_pylist()
+    try:
+        found = field.to_pylist()
+    except UnicodeDecodeError:
+        raise
+    except (ValueError, OverflowError):
+        raise _beyond(field) from None
     return found
+
+
+def _beyond(field: pa.Array) -> RefusedError:
+    return RefusedError(
+        f"a value of type {field.type} has a time before year 1 or after year 9999, which Python "
+        "cannot represent; filter such rows before the operator, or cast the column to text"
+    )
 
 
 def _with_nulls(field: pa.Array, values: list[Any]) -> list[Any]:

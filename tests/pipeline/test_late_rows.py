@@ -49,3 +49,9 @@ def test_a_time_that_python_has_not_is_shown(us: int, text: str) -> None:
 def test_a_day_that_python_has_not_is_shown() -> None:
     days = pa.array([2932896, 2932897, -719163], pa.int32()).cast(pa.date32())
     assert [row["at"] for row in shown(days)] == ["9999-12-31", "10000-01-01", "0000-12-31"]
+
+
+def test_text_that_is_not_utf_8_is_shown_with_its_bad_bytes_replaced() -> None:
+    """As in a malformed line of a file in another encoding."""
+    texts = pa.array([b"caf\xe9 {", b"fine", None], pa.binary()).view(pa.string())
+    assert [row["at"] for row in shown(texts)] == ["caf\ufffd {", "fine", None]
