@@ -1,6 +1,7 @@
 """Settings of Spark's Python worker processes, which run one task after another."""
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,8 +15,19 @@ from pyspark.sql import SparkSession
 
 from idlestate.pipeline.spark_version import private_part
 
+_CHOSEN = "PYSPARK_PYTHON"
 _DAEMON_SETTING = "spark.python.daemon.module"
 _DAEMON = "idlestate.pipeline.worker_daemon"
+
+
+def use_same_python(spark: SparkSession) -> None:
+    """Let the workers of a local session run the driver's Python, unless the user has chosen one.
+
+    Spark would run the `python3` of the PATH, which need not have idlestate.
+    """
+    context = spark.sparkContext
+    if _is_local(spark) and context.pythonExec == "python3" and _CHOSEN not in os.environ:
+        context.pythonExec = sys.executable
 
 
 def load_once(spark: SparkSession) -> None:
@@ -28,8 +40,7 @@ def load_once(spark: SparkSession) -> None:
     job's files. So Spark's own daemon stays there, and also if the user has chosen a daemon.
     """
     context = spark.sparkContext
-    is_local = str(context.master).split("[")[0] == "local"
-    if not (is_local and context.pythonExec == sys.executable and _is_installed()):
+    if not (_is_local(spark) and context.pythonExec == sys.executable and _is_installed()):
         return
     with private_part("the settings of a running SparkContext (_jsc)"):
         settings: Any = cast("Any", context)._jsc.sc().conf()  # noqa: SLF001
@@ -37,6 +48,10 @@ def load_once(spark: SparkSession) -> None:
             return
         settings.set(_DAEMON_SETTING, _DAEMON)
     Thread(target=_run_a_task, args=(spark,), name="idlestate-python-workers", daemon=True).start()
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).split("[")[0] == "local"
 
 
 def _run_a_task(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from idlestate.pipeline import python_worker
-from idlestate.pipeline.python_worker import load_once
+from idlestate.pipeline.python_worker import load_once, use_same_python
 
 
 class Settings(dict[str, str]):
@@ -50,6 +50,26 @@ def test_the_process_that_workers_are_forked_from_starts_at_once_and_once() -> N
     for thread in threads:
         thread.join(timeout=60)
     assert [thread.name for thread in threads] == ["idlestate-python-workers"]
+
+
+@pytest.mark.parametrize(
+    ("master", "chosen", "python"),
+    [
+        ("local[2]", None, sys.executable),
+        ("local[2]", "python3", "python3"),
+        ("spark://host:7077", None, "python3"),
+    ],
+)
+def test_a_local_session_runs_the_python_of_its_driver(
+    monkeypatch: pytest.MonkeyPatch, master: str, chosen: str | None, python: str
+) -> None:
+    """Without an active environment, the `python3` of the PATH has no idlestate."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if chosen:
+        monkeypatch.setenv("PYSPARK_PYTHON", chosen)
+    found: Any = session(Settings(), master, "python3")
+    use_same_python(found)
+    assert found.sparkContext.pythonExec == python
 
 
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn"])
