@@ -1,5 +1,6 @@
 """The plan of a query as DataFrames: what it reads, its operator, and what it selects."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,6 +54,8 @@ _NOT_TAKEN = {
     "join_asof": (*_OF_GROUPS, "in_order", *_OF_RIGHT),
     "over": (*_OF_GROUPS, "rejects", "in_order", *_OF_TWO_INPUTS),
 }
+_PLACE_OF_SPARK = re.compile(r"; line \d+ pos \d+;?$")
+"""Where in the expression, which Spark takes for a text of its own."""
 _DEFAULTS = {"rejects": False, "backend": "spark"}
 _TIMES = ("event_time", "version_time", "right_time")
 
@@ -93,8 +96,7 @@ def planned_query(
         inputs.append(_read(of_second, table(second), uid, given, time))
     chosen = _policy(plan, policy, config, uid)
     changes = _OPERATORS[plan.operator](*inputs, uid=uid, policy=chosen, config=config, **given)
-    with reads_of_spark(uid, plan.rows.place):
-        return _selected(plan, changes)
+    return _selected(plan, changes, uid)
 
 
 @contextmanager
@@ -107,7 +109,8 @@ def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        raise RefusedError(f"operator {uid!r}: query, {place}: {spark_says(str(error))}") from error
+        told = _PLACE_OF_SPARK.sub("", spark_says(str(error)))
+        raise RefusedError(f"operator {uid!r}: query, {place}: {told}") from error
 
 
 def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[QueryRows, str]:
@@ -237,21 +240,28 @@ def _hinted(
     return hint.policy
 
 
-def _selected(plan: QueryPlan, changes: DataFrame) -> DataFrame:
+def _selected(plan: QueryPlan, changes: DataFrame, uid: str) -> DataFrame:
     if plan.name is not None:
         changes = changes.alias(plan.name)
     if plan.having is not None:
         is_kept = F.expr(plan.having)
         if REJECTED in changes.columns:
             is_kept |= F.col(REJECTED).isNotNull()
-        changes = changes.where(is_kept)
+        with reads_of_spark(uid, plan.condition_place or plan.rows.place):
+            changes = changes.where(is_kept)
     if plan.output is None:
         return changes
     names = (*ADDED_COLUMNS, INPUT) if REJECTED in changes.columns else ADDED_COLUMNS
     added = [name for name in changes.columns if name in names]
     own = [quoted(name) for name in changes.columns if name not in names]
-    texts = (own if text == "*" else [text] for text in plan.output)
-    return changes.select(*map(F.expr, chain.from_iterable(texts)), *added)
+    texts = [own if text == "*" else [text] for text in plan.output]
+    one_for_all = [plan.rows.place] * len(texts)
+    places = plan.places if len(plan.places) == len(texts) else one_for_all
+    for selected, place in zip(texts, places, strict=True):
+        with reads_of_spark(uid, place):
+            changes.select(*map(F.expr, selected))
+    with reads_of_spark(uid, plan.rows.place):
+        return changes.select(*map(F.expr, chain.from_iterable(texts)), *added)
 
 
 def _folded_once(names: Iterable[str]) -> Iterable[str]:

@@ -264,5 +264,7 @@ class _Grouping:
         no_window(read_expression(words))
         text = self.over_result(words)
         functions = {name.lower(): call.function for name, call in self.aggregates.items()}
+        if self.window is not None and self.window.windows.is_session:
+            functions[WINDOW_END] = "max"  # grows with each row of the session
         check_having(read_expression(self._replaced(words)).tree, words, functions)
         return text

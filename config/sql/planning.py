@@ -9,7 +9,7 @@ from idlestate.config.sql.over_rows import over_plan
 from idlestate.config.sql.query_error import QueryError
 from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.config.sql.row_number import distinct_plan, numbered_plan
-from idlestate.config.sql.select_clauses import read_select
+from idlestate.config.sql.select_clauses import Select, read_select
 from idlestate.config.sql.sources import read_source
 from idlestate.config.sql.words import read_words
 
@@ -22,6 +22,15 @@ def plan_query(query: object) -> QueryPlan:
             write instead.
     """
     select = read_select(read_words(query), may_join=True)
+    condition = select.having or select.where
+    return replace(
+        _plan_of(select),
+        places=tuple(item.place for item in select.items),
+        condition_place=None if condition is None else condition.place,
+    )
+
+
+def _plan_of(select: Select) -> QueryPlan:
     if select.having is not None and select.keys is None:
         raise select.words.at("having").refused("HAVING needs GROUP BY", "write WHERE")
     joined = join_plan(select)

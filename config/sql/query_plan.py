@@ -108,6 +108,8 @@ class QueryPlan:
         second_retention: what a hint says about it.
         new_names: names that must not be columns of the input, for they would be ambiguous, and
             where the query uses them.
+        places: where the query selects what is in `output`, where the two are as many.
+        condition_place: where the query has the condition that is `having`.
     """
 
     operator: str
@@ -120,3 +122,5 @@ class QueryPlan:
     second: QueryRows | None = None
     second_retention: Retention | None = None
     new_names: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)
+    places: tuple[QueryPlace, ...] = field(default=(), compare=False)
+    condition_place: QueryPlace | None = field(default=None, compare=False)

@@ -9,7 +9,8 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import TokenType
 
-from idlestate.config.sql.words import DIALECT, Words
+from idlestate.config.sql.dialect import QueryDialect
+from idlestate.config.sql.words import Words
 
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
 _TAKEN = {"expressions", "from_", "where", "group", "having", "distinct", "hint"}
@@ -151,7 +152,7 @@ def parsed(words: Words, text: str) -> exp.Expression:
     """
     try:
         # Behind GROUP BY, `window(` looks like the clause WINDOW; any other function does not.
-        tree = sqlglot.parse_one(_WINDOW_CALL.sub("tumble", text), dialect=DIALECT)
+        tree = sqlglot.parse_one(_WINDOW_CALL.sub("tumble", text), dialect=QueryDialect)
     except ParseError as error:
         raise _unreadable(words, text, error) from error
     except RecursionError as error:

@@ -60,6 +60,11 @@ PLAIN: list[tuple[str, list[str], dict[str, str]]] = [
         {"p": "approx_percentile(v, 0.95)", "t": "top_n(v, 3, ts)"},
     ),
     (
+        "SELECT k, collect_list(v, 5) AS a, collect_set(v, 5) AS b FROM t GROUP BY k",
+        ["k"],
+        {"a": "collect_list(v, 5)", "b": "collect_set(v, 5)"},
+    ),
+    (
         "SELECT k, min_by(v, ts) AS a, max_by(v, ts) FROM t GROUP BY k",
         ["k"],
         {"a": "min_by(v, ts)", "max_by(v, ts)": "max_by(v, ts)"},

@@ -267,6 +267,16 @@ NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM 
             {},
             'query, line 1, column 24, "sum(a + c)": A column, variable',
         ),
+        (
+            "SELECT k, count(*) AS n, nope(max(a)) AS m FROM clicks GROUP BY k",
+            {},
+            'query, line 1, column 26, "nope(max(a)) AS m": Cannot resolve routine `nope`',
+        ),
+        (
+            "SELECT k, count(*) AS n FROM clicks GROUP BY k HAVING nope(k)",
+            {},
+            'query, line 1, column 55, "nope(k)": Cannot resolve routine `nope`',
+        ),
         ("SELECT k, max(c) AS m FROM clicks GROUP BY k", {}, "c"),
         ("SELECT kk, count(*) FROM clicks GROUP BY kk", {}, "column kk not found"),
         (
