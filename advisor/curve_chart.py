@@ -37,6 +37,7 @@ INKS = {
 }
 """Every colour of the picture, by what it is for."""
 
+_DOT = 4.5
 _TICKS = ("1s", "10s", "1m", "10m", "1h", "6h", "1d", "7d", "30d", "180d", "730d", "3650d")
 
 
@@ -95,10 +96,12 @@ def _figure(advice: Advice, points: Sequence[WindowFigures]) -> "Figure":
     figure.subplots_adjust(left=0.09, right=0.89, top=0.88, bottom=0.1, hspace=0.28)
     windows = [each.idle_min_ms for each in points]
     shares = [100 * each.returning_share for each in points]
-    upper.plot(windows, shares, color=RETURNING, linewidth=2.4)
+    # A dot at each window that was judged: between them the lines only lead from one to the next.
+    upper.plot(windows, shares, "o-", color=RETURNING, linewidth=2.4, markersize=_DOT)
     upper.set_ylim(bottom=0)
-    lower.plot(windows, [each.mean_keys for each in points], color=MUTED, linewidth=1.8)
-    lower.plot(windows, [each.most_keys for each in points], color=KEPT, linewidth=2.4)
+    for figures, ink, width in (("mean_keys", MUTED, 1.8), ("most_keys", KEPT, 2.4)):
+        heights = [getattr(each, figures) for each in points]
+        lower.plot(windows, heights, "o-", color=ink, linewidth=width, markersize=_DOT)
     lower.set_yscale("symlog", linthresh=1)
     lower.set_ylim(bottom=0)
     held = "held" if points[-1].held_keys else "peak"

@@ -137,6 +137,8 @@ def test_pictures_are_drawn_and_equal_for_equal_advice(tmp_path: Path) -> None:
     draw_curve(advice, tmp_path / "curve.svg")
     assert ElementTree.parse(tmp_path / "curve.svg").getroot().tag.endswith("svg")
     assert curve_svg(advice) == curve_svg(advice)
+    dots = curve_svg(advice).count("<use xlink:href")
+    assert dots >= 3 * len([each for each in advice.windows if each.window.is_single])
     assert [path.name for path in tmp_path.rglob(".*")] == []
 
 
