@@ -24,7 +24,7 @@ _DARK = {
 }
 _STYLE = """
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
-       max-width: 60rem; margin: 0 auto; padding: 1rem; }
+       max-width: 60rem; margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .wide { overflow-x: auto; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; } caption { text-align: left; color: var(--muted); }

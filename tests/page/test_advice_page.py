@@ -32,7 +32,8 @@ def test_advice_is_readable_in_every_view(browser: Browser) -> None:
         }
     )
     advice = advise(events, key=EVIL, event_time="at", key_budget=20)
-    with served(html_report(advice, EVIL)) as url:
+    path = f"/{EVIL}/{'clicks-of-the-shop/' * 5}part-0000.parquet"
+    with served(html_report(advice, path)) as url:
         page = browser.read(url)
     assert EVIL in page["title"]
     assert page["markup"].keys().isdisjoint({"script", "b"})
