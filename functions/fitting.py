@@ -32,12 +32,16 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
         kind: the type of the state.
         what: the state, for errors.
     """
+    fields = {field.name for field in kind} if pa.types.is_struct(kind) else set()
 
     def fit(value: Any) -> Any:
         is_bool = value.__class__ is bool and not pa.types.is_boolean(kind)
         try:
             if is_bool:
                 raise pa.ArrowTypeError("a bool is not a number")
+            if fields and isinstance(value, dict) and not fields.issuperset(value):
+                unknown = ", ".join(sorted(map(str, value.keys() - fields)))
+                raise pa.ArrowTypeError(f"it has no field {unknown}")
             found = python_values(pa.array([value], kind))[0]
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise RefusedError(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate import KeyedProcessFunction, Policy
+from idlestate.functions.errors import FunctionError
 from idlestate.state import ValueStateDescriptor
 from idlestate.testing import FunctionHarness
 
@@ -56,3 +57,15 @@ def test_a_value_is_shown_alike_in_its_batch_and_in_the_next(kind: pa.DataType, 
     for second in range(2):
         rows += harness.batch([{"k": "a", "t": MOMENT + timedelta(seconds=second)}])
     assert rows[0] == rows[1]
+
+
+def test_a_field_that_the_struct_does_not_have_is_an_error() -> None:
+    harness = FunctionHarness(
+        {"k": pa.string(), "t": pa.timestamp("us", "UTC")},
+        key="k",
+        event_time="t",
+        function=Shows(STRUCT, {"at": MOMENT, "ta": 1}),
+        output="shown string",
+    )
+    with pytest.raises(FunctionError, match="does not fit: it has no field ta"):
+        harness.batch([{"k": "a", "t": MOMENT}])
