@@ -52,7 +52,9 @@ class Exporter:
             now_ms = self._clock.now_ms()
             # Its own come last: sources are capped while they are asked.
             found = merged(source(now_ms) for source in reversed(self._sources))
-        return {name: found[name] for name in self.names if found.get(name)}
+            left_out = self.cap.left_out(names.OPERATOR)
+        shown = {name: found[name] for name in self.names if found.get(name)}
+        return _without(shown, left_out) if left_out else shown
 
     def reply(self, accept: str) -> Reply:
         """A scrape: as OpenMetrics if the Accept header has it, else as plain text."""
@@ -70,6 +72,16 @@ class Exporter:
             names.OVERFLOWED_SERIES: {(): self.cap.overflowed},
             names.BUILD_INFO: {(VERSION,): 1},
         }
+
+
+def _without(samples: Samples, operators: set[str]) -> Samples:
+    """The samples of all other operators, whichever source they are from."""
+    return {
+        name: {labels: value for labels, value in of.items() if labels[0] not in operators}
+        if names.OPERATOR in name.labels
+        else of
+        for name, of in samples.items()
+    }
 
 
 class RegistryBridge(Collector):

@@ -51,3 +51,7 @@ class SeriesCap:
                 self._waiting.add(each)
                 self.overflowed += series
         return {value for _, value in now & self._admitted.keys()}
+
+    def left_out(self, kind: str) -> set[str]:
+        """Those of the groups of a kind that are not shown."""
+        return {value for of, value in self._waiting if of == kind}

@@ -17,7 +17,7 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import SERIES, OperatorMetrics
 from idlestate.metrics.samples import BucketCounts, Samples
 from idlestate.metrics.series_cap import SeriesCap
-from idlestate.metrics.sidecar_metrics import OF_SIDECAR
+from idlestate.metrics.sidecar_metrics import OF_SIDECAR, WAITING_WRITES, WORKERS
 from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import FakeClock
 from tests.prometheus_programs import programs  # noqa: F401 - a fixture
@@ -108,6 +108,17 @@ def test_series_are_limited_and_the_same_operators_stay() -> None:
     assert operators(made) == {"m", "n", "o"}
     uids[:] = ["a", "m", "o", "p"]
     assert operators(made) == {"m", "o", "a"}
+
+
+def test_what_a_sidecar_adds_to_operators_is_limited_with_them() -> None:
+    made, uids = Exporter(FakeClock(), max_series=SERIES), ["m", "n"]
+    OperatorMetrics(made, lambda _: [OperatorFigures(operator=uid) for uid in uids])
+    of_each = {(uid,): 0 for uid in uids}
+    made.add((WAITING_WRITES, WORKERS), lambda _: {WAITING_WRITES: of_each, WORKERS: {(): 1}})
+    found = made.samples()
+    assert found[WAITING_WRITES] == {("m",): 0}
+    assert found[WORKERS] == {(): 1}
+    assert found[names.OVERFLOWED_SERIES] == {(): SERIES}
 
 
 def test_what_does_not_fit_is_counted_once() -> None:
