@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
 from joins import asof_join, asof_rows, interval_join, spark_join
-from recipes import Windows
+from recipes import WINDOW_MS, Windows
 from third_events import with_process, with_state
 
 UID = "bench"
@@ -67,6 +67,25 @@ def retain_event(events: DataFrame, windows: Windows) -> DataFrame:
         event_time="event_time",
         policy=policy,
     )
+
+
+def retain_held(*, in_order: bool) -> Build:
+    """Idle windows in event time, behind a delay of a tenth of a batch."""
+
+    def build(events: DataFrame, windows: Windows) -> DataFrame:
+        policy = Policy(idle_min_ms=windows.min_ms, idle_max_ms=windows.max_ms, min_gap_ms=0)
+        return retain(
+            events,
+            key="key",
+            aggregates={"n": "count"},
+            uid=UID,
+            event_time="event_time",
+            delay=f"{WINDOW_MS // 10}ms",
+            policy=policy,
+            in_order=in_order,
+        )
+
+    return build
 
 
 def retain_processing(events: DataFrame, windows: Windows) -> DataFrame:
@@ -222,6 +241,12 @@ RETAIN_EVENT = Contestant("retain-event", "retain, event time", retain_event, "a
 RETAIN_PROCESSING = Contestant(
     "retain-processing", "retain, processing time", retain_processing, "append"
 )
+RETAIN_DELAYED = Contestant(
+    "retain-delayed", "retain, with a delay", retain_held(in_order=False), "append"
+)
+RETAIN_IN_ORDER = Contestant(
+    "retain-in-order", "the same, in_order", retain_held(in_order=True), "append"
+)
 RETAIN_ROCKSDB = Contestant(
     "retain-rocksdb", "retain, backend: rocksdb", retain_in_sidecar("rocksdb"), "append"
 )
@@ -277,6 +302,7 @@ CONTESTANTS = {
     for each in (
         *SPARKS,
         *(RETAIN_EVENT, RETAIN_PROCESSING, RETAIN_ROCKSDB, RETAIN_HEAP),
+        *(RETAIN_DELAYED, RETAIN_IN_ORDER),
         *(RETAIN_SESSION, RETAIN_TUMBLING, DEDUPLICATE, PROCESS, INTERVAL_JOIN, ASOF_JOIN),
     )
 }

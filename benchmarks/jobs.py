@@ -13,8 +13,10 @@ from contestants import (
     NOTHING,
     PROCESS,
     PROCESS_ROW,
+    RETAIN_DELAYED,
     RETAIN_EVENT,
     RETAIN_HEAP,
+    RETAIN_IN_ORDER,
     RETAIN_PROCESSING,
     RETAIN_ROCKSDB,
     RETAIN_SESSION,
@@ -34,6 +36,9 @@ NOTHING_DUE, CHURN, FORGET = "nothing-due", "churn", "forget"
 FUNCTIONS = "functions"
 DEDUPLICATION, WITHIN = "deduplication", "within"
 SESSION, TUMBLING, BY_WINDOW = "session", "tumbling", "by-window"
+HOLD = "hold"
+HOLD_SUITES = tuple(f"{HOLD}-{draw}" for draw in (Draw.UNIFORM, Draw.ZIPF))
+"""Every row waits for the watermark: one batch, or two if it is of the last tenth of its own."""
 INTERVAL, ASOF = JOINS = ("interval-join", "asof-join")
 BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
@@ -134,6 +139,7 @@ QUICK_NAMES = (
     "uniform/bare",
     "uniform/retain",
     "small-uniform/ttl",
+    "hold-zipf",
     "deduplication",
     "functions-zipf",
     "interval-join",
@@ -181,6 +187,7 @@ def all_jobs(scale: Scale) -> list[Job]:
             for contestant in (GROUP_BY, RETAIN_EVENT, NOTHING)
         ]
         jobs += _jobs(name, plan, recipe, scale.brief_warm_up, scale.rounds)
+    jobs += _hold_jobs(scale)
     jobs += [*_deduplication_jobs(scale), *_window_jobs(scale), *_function_jobs(scale)]
     jobs += _join_jobs(scale)
     jobs += [*_sparse_jobs(scale), *_executor_jobs(scale)]
@@ -207,6 +214,16 @@ def _jobs(
         )
         for contestant, case, windows in plan
     ]
+
+
+def _hold_jobs(scale: Scale) -> list[Job]:
+    jobs: list[Job] = []
+    for suite, draw in zip(HOLD_SUITES, (Draw.UNIFORM, Draw.ZIPF), strict=True):
+        recipe = Recipe(draw=draw, rows=scale.rows, batches=scale.batches, ids=scale.ids)
+        peers = (RETAIN_DELAYED, RETAIN_IN_ORDER)
+        plan = [(each, NOTHING_DUE, nothing_due(recipe)) for each in peers]
+        jobs += _jobs(suite, plan, recipe, scale.warm_up, scale.rounds)
+    return jobs
 
 
 def _deduplication_jobs(scale: Scale) -> list[Job]:

@@ -53,7 +53,9 @@ def apply_function(
     others = {}
     if table.spec.in_order:
         held = table.others[HELD]
-        steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
+        steps, others[HELD] = held_rows.release(
+            held, table.spec, steps, sweep_at_ms, batch_id, merge
+        )
     steps = in_row_order(steps)
     at, old = table.current.look_up(steps.hashes, steps.keys)
     rule = timed(policy)

@@ -44,7 +44,7 @@ class Sink(Protocol):
 
 
 def encode_run(segments: Iterable[Segment], schema: TableSchema, policy: Policy, sink: Sink) -> int:
-    """Write the file of a run, segment by segment, and say how many rows it has.
+    """Write the file of a run, segment by segment, and say how many rows it has or stands for.
 
     Args:
         segments: in order of hash, at least one, with the same extras.
@@ -56,13 +56,14 @@ def encode_run(segments: Iterable[Segment], schema: TableSchema, policy: Policy,
     first = next(rest)
     layout = RowLayout.of(schema, first.extras)
     entries: list[SegmentIndex] = []
-    at = 0
+    at = rows = 0
     for segment in chain([first], rest):
         entry, pieces = segment.encode(schema, layout, at)
         for piece in pieces:
             sink.write(piece)
             at += len(piece)
         entries.append(entry)
+        rows += segment.counted(schema)
     metadata = {
         _VERSION_KEY: _VERSION,
         _KEYS_KEY: _shown_keys(schema),
@@ -72,7 +73,7 @@ def encode_run(segments: Iterable[Segment], schema: TableSchema, policy: Policy,
     index = _encode_index(entries, metadata)
     for part in (index, _LENGTH.pack(index.size)):
         sink.write(memoryview(part))
-    return sum(entry.rows for entry in entries)
+    return rows
 
 
 def run_in_memory(

@@ -100,6 +100,13 @@ class Segment:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def counted(self, schema: TableSchema) -> int:
+        """How many rows it has, or those of it stand for."""
+        if schema.counted_by is None:
+            return len(self)
+        at = [column.id for column in schema.columns].index(schema.counted_by)
+        return int(np.sum(self.rows.payload[at]))
+
     def encode(
         self, schema: TableSchema, layout: RowLayout, at: int
     ) -> tuple[SegmentIndex, Iterator[memoryview]]:

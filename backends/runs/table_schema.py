@@ -57,6 +57,8 @@ class TableSchema:
     """Whether a row may end before an older one of its key would: a function removes a timer, or a
     state that a late record sets again.
     """
+    counted_by: str | None = None
+    """The column that says how many rows each row stands for; None: one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,92 +1,150 @@
 """Rows that wait for their turn: with `in_order`, a row counts once the watermark has reached it.
 
-Waiting rows are a table of the shard, in runs as open lives are. A row is written when it comes
-and ends at its own time, so that the sweep at the watermark finds the rows to release by the due
-index and removes them without a write. It replaces no other row: one key may have many. A row that
-only looks has a time of reading.
+Waiting rows are a table of the shard whose rows are packets: what waits of a batch is kept as tasks
+packed it, and is merged and sorted once, when it is released. A packet ends at the time of its
+first row, so that the sweep at the watermark finds by the due index the packets that have rows to
+release. What such a packet has beyond the watermark is written again, in another packet.
+
+So that long waits do not write much again, a batch's rows are divided by time: those within twice
+the time by which the watermark just advanced, then within four times, and so on. A row that waits
+for n batches is written again log n times at most, and mostly once or never.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.fields import to_arrow
 from idlestate.backends.runs.keys import Keys, are_equal, take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Next, Runs
-from idlestate.backends.shards.steps_by_key import Steps, grouped
+from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
+from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
 _RULE = Policy(ttl_ms=1)
-"""A row is stored as written 1 ms before its time, and ends at its time."""
-_DENSE, _SPACE = 1e9, 2.0
+"""A packet is stored as written 1 ms before its first row, and ends at the time of that row."""
+_MOST_DOUBLINGS = 10
+_PACKETS_OF_BATCH, _PACKETS_OF_SEGMENT = 1 << 20, 16
+_RATIO, _DENSE, _SPACE = 0.5, 1e9, 2.0
 """No key is looked for in this table, so many runs cost little: only space counts."""
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 def release(
-    held: Runs, steps: Steps, upto_ms: int | None, batch_id: int, merge: MergePolicy
+    held: Runs,
+    spec: TableSpec,
+    steps: Steps,
+    upto_ms: int | None,
+    batch_id: int,
+    merge: MergePolicy,
 ) -> tuple[Steps, Next]:
     """Take a batch's rows in; give those whose turn has come, and what still waits.
 
     Args:
         held: the rows that wait.
-        steps: the rows of the batch.
+        spec: what the operator is.
+        steps: the rows of the batch, joined or merged.
         upto_ms: the watermark: rows at or before it are released (None: none is).
         batch_id, merge: as in `Runs.after`.
     """
-    fresh = _rows(steps)
-    is_due = np.zeros(len(fresh), dtype=bool)
-    if upto_ms is not None:
-        is_due = steps.t_ms <= upto_ms
-    due = held.due(_RULE, upto_ms, np.zeros(0, dtype=np.int64))
-    released = _steps([held.take(due), fresh.take(is_due)], steps)
-    kept = fresh.take(~is_due)
-    live = held.live - len(due) + len(kept)
-    merge = replace(merge, dense=_DENSE, space=_SPACE)
-    return released, held.after(kept, due, live, _RULE, upto_ms, batch_id, merge)
+    turn_ms = NEVER_MS if upto_ms is None else upto_ms
+    due = held.due(_RULE, upto_ms, _NO_ROWS)
+    packets = held.take(due)
+    older = _steps(packets, spec)
+    released: list[Steps] = []
+    left: list[Steps] = []
+    for part in older:
+        _divide(part, turn_ms, released, left)
+    waits = [Steps.joined(left)] if left else []
+    _divide(steps, turn_ms, released, waits)
+    advance_ms = turn_ms - int(packets.lives.written_at_ms.min(initial=turn_ms))
+    kept = _packets([each for rows in waits for each in _by_wait(rows, turn_ms, advance_ms)],
+                    spec, batch_id)  # fmt: skip
+    live = held.live - sum(len(each.t_ms) for each in older)
+    live += sum(len(each.t_ms) for each in waits)
+    merge = replace(
+        merge, ratio=_RATIO, dense=_DENSE, space=_SPACE, floor_rows=0,
+        segment_rows=_PACKETS_OF_SEGMENT,
+    )  # fmt: skip
+    taken = merge.runs_taken(
+        len(kept), [len(run) for run in held.runs], len(held.open_lives()) - len(due) + len(kept)
+    )
+    after = Next(held, kept, due, live, _RULE, upto_ms, batch_id, merge, taken)
+    return _by_key(Steps.joined(released)) if released else steps.slice(0, 0), after
 
 
-def waiting(held: Runs, hashes: Ints, keys: Keys) -> Ints:
+def waiting(held: Runs, spec: TableSpec, hashes: Ints, keys: Keys) -> Ints:
     """The times (ms) of the waiting rows of one key, ascending."""
-    at, rows = held.between(hashes, hashes)
-    if not len(at):
-        return at
-    is_open = ~held.are_swept(at, rows)
-    same = are_equal(rows.keys, take_keys(keys, np.zeros(len(at), dtype=np.int64)))
-    times_ms: Ints = np.sort(rows.lives.written_at_ms[is_open & same] + 1)
-    return times_ms
+    found = [_NO_ROWS]
+    for part in _steps(held.take(held.due(_RULE, FOREVER_MS - 1, _NO_ROWS)), spec):
+        at = np.flatnonzero(part.hashes == hashes[0])
+        same = are_equal(take_keys(part.keys, at), take_keys(keys, np.zeros_like(at)))
+        is_of_key = np.zeros(len(part), dtype=bool)
+        is_of_key[at[same]] = True
+        found.append(part.t_ms[np.repeat(is_of_key, part.counts)])
+    return np.sort(np.concatenate(found))
 
 
-def _rows(steps: Steps) -> Rows:
-    key = np.repeat(np.arange(len(steps)), steps.counts)
-    never = read_ms = np.full(len(key), NEVER_MS)
-    before_ms = steps.t_ms - 1
-    if steps.is_read is not None:
-        read_ms = np.where(steps.is_read, steps.t_ms, never)
+def _by_key(steps: Steps) -> Steps:
+    """Joined steps as merged ones; those of one packet are in order already."""
+    is_in_order = bool((steps.hashes[1:] > steps.hashes[:-1]).all())
+    return steps if is_in_order else steps.regrouped()
+
+
+def _divide(steps: Steps, turn_ms: int, released: list[Steps], left: list[Steps]) -> None:
+    """Add the rows that have their turn to the one list, and all others to the other one."""
+    has_turn = steps.t_ms <= turn_ms
+    if has_turn.any():
+        released.append(steps.of_rows(has_turn))
+    if not has_turn.all():
+        left.append(steps.of_rows(~has_turn))
+
+
+def _by_wait(steps: Steps, turn_ms: int, advance_ms: int) -> Iterator[Steps]:
+    """Rows that wait, divided by how long.
+
+    Args:
+        steps: the rows.
+        turn_ms: the watermark.
+        advance_ms: how far it got with this batch; 0 if that is not known.
+    """
+    highest_ms = int(steps.t_ms.max())
+    doublings = range(1, _MOST_DOUBLINGS + 1)
+    bounds_ms = [turn_ms + (advance_ms << at) for at in doublings if advance_ms]
+    bounds_ms = [each for each in bounds_ms if each < highest_ms]
+    if not bounds_ms:
+        yield steps
+        return
+    group = np.searchsorted(bounds_ms, steps.t_ms)
+    for at in np.unique(group).tolist():
+        yield steps.of_rows(group == at)
+
+
+def _packets(parts: Sequence[Steps], spec: TableSpec, batch_id: int) -> Rows:
+    """Packets as rows: their numbers take the place of hashes."""
+    ids = [column.id for column in spec.kind.carried]
+    before_ms = np.array([int(part.t_ms.min()) - 1 for part in parts], dtype=np.int64)
+    never = np.full(len(parts), NEVER_MS)
     return Rows(
-        steps.hashes[key],
-        take_keys(steps.keys, key),
-        Lives(before_ms, before_ms, read_ms, never),
-        [*steps.order, *steps.carried],
+        batch_id * _PACKETS_OF_BATCH + np.arange(len(parts)),
+        [],
+        Lives(before_ms, before_ms, never, never),
+        [
+            np.array([len(part.t_ms) for part in parts], dtype=np.int64),
+            pa.array([encode_packet(part, ids) for part in parts], pa.large_binary()),
+        ],
     )
 
 
-def _steps(parts: list[Rows], like: Steps) -> Steps:
-    rows = Rows.gathered([part for part in parts if len(part)] or parts)
-    reads = rows.lives.read_at_ms != NEVER_MS
-    order: list[Field] = rows.payload[: len(like.order)]
-    return grouped(
-        rows.hashes,
-        rows.keys,
-        None,
-        rows.lives.written_at_ms + 1,
-        reads if reads.any() else None,
-        order,
-        rows.payload[len(like.order) :],
-        sort=True,
-    )
+def _steps(packets: Rows, spec: TableSpec) -> list[Steps]:
+    column = to_arrow(packets.payload[-1])
+    return [decode_packet(each, spec, is_kept=True) for each in column.to_pylist()]

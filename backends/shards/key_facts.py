@@ -154,7 +154,7 @@ def facts_of(
         return _row_facts(table, hashes, rows_of_key(table, hashes, key, policies, now_ms))
     found = _life_facts(table, record, hashes, key, policies[0], now_ms)
     held = table.others.get(HELD)
-    held_ms = None if held is None else waiting(held, hashes, key)
+    held_ms = None if held is None else waiting(held, table.spec, hashes, key)
     if held_ms is None or not len(held_ms):
         return found
     return replace(found, held_rows=len(held_ms), held_from_ms=int(held_ms[0]))

@@ -6,8 +6,12 @@ columns `k0`, `k1` ...; `steps`, a list per key of struct { `t`: ms since the pa
 kind carries, without those that are null in every row, as the columns of a join's other input }.
 Times and carried integers are of the narrowest type that holds those of the packet. The schema's
 metadata holds the format version and the packet's first time (ms).
+
+A packet that is kept, of rows that wait (`idlestate.backends.shards.held_rows`), has all carried
+columns under their ids, so that it can be read after the definition has changed.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, to_arrow
+from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
@@ -29,8 +34,13 @@ class PacketError(RefusedError, ValueError):
     """A packet of another version of idlestate: run driver and executors on the same version."""
 
 
-def encode_packet(steps: Steps) -> bytes:
-    """The packet as bytes."""
+def encode_packet(steps: Steps, ids: Sequence[str] | None = None) -> bytes:
+    """The packet as bytes.
+
+    Args:
+        steps: what it holds.
+        ids: those of the carried columns, of a packet that is kept.
+    """
     first_ms = int(steps.t_ms.min()) if len(steps.t_ms) else 0
     names, columns = ["t"], [pa.array(_narrowed(steps.t_ms - first_ms))]
     if steps.is_read is not None:
@@ -42,11 +52,11 @@ def encode_packet(steps: Steps) -> bytes:
     for at, field in enumerate(steps.carried):
         if isinstance(field, np.ndarray):
             column = to_arrow(_narrowed(field))
-        elif field.null_count == len(field):
+        elif ids is None and field.null_count == len(field):
             continue
         else:
             column = to_arrow(field)
-        names.append(f"c{at}")
+        names.append(f"c{at}" if ids is None else f"c.{ids[at]}")
         columns.append(column)
     rows = pa.StructArray.from_arrays(columns, names=names)
     offsets = np.concatenate([[0], np.cumsum(steps.counts)])
@@ -61,8 +71,13 @@ def encode_packet(steps: Steps) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode_packet(data: bytes, spec: TableSpec) -> Steps:
+def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Steps:
     """The steps of a packet.
+
+    Args:
+        data: the packet.
+        spec: what the operator is.
+        is_kept: whether it was kept, and so has its columns by id.
 
     Raises:
         PacketError: the packet has another format version.
@@ -82,10 +97,14 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
     def column(name: str) -> pa.Array:
         return rows.field(names.index(name))
 
-    def carried(name: str, blank: Field) -> Field:
-        if isinstance(blank, np.ndarray):
-            return column(name).to_numpy().astype(blank.dtype, copy=False)
-        return column(name) if name in names else pa.nulls(len(rows), blank.type)
+    def carried(at: int, each: Column) -> Field:
+        name = f"c.{each.id}" if is_kept else f"c{at}"
+        if is_kept and name not in names:
+            return each.blanks(len(rows))
+        if isinstance(each.blank, np.ndarray):
+            return column(name).to_numpy().astype(each.blank.dtype, copy=False)
+        found = column(name) if name in names else pa.nulls(len(rows), each.kind)
+        return found if found.type == each.kind else found.cast(each.kind)
 
     first_ms = int(reader.schema.metadata[_FIRST_KEY])
     return Steps(
@@ -95,7 +114,7 @@ def decode_packet(data: bytes, spec: TableSpec) -> Steps:
         column("t").to_numpy().astype(np.int64) + first_ms,
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
         [column(f"o{at}") for at in range(len(spec.step_order))],
-        [carried(f"c{at}", each.blank) for at, each in enumerate(spec.kind.carried)],
+        [carried(at, each) for at, each in enumerate(spec.kind.carried)],
     )
 
 

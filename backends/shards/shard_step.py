@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from idlestate.backends.shards.packet_codec import decode_packet
 from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
-from idlestate.backends.shards.shard_record import ENTRIES, LIVES, REMEMBERED, ShardRecord
+from idlestate.backends.shards.shard_record import ENTRIES, HELD, LIVES, REMEMBERED, ShardRecord
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -17,7 +17,7 @@ from idlestate.retention.policy import FOREVER_MS
 
 
 def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None) -> Steps:
-    """The records of a shard's packets, one per task.
+    """The records of a shard's packets, one per task: merged, or joined where they wait first.
 
     Args:
         spec: what the operator is.
@@ -28,7 +28,10 @@ def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None)
         PacketError: a packet is of another version.
     """
     parts = [decode_packet(packet, spec) for packet in packets]
-    steps = Steps.merged(parts) if parts else Steps.empty(spec)
+    if not parts:
+        steps = Steps.empty(spec)
+    else:
+        steps = Steps.joined(parts) if HELD in spec.tables else Steps.merged(parts)
     return steps if t_ms is None else steps.at(t_ms, spec.kind)
 
 

@@ -170,7 +170,9 @@ class ShardTable:
         others = {}
         if self.spec.in_order:
             held = self.others[HELD]
-            steps, others[HELD] = held_rows.release(held, steps, sweep_at_ms, batch_id, merge)
+            steps, others[HELD] = held_rows.release(
+                held, self.spec, steps, sweep_at_ms, batch_id, merge
+            )
         kind = self.spec.life_kind
         if isinstance(kind, EmitsRecords):
             steps = steps.collapsed(kind)

@@ -123,6 +123,25 @@ class Steps:
             [take(field, rows) for field in self.carried],
         )
 
+    def of_rows(self, chosen: Flags) -> "Steps":
+        """The steps of some rows, and their keys."""
+        if chosen.all():
+            return self
+        key = np.repeat(np.arange(len(self)), self.counts)
+        counts = np.bincount(key[chosen], minlength=len(self))
+        has_rows = counts > 0
+        reads = None if self.is_read is None else self.is_read[chosen]
+        rows = np.flatnonzero(chosen)
+        return Steps(
+            self.hashes[has_rows],
+            take_keys(self.keys, np.flatnonzero(has_rows)),
+            counts[has_rows],
+            self.t_ms[rows],
+            reads if reads is not None and reads.any() else None,
+            take_keys(self.order, rows),
+            [take(field, rows) for field in self.carried],
+        )
+
     def begins(self) -> Flags:
         """Whether each of the rows, at least one, is the first of its step."""
         begins = np.zeros(len(self.t_ms), dtype=bool)
@@ -159,28 +178,40 @@ class Steps:
     @staticmethod
     def merged(parts: Sequence["Steps"]) -> "Steps":
         """The steps of several tasks as one, sorted as a pipeline does."""
+        return parts[0] if len(parts) == 1 else Steps.joined(parts).regrouped()
+
+    @staticmethod
+    def joined(parts: Sequence["Steps"]) -> "Steps":
+        """The steps of several tasks one after the other: a key may be there more than once, and
+        hashes are in order within each part only.
+        """
         if len(parts) == 1:
             return parts[0]
-        key_of_row = np.repeat(
-            np.arange(sum(len(part) for part in parts)),
-            np.concatenate([part.counts for part in parts]),
-        )
         reads = None
         if any(part.is_read is not None for part in parts):
             reads = np.concatenate(
                 [np.zeros(len(p.t_ms), bool) if p.is_read is None else p.is_read for p in parts]
             )
-        return grouped(
+        return Steps(
             np.concatenate([part.hashes for part in parts]),
-            [
-                pa.concat_arrays(list(columns))
-                for columns in zip(*(p.keys for p in parts), strict=True)
-            ],
-            key_of_row,
+            [pa.concat_arrays(list(each)) for each in zip(*(p.keys for p in parts), strict=True)],
+            np.concatenate([part.counts for part in parts]),
             np.concatenate([part.t_ms for part in parts]),
             reads,
             [pa.concat_arrays(list(c)) for c in zip(*(p.order for p in parts), strict=True)],
             [join(fields) for fields in zip(*(p.carried for p in parts), strict=True)],
+        )
+
+    def regrouped(self) -> "Steps":
+        """Joined steps by key, sorted as a pipeline does."""
+        return grouped(
+            self.hashes,
+            self.keys,
+            np.repeat(np.arange(len(self)), self.counts),
+            self.t_ms,
+            self.is_read,
+            self.order,
+            self.carried,
             sort=True,
         )
 

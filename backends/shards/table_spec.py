@@ -23,6 +23,15 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
 
 Ints = npt.NDArray[np.int64]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+_HELD = TableSchema(
+    columns=(
+        Column("rows", np.zeros(1, dtype=np.int64)),
+        Column("packet", pa.nulls(1, pa.large_binary())),
+    ),
+    is_log=True,
+    counted_by="rows",
+)
+"""Rows that wait, as packets of many (`idlestate.backends.shards.held_rows`)."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +172,4 @@ class TableSpec:
         if isinstance(self.kind, FunctionState):
             found = {name: replace(each, ends_run_back=True) for name, each in found.items()}
             found |= self.kind.entry_tables
-        return found | ({HELD: self._held} if self.in_order else {})
-
-    @property
-    def _held(self) -> TableSchema:
-        """Of a waiting row: order columns, and what the kind carries."""
-        order = (
-            Column(f"o{at}", pa.nulls(1, kind)) for at, (_, kind) in enumerate(self.step_order)
-        )
-        return TableSchema(self.keys, (*order, *self.kind.carried), is_log=True)
+        return found | ({HELD: _HELD} if self.in_order else {})

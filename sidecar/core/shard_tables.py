@@ -104,14 +104,14 @@ class ShardTables:
         """A new run, and its values."""
         schema = following.before.schema
         sink = pa.BufferOutputStream()
-        encode_run(segments, schema, following.policy, sink)
+        rows = encode_run(segments, schema, following.policy, sink)
         data = sink.getvalue()
         name, view = uuid4().hex, memoryview(data)
         parts = [bytes(view[at : at + _PART_BYTES]) for at in range(0, data.size, _PART_BYTES)]
         run = _decode(data, schema, following.batch_id)
         self._keep(name, run, data.size)
         values = {segment_key(self._uid, shard, name, at): part for at, part in enumerate(parts)}
-        return RunRef(name, following.batch_id, len(run), data.size, len(parts)), run, values
+        return RunRef(name, following.batch_id, rows, data.size, len(parts)), run, values
 
     def run(self, ref: RunRef, shard: int, schema: TableSchema) -> Run:
         """A run of the store.

@@ -19,6 +19,7 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.key_ages import KeyAges, OpenLives
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
+from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -107,7 +108,8 @@ def steps_of(spec: TableSpec, case: Case, batch: Sequence[Record]) -> Steps:
             steps = make_steps(spec, case, batch[at :: case.parts])
             packet = encode_packet(steps.collapsed(spec.kind))
             parts.append(decode_packet(packet, spec))
-        steps = Steps.merged(parts)
+        is_joined = HELD in spec.tables and case.shards == 1
+        steps = Steps.joined(parts) if is_joined else Steps.merged(parts)
     t_ms = batch[0].t_ms
     assert t_ms is not None
     return steps.at(t_ms, spec.kind) if case.at_batch_time else steps

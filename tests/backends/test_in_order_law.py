@@ -152,11 +152,11 @@ def test_the_records_of_a_key_that_wait_are_known():
     ).table  # fmt: skip
     key = [pa.array(["a"])]
     hashes = steps(("a", 0)).hashes
-    assert waiting(table.others[HELD], hashes, key).tolist() == [95, 100]
+    assert waiting(table.others[HELD], SPEC, hashes, key).tolist() == [95, 100]
     facts = facts_of(table, ShardRecord(), key, (Policy(), Policy()), 90)
     assert (facts.state, facts.held_rows, facts.held_from_ms) == (KeyState.NEVER_SEEN, 2, 95)
     table = table.apply(Steps.empty(SPEC), Policy(), 96, 1, MERGE).table
-    assert waiting(table.others[HELD], hashes, key).tolist() == [100]
+    assert waiting(table.others[HELD], SPEC, hashes, key).tolist() == [100]
     assert table.others[HELD].live == 2
 
 
@@ -164,7 +164,7 @@ def test_the_waiting_records_of_a_key_with_the_highest_hash_are_known():
     highest = np.full(1, (1 << 63) - 1)
     taken = replace(steps(("a", 100), ("a", 95)), hashes=highest)
     table = ShardTable.empty(SPEC).apply(taken, Policy(), 90, 0, MERGE).table
-    assert waiting(table.others[HELD], highest, [pa.array(["a"])]).tolist() == [95, 100]
+    assert waiting(table.others[HELD], SPEC, highest, [pa.array(["a"])]).tolist() == [95, 100]
 
 
 def test_released_records_leave_the_state_within_some_batches():
