@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from idlestate.functions.count_trigger import CountTriggeredFunction as CountTriggeredFunction
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
     from idlestate.functions.function_context import FunctionContext as FunctionContext
+    from idlestate.metrics.state_metrics import StateMetrics as StateMetrics
     from idlestate.pipeline.co_process import co_process as co_process
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
@@ -64,6 +65,7 @@ else:
             "idlestate.functions.batched_function": ["BatchedProcessFunction"],
             "idlestate.functions.count_trigger": ["CountTriggeredFunction"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
+            "idlestate.metrics.state_metrics": ["StateMetrics"],
             "idlestate.pipeline.co_process": ["co_process"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],
@@ -104,6 +106,7 @@ __all__ = [
     "Policy",
     "PolicyPlan",
     "SidecarClient",
+    "StateMetrics",
     "TimeDomain",
     "UpdateType",
     "advise",

@@ -1,0 +1,246 @@
+"""Metrics of the keyed state library, for programs without Spark.
+
+A backend belongs to one thread, so a scrape asks it for nothing: its thread notes the figures, and
+a scrape shows the newest ones. They have the names and labels of operators elsewhere. What the
+library does not count, such as rows and returning keys, has no series.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from threading import Lock
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from idlestate.errors import RefusedError
+from idlestate.metrics import names
+from idlestate.metrics.durations import Durations
+from idlestate.metrics.exporter import Exporter, RegistryBridge
+from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.names import Name
+from idlestate.metrics.samples import Labels, Samples, Value
+from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.ttl_config import StateTtlConfig
+from idlestate.timers.clock import Clock, SystemClock
+from idlestate.timers.watermark import WatermarkClock
+
+EXPORTED: Final = (
+    names.LIVE_KEYS,
+    names.STATE_BYTES,
+    names.DISK_BYTES,
+    names.KEYS_EXPIRED,
+    names.RETENTION_TTL,
+    names.WATERMARK,
+    names.SWEPT,
+    names.SWEEP_DURATION,
+)
+_SERIES: Final = 25
+"""Of one operator; more than it has."""
+
+
+class UsedBytes(Protocol):
+    """Bytes, as `idlestate.state.Usage` has them."""
+
+    @property
+    def total_bytes(self) -> int:
+        """All bytes."""
+
+    @property
+    def dead_bytes(self) -> int:
+        """Those of removed keys."""
+
+
+class Report(Protocol):
+    """The report of a sweep, as `idlestate.state.SweepReport` is."""
+
+    removed: int
+    done: bool
+
+
+_Report_co = TypeVar("_Report_co", bound=Report, covariant=True)
+
+
+class Backend(Protocol[_Report_co]):
+    """What is asked of a backend of `idlestate.state`."""
+
+    kind: str
+    watermark: WatermarkClock
+
+    def size(self, name: str) -> int:
+        """Keys of a state."""
+
+    def usage(self) -> UsedBytes:
+        """Bytes."""
+
+    def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> _Report_co:
+        """Remove what has expired."""
+
+
+class CountedState(Protocol):
+    """What is asked of the descriptor of a state."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def ttl(self) -> StateTtlConfig:
+        """Its time to live."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """The newest figures of one operator."""
+
+    keys: int | None = None
+    bytes: int = 0
+    dead: int | None = None
+    ttl_ms: int = 0
+    watermark_ms: int = NEVER_MS
+    expired: int = 0
+    swept_ms: int = 0
+
+
+class StateMetrics:
+    """Exports the metrics of keyed state: `/metrics` on a port, or in a registry.
+
+        metrics = StateMetrics(9108)
+        report = metrics.sweep("sessions", backend, now_ms, budget=1_000)
+        metrics.note("sessions", backend, visits)
+
+    Call `note` and `sweep` from the thread that uses the backend. Any thread may scrape.
+
+    Args:
+        port: serves the metrics on this port; 0 takes a free one.
+        address: the address to listen on; the default answers this machine only.
+        registry: adds the metrics to this registry of `prometheus_client`.
+        clock: default: the system's.
+
+    Attributes:
+        url: where the metrics are served; None if only a registry has them.
+
+    Raises:
+        RefusedError: the address cannot be listened on.
+        ValueError: there is neither a port nor a registry, or the registry already has these
+            metrics.
+    """
+
+    def __init__(
+        self,
+        port: int | None = None,
+        *,
+        address: str = "127.0.0.1",
+        registry: CollectorRegistry | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if port is None and registry is None:
+            raise ValueError("StateMetrics needs a port or a registry; pass port=9108, for example")
+        self._clock = clock or SystemClock()
+        self._lock = Lock()
+        self._known: dict[str, _Figures] = {}
+        self._durations = Durations(names.SWEEP_DURATION)
+        exporter = Exporter(self._clock)
+        self._cap = exporter.cap
+        exporter.add(EXPORTED, self._samples)
+        self.url: str | None = None
+        with ExitStack() as ends:
+            if registry is not None:
+                bridge = RegistryBridge(registry, exporter)
+                ends.callback(registry.unregister, bridge)
+            if port is not None:
+                try:
+                    server = ends.enter_context(MetricsServer(exporter, port, address))
+                except ListenError as error:
+                    raise RefusedError(str(error)) from error
+                self.url = server.url
+            self._ends = ends.pop_all()
+
+    def note(self, uid: str, backend: Backend[Any], state: CountedState) -> None:
+        """Show the current figures of a backend.
+
+        On heap this takes microseconds. In RocksDB and in runs it walks all keys of the state, so
+        call it after a round of sweeps rather than after each batch.
+
+        Args:
+            uid: the label `operator`; a constant of the program, never a key.
+            backend: the backend.
+            state: the descriptor of the state whose keys are counted.
+        """
+        used = backend.usage()
+        now = replace(
+            self._known.get(uid, _Figures()),
+            keys=backend.size(state.name),
+            bytes=max(used.total_bytes - used.dead_bytes, 0),
+            dead=None if backend.kind == "heap" else used.dead_bytes,
+            ttl_ms=state.ttl.ttl_ms if state.ttl.enabled else 0,
+            watermark_ms=backend.watermark.now_ms(),
+        )
+        self._show(uid, now)
+
+    def sweep(
+        self,
+        uid: str,
+        backend: Backend[_Report_co],
+        now_ms: int,
+        budget: int,
+        *,
+        records: bool = False,
+    ) -> _Report_co:
+        """Call `backend.sweep`, count what it removed, and measure how long it took.
+
+        Args:
+            uid: as for `note`.
+            backend: the backend.
+            now_ms, budget, records: as for `backend.sweep`.
+        """
+        began_s = self._clock.monotonic_s()
+        report = backend.sweep(now_ms, budget, records=records)
+        self._durations.observe(names.SWEEP_DURATION, uid, self._clock.monotonic_s() - began_s)
+        before = self._known.get(uid, _Figures())
+        now = replace(before, expired=before.expired + report.removed)
+        self._show(uid, replace(now, swept_ms=self._clock.now_ms()) if report.done else now)
+        return report
+
+    def stop(self) -> None:
+        """Serve no more; a second call does nothing."""
+        self._ends.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _show(self, uid: str, figures: _Figures) -> None:
+        with self._lock:
+            self._known[uid] = figures
+
+    def _samples(self, _now_ms: int) -> Samples:
+        with self._lock:
+            every = dict(self._known)
+        shown = self._cap.admitted(names.OPERATOR, every, _SERIES)
+        found: dict[Name, dict[Labels, Value]] = {name: {} for name in EXPORTED}
+        for uid in sorted(shown):
+            self._add(found, uid, every[uid])
+        return found
+
+    def _add(self, found: dict[Name, dict[Labels, Value]], uid: str, of: _Figures) -> None:
+        one = (uid,)
+        found[names.KEYS_EXPIRED][uid, "ttl"] = of.expired
+        found[names.SWEPT][one] = of.swept_ms / 1000
+        found[names.SWEEP_DURATION][one] = self._durations.of(uid)[names.SWEEP_DURATION]
+        if of.keys is None:
+            return
+        found[names.LIVE_KEYS][one] = of.keys
+        found[names.STATE_BYTES][one] = of.bytes
+        found[names.RETENTION_TTL][one] = of.ttl_ms / 1000
+        if of.dead is not None:
+            found[names.DISK_BYTES] |= {(uid, "state"): of.bytes, (uid, "dead"): of.dead}
+        if of.watermark_ms != NEVER_MS:
+            found[names.WATERMARK][one] = max(of.watermark_ms, 0) / 1000
