@@ -23,6 +23,19 @@ def _mutation(name: str, room: str, old: str, new: str) -> Mutation:
 
 
 FIGURE_MUTATIONS = [
+    # ---- outlooks
+    _mutation(
+        "a budget that is left stays full",
+        METRICS,
+        "made_for = figures.policy, budget, *reached",
+        "made_for = figures.policy, budget, False, False",
+    ),
+    _mutation(
+        "a forecast ignores that the size is another one",
+        METRICS,
+        "_FAR * abs(now - before) <= before for",
+        "_FAR * abs(now - before) < 10**18 for",
+    ),
     # ---- due keys and idle ages
     _mutation(
         "a bin's last key is not counted where the bin ends",
@@ -198,8 +211,8 @@ FIGURE_MUTATIONS = [
     _mutation(
         "a changed budget counts from the next slot only",
         METRICS,
-        "if not is_new and known.made_for == made_for:",
-        "if not is_new:",
+        "if not is_new and known.made_for == made_for and known.is_near(sizes):",
+        "if not is_new and known.is_near(sizes):",
     ),
     _mutation(
         "the budget of a policy goes before that of the operator",
