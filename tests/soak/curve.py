@@ -31,7 +31,8 @@ def draw(soak: Soak, out: Path) -> None:
         last = soak.batches[-1]
         figure.text(
             *(0.02, 0.965),
-            f"{days:,.0f} days of visits in {_minutes(soak, [soak.samples[-1].at_s])[0]:.0f} "
+            f"{days:,.0f} days of {soak.events} in "
+            f"{_minutes(soak, [soak.samples[-1].at_s])[0]:.0f} "
             f"minutes: {last['input'] / 1e6:,.0f} M events, state stays as it is",
             fontsize=13,
             weight="bold",
@@ -39,7 +40,7 @@ def draw(soak: Soak, out: Path) -> None:
         )
         figure.text(
             *(0.02, 0.943),
-            f"{last['created'] / 1e6:,.1f} M lives begun, {last['expired_idle'] / 1e6:,.1f} M "
+            f"{last['created'] / 1e6:,.1f} M lives begun, {soak.ended / 1e6:,.1f} M "
             f"ended, {last['returning_keys']:,} returning keys; "
             f"the waves are the days; one JVM, two cores",
             fontsize=9.5,
@@ -54,12 +55,10 @@ def draw(soak: Soak, out: Path) -> None:
 
 def _keys(axes: Axes, soak: Soak) -> None:
     at = _minutes(soak, soak.batch_times)
-    for name, color, label in (
-        ("live_keys", KEPT, "live"),
-        ("remembered_keys", MUTED, "remembered"),
-    ):
+    lines = [("live_keys", KEPT, "live"), ("remembered_keys", MUTED, "remembered")]
+    for name, color, label in lines[: 1 if soak.operator == "join" else 2]:
         _line(axes, at, [each[name] / 1e3 for each in soak.batches], color, label, "k")
-    _title(axes, "thousand keys")
+    _title(axes, f"thousand {soak.unit.removeprefix('live ')}s")
 
 
 def _disk(axes: Axes, soak: Soak) -> None:

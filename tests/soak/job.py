@@ -1,6 +1,6 @@
 """The query of a soak, in a process of its own.
 
-    job.py PACE SECONDS BATCHES FOLDER
+    job.py OPERATOR PACE SECONDS BATCHES FOLDER
 
 It goes on for so long after its first batch, or for so many batches. Its checkpoint is in
 FOLDER/checkpoint; FOLDER/batches.jsonl gets a line per batch: what was reported of it, and how much
@@ -18,13 +18,13 @@ from typing import Any
 # Behind everything else, so that no room of the project is found by its bare name first.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import idlestate
-from tests.soak import visits as stream
-from tests.soak.visits import IDLE_MAX_MS, IDLE_MIN_MS, visits
+from tests.soak import orders, visits
 
+STREAMS = {"retain": visits, "join": orders}
 UID = "soak"
 POLL_S = 1
 COLLECT_S = 20
@@ -59,16 +59,7 @@ def start_session(folder: Path, retained: int) -> SparkSession:
     return idlestate.configure(spark)
 
 
-def start_query(spark: SparkSession, pace: stream.Pace, folder: Path) -> StreamingQuery:
-    changes = idlestate.retain(
-        visits(spark, pace),
-        key="visitor",
-        event_time="event_time",
-        delay="10m",
-        aggregates={"clicks": "count", "first": "min(event_time)", "newest": "max(event_time)"},
-        policy=idlestate.Policy(idle_min_ms=IDLE_MIN_MS, idle_max_ms=IDLE_MAX_MS),
-        uid=UID,
-    )
+def start_query(changes: DataFrame, folder: Path) -> StreamingQuery:
     writer = changes.writeStream.format("noop").outputMode("append")
     return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
 
@@ -104,10 +95,13 @@ class Notes:
         self._stored |= {each["shard"]: each["stored_rows"] for each in shards}
         names = (
             "live_keys",
+            "state_bytes",
             "remembered_keys",
             "created",
             "returning_keys",
             "expired_idle",
+            "expired_ttl",
+            "expired_lifetime",
             "input",
         )
         return {
@@ -121,11 +115,12 @@ class Notes:
         }
 
 
-def main(pace_name: str, seconds: float, batches: int, folder: Path) -> None:
-    pace: stream.Pace = getattr(stream, pace_name)
+def main(operator: str, pace_name: str, seconds: float, batches: int, folder: Path) -> None:
+    stream: Any = STREAMS[operator]
+    pace = getattr(stream, pace_name)
     spark = start_session(folder, pace.retained)
     notes = Notes(spark, folder / "batches.jsonl")
-    query = start_query(spark, pace, folder)
+    query = start_query(stream.changes(spark, pace, UID), folder)
     ends_s, collects_s = inf, monotonic()
     while monotonic() < ends_s and notes.last < batches and not query.awaitTermination(POLL_S):
         if monotonic() >= collects_s:
@@ -143,4 +138,5 @@ def main(pace_name: str, seconds: float, batches: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
+    _, operator, pace, seconds, batches, folder = sys.argv
+    main(operator, pace, float(seconds), int(batches), Path(folder))

@@ -1,9 +1,10 @@
 """`make soak`: an hour of a real query on a compressed clock; fails when something grows.
 
-Live keys, bytes and files of the checkpoint, memory of the workers and the driver's JVM and the
-time of batches must stay flat over the second half (`trend.py` has the test), and the longest batch
-must be at most three times the median. Written to the folder: `samples.csv`, `batches.jsonl`,
-`curve.svg`, `report.txt`.
+The query is a `retain` or, with `--operator join`, an interval join whose policies end rows early.
+Live keys or rows, bytes for each of them, bytes and files of the checkpoint, memory of the workers
+and the driver's JVM and the time of batches must stay flat over the second half (`trend.py` has the
+test), and the longest batch must be at most three times the median. Written to the folder:
+`samples.csv`, `batches.jsonl`, `curve.svg`, `report.txt`.
 """
 
 import argparse
@@ -23,10 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("minutes", type=float, nargs="?", default=60)
+    parser.add_argument("--operator", choices=["retain", "join"], default="retain")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "soak")
     words = parser.parse_args()
     shutil.rmtree(words.out, ignore_errors=True)
-    soak = carry_out(words.out.resolve(), "FULL", FULL, seconds=words.minutes * 60, every_s=3)
+    seconds = words.minutes * 60
+    soak = carry_out(words.out.resolve(), words.operator, "FULL", FULL, seconds=seconds, every_s=3)
     draw(soak, words.out / "curve.svg")
     (words.out / "report.txt").write_text(f"{soak}\n")
     print(f"{soak}\n{words.out}: {'good' if soak.is_good else 'FAILED'}")

@@ -59,6 +59,7 @@ class Soak:
     samples: list[Sample]
     batches: list[dict[str, Any]]
     bounds: Bounds
+    operator: str = "retain"
 
     @cached_property
     def began_s(self) -> float:
@@ -80,9 +81,17 @@ class Soak:
         def seen(name: str) -> list[float]:
             return [getattr(each, name) for each in self.samples]
 
+        per_live = [each["state_bytes"] / max(each["live_keys"], 1) for each in self.batches]
+        if self.operator == "join":
+            of_state = [trend("live rows", self.batch_times, batch("live_keys"), sizes)]
+        else:
+            of_state = [
+                trend("live keys", self.batch_times, batch("live_keys"), sizes),
+                trend("remembered keys", self.batch_times, batch("remembered_keys"), sizes),
+            ]
         return [
-            trend("live keys", self.batch_times, batch("live_keys"), sizes),
-            trend("remembered keys", self.batch_times, batch("remembered_keys"), sizes),
+            *of_state,
+            trend(f"bytes per {self.unit}", self.batch_times, per_live, sizes),
             trend("disk, bytes", at, seen("disk_bytes"), sizes),
             trend("files", at, seen("files"), sizes),
             trend("Python workers, bytes", at, seen("workers"), memory),
@@ -109,6 +118,22 @@ class Soak:
             if (share[max(begin - 1, 0) : end] <= LEFT_ALONE).all():
                 found.append(batch)
         return found
+
+    @property
+    def unit(self) -> str:
+        """What a life is called."""
+        return "live row" if self.operator == "join" else "live key"
+
+    @property
+    def events(self) -> str:
+        """What the query reads."""
+        return "orders and payments" if self.operator == "join" else "visits"
+
+    @property
+    def ended(self) -> int:
+        """Lives that ended."""
+        rules = ("expired_idle", "expired_ttl", "expired_lifetime")
+        return sum(self.batches[-1][rule] for rule in rules)
 
     @property
     def median_ms(self) -> float:
@@ -138,7 +163,7 @@ class Soak:
         calm = [each["ms"] for each in self.counted if not each["merged"]]
         heading = (
             f"{len(self.batches):,} batches, {last['input']:,} events over {days:,.1f} days from "
-            f"{begin:%Y} on, {last['created']:,} lives begun, {last['expired_idle']:,} ended, "
+            f"{begin:%Y} on, {last['created']:,} lives begun, {self.ended:,} ended, "
             f"{last['returning_keys']:,} returning keys"
         )
         batches = (
@@ -162,6 +187,7 @@ class Soak:
 
 def carry_out(
     folder: Path,
+    operator: str,
     pace: str,
     bounds: Bounds,
     *,
@@ -173,6 +199,7 @@ def carry_out(
 
     Args:
         folder: a new one.
+        operator: `retain` or `join`.
         pace: of the stream, by name.
         bounds: what is called flat.
         seconds: it goes on for so long after its first batch,
@@ -184,7 +211,7 @@ def carry_out(
     """
     folder.mkdir(parents=True)
     clock = SystemClock()
-    command = [sys.executable, str(JOB), pace, str(seconds), str(batches), str(folder)]
+    command = [sys.executable, str(JOB), operator, pace, str(seconds), str(batches), str(folder)]
     # Its JVM is a long-lived one, with options of its own.
     environment = {name: value for name, value in os.environ.items() if name != JAVA_OPTIONS}
     with (
@@ -207,7 +234,7 @@ def carry_out(
     if child.returncode:
         tail = (folder / "job.log").read_text(errors="replace")[-3000:]
         raise SoakError(f"the query ended with {child.returncode}:\n{tail}")
-    return Soak(read_samples(folder), read_batches(folder), bounds)
+    return Soak(read_samples(folder), read_batches(folder), bounds, operator)
 
 
 def wait(child: "subprocess.Popen[bytes]", seconds: float) -> None:
@@ -239,8 +266,7 @@ def check_worth(soak: Soak, batches: int) -> None:
         SoakError: it was too short.
     """
     last = soak.batches[-1]
-    if len(soak.batches) < batches or not last["returning_keys"]:
-        raise SoakError(
-            f"only {len(soak.batches)} batches, {last['returning_keys']} returning keys"
-        )
-    assert last["created"] - last["expired_idle"] == last["live_keys"]
+    returning = last["returning_keys"]
+    if len(soak.batches) < batches or not (returning or soak.operator == "join"):
+        raise SoakError(f"only {len(soak.batches)} batches, {returning} returning keys")
+    assert last["created"] - soak.ended == last["live_keys"]

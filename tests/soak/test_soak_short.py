@@ -14,9 +14,10 @@ BATCHES = 45
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is read in /proc")
-def test_state_stays_flat(tmp_path: Path) -> None:
+@pytest.mark.parametrize("operator", ["retain", "join"])
+def test_state_stays_flat(operator: str, tmp_path: Path) -> None:
     folder = tmp_path / "soak"
-    soak = carry_out(folder, "SHORT", BRIEF, batches=BATCHES, every_s=0.5)
+    soak = carry_out(folder, operator, "SHORT", BRIEF, batches=BATCHES, every_s=0.5)
     print(soak)
     check_worth(soak, BATCHES - 1)
     assert [str(each) for each in soak.trends if not each.is_flat] == []
